@@ -1,0 +1,1 @@
+"""Agents under test, and the loop they share."""

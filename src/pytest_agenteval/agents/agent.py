@@ -1,0 +1,63 @@
+"""What an agent is, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.limits import Budget, Clock
+from pytest_agenteval.prompts import Prompts
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.workspace.workspace import Workspace
+
+NextTurn: TypeAlias = Callable[[], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """Everything an agent may use in one trial.
+
+    ``workspace`` is the trial's own tree, made when first used; ``tools`` the box through which every call goes; ``chat``
+    the model; ``turns`` gives the next user message, or None when there is no more. ``transcript`` is what has been
+    said and called so far: it is written by chat and tool box, an agent only reads it.
+    """
+
+    workspace: Workspace
+    tools: ToolBox
+    chat: Chat
+    clock: Clock
+    limits: Budget
+    prompts: Prompts
+    turns: NextTurn
+    transcript: Recorder
+
+    @property
+    def path(self) -> Path:
+        """The root of the workspace; asking for it makes the tree."""
+        return self.workspace.path
+
+
+class Agent(Protocol):
+    """Who acts in a trial. One object serves many trials at once: it keeps nothing of a trial.
+
+    A class may have ``templates``: a map of its own prompt templates by name, replaced where task, suite or variant
+    say so and rendered through ``ctx.prompts``.
+    """
+
+    def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer | Awaitable[Answer]:
+        """Do the task and give the answer; a plain method runs in a thread of its own."""
+        ...
+
+
+@runtime_checkable
+class InspectsItself(Protocol):
+    """An agent that can tell its end state from the workspace and the transcript, also after a crash."""
+
+    def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Mapping[str, Any]:
+        """Give the end state, as JSON values, for graders to look at."""
+        ...

@@ -1,0 +1,132 @@
+"""The card agent itself: one entry in, one finished card out, with a few runs to get there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.agents.card import card_yaml
+from pytest_agenteval.agents.card.arguments import TAGS
+from pytest_agenteval.agents.card.catalogue import catalogue
+from pytest_agenteval.agents.card.evidence import CardEvidence, saved
+from pytest_agenteval.agents.card.fields import named
+from pytest_agenteval.agents.card.files import fact_id, read
+from pytest_agenteval.agents.card.tools import SAVE, card_tools
+from pytest_agenteval.agents.loop import converse
+from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.prompts import Prompts, packaged
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tools.tool import ToolResult
+
+MOST_EQUAL_CALLS = 5
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True, slots=True)
+class CardAgent:
+    """Makes the timeline card of one journal entry.
+
+    A run ends with a successful save, when the model has no more calls, after ``most_asks`` replies, or when
+    the same call comes five times on end. An unfinished card is asked for again, ``retries`` times; one that
+    is unfinished even then is no error: the end state says what is missing.
+    """
+
+    user_language: str = "English"
+    most_asks: int = 20
+    retries: int = 3
+
+    templates: ClassVar[Mapping[str, str]] = packaged("agents/card/prompts")
+
+    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
+        """Make the card; the answer is what was said last, with the end state."""
+        ctx.tools.offer(*card_tools(ctx.workspace, ctx.clock))
+        messages = self._opening(task_input, ctx)
+        text = await self._one_run(ctx, messages)
+        state = self.end_state(task_input, ctx)
+        for _ in range(self.retries):
+            if state["is_complete"]:
+                break
+            messages.append(_unfinished(state, task_input, ctx))
+            text = await self._one_run(ctx, messages)
+            state = self.end_state(task_input, ctx)
+        return Answer(text, state)
+
+    def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
+        """Tell from transcript and disk how far the card has come; also true after a crash."""
+        target = str(task_input.get("fact_id", ""))
+        fact = fact_id(target)
+        path = "" if fact is None else fact.card_file
+        blob = read(ctx.workspace, path) if path else None
+        found = CardEvidence(
+            target, saved(target, ctx.transcript.calls), card_yaml.read(blob), path, blob or ""
+        )
+        return found.state()
+
+    @staticmethod
+    def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str]]:
+        """Say what is wrong with a task's input: where, what was expected, what was found."""
+        problems: list[tuple[KeyPath, str, str]] = []
+        if fact_id(task_input.get("fact_id")) is None:
+            expected = "the id of an entry, like 2026/09/17.md#ts_1"
+            problems.append((("fact_id",), expected, _found(task_input, "fact_id")))
+        if not isinstance(task_input.get("content"), str):
+            problems.append((("content",), "the entry's text, may be empty", _found(task_input, "content")))
+        return problems
+
+    def _opening(self, task_input: Mapping[str, Any], ctx: AgentContext) -> list[dict[str, Any]]:
+        entry = ctx.prompts.render(
+            "entry",
+            language=self.user_language,
+            tags=TAGS,
+            fact_id=task_input["fact_id"],
+            published=_published(ctx.clock.now()),
+            content=task_input["content"],
+        )
+        system = _system(tuple(sorted(ctx.prompts.texts.items())), self.user_language)
+        return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
+
+    async def _one_run(self, ctx: AgentContext, messages: list[dict[str, Any]]) -> str:
+        return await converse(ctx, messages, finished=_Ending().reached, most_asks=self.most_asks)
+
+
+class _Ending:
+    """Watches one run for its end: a card was saved, or the same call came five times on end."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, Mapping[str, Any], str | None] | None = None
+        self._equal = 0
+
+    def reached(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+        for call, _ in answered:
+            this = call.tool, call.args, call.raw_args
+            self._equal = self._equal + 1 if this == self._last else 1
+            self._last = this
+            if self._equal >= MOST_EQUAL_CALLS:
+                return True
+        return any(call.tool == SAVE and result.error is None for call, result in answered)
+
+
+@lru_cache(maxsize=64)
+def _system(texts: tuple[tuple[str, str], ...], language: str) -> str:
+    # Kept: all trials of a run share one system prompt.
+    templates = tuple(catalogue().values())
+    return Prompts(dict(texts), {}).render("system", templates=templates, tags=TAGS, language=language)
+
+
+def _unfinished(state: Mapping[str, Any], task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
+    missing, fact = state["missing_requirements"], task_input["fact_id"]
+    text = ctx.prompts.render("unfinished", fact_id=fact, missing=missing)
+    return {"role": "user", "content": text}
+
+
+def _published(moment: datetime) -> str:
+    return f"{_WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _found(task_input: Mapping[str, Any], key: str) -> str:
+    return named(task_input[key]) if key in task_input else "nothing"

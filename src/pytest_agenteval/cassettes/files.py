@@ -1,0 +1,154 @@
+"""Cassette files, in vcrpy's format: mistakes are told by line, and a save never loses what others saved."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.cassettes.interaction import NOTHING, Interaction
+from pytest_agenteval.cassettes.layout import json_text, yaml_text
+from pytest_agenteval.cassettes.locking import locked
+from pytest_agenteval.cassettes.matching import Key, key_of
+from pytest_agenteval.cassettes.parsing import line_of, parsed, problem
+from pytest_agenteval.cassettes.shape import Misshapen, interactions_in
+from pytest_agenteval.errors import UsageMistake
+
+YAML, JSON = (".yaml", ".yml"), (".json",)
+KNOWN_KEYS = frozenset({"interactions", "version"})
+_HEADER = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[ \t]*#[^\n]*\Z)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a file holds; ``header`` are the comment lines at its top, ``rest`` keys that are not ours.
+
+    A file that is missing, or has nothing but comments, is not ``there``.
+    """
+
+    interactions: tuple[Interaction, ...] = ()
+    header: str = ""
+    rest: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    there: bool = False
+    written: float = 0.0
+
+    def since(self, started: float) -> bool:
+        """Was the file written by the run that began then?"""
+        return self.there and self.written >= started
+
+
+def read(path: Path, name: str = "") -> Recording:
+    """Read a file; ``name`` is what problems call it."""
+    name = name or str(path)
+    _check_suffix(path, name)
+    try:
+        written, raw = path.stat().st_mtime, path.read_bytes()
+    except FileNotFoundError:
+        return Recording()
+    except OSError as why:
+        raise problem(name, None, (), "a file that can be read", str(why)) from None
+    text = _decoded(raw, name)
+    header = "" if path.suffix in JSON else _header_of(text)
+    if not text[len(header) :].strip():
+        return Recording(header=header)
+    data = parsed(text, path.suffix in JSON, name)
+    try:
+        interactions = interactions_in(data)
+    except Misshapen as wrong:
+        raise problem(
+            name, line_of(text, wrong.path), wrong.path, wrong.expected, wrong.found, wrong.hint
+        ) from None
+    rest = {key: value for key, value in data.items() if key not in KNOWN_KEYS}
+    return Recording(interactions, header, rest, there=True, written=written)
+
+
+def write(path: Path, recording: Recording, name: str = "") -> None:
+    """Replace a file as a whole: who reads it meanwhile, or after a crash, finds the old or the new one."""
+    _check_suffix(path, name or str(path))
+    _replace(path, _text(recording, path.suffix, name or str(path)))
+
+
+def save(
+    path: Path,
+    ours: Iterable[Interaction],
+    *,
+    name: str = "",
+    since: float | None = None,
+    clean: Callable[[Interaction], Interaction] = lambda interaction: interaction,
+) -> None:
+    """Add what the file does not hold yet, while no other process writes it.
+
+    With ``since``, what the file held before that time is dropped. ``clean`` redacts what the file held.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path):
+            found = read(path, name)
+            stale = since is not None and not found.since(since)
+            kept = [] if stale else [clean(interaction) for interaction in found.interactions]
+            write(path, Recording(tuple(merged(kept, ours)), found.header, found.rest), name)
+    except OSError as why:
+        raise problem(name or str(path), None, (), "a file that can be written", str(why)) from None
+
+
+def merged(kept: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
+    """Add to what is kept: of equal requests, only as many as ours are more."""
+    together = list(kept)
+    held: Counter[Key] = Counter(key_of(interaction.request) for interaction in together)
+    seen: Counter[Key] = Counter()
+    for interaction in ours:
+        key = key_of(interaction.request)
+        seen[key] += 1
+        if seen[key] > held[key]:
+            together.append(interaction)
+    return together
+
+
+def _check_suffix(path: Path, name: str) -> None:
+    if path.suffix not in (*YAML, *JSON):
+        raise UsageMistake(f"{name}: a cassette's name ends in .yaml, .yml or .json")
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as why:
+        line = raw.count(b"\n", 0, why.start) + 1
+        raise problem(name, line, (), "text in UTF-8", f"the byte 0x{raw[why.start]:02x}") from None
+
+
+def _header_of(text: str) -> str:
+    found = _HEADER.match(text)
+    return found[0].replace("\r\n", "\n") if found else ""
+
+
+def _text(recording: Recording, suffix: str, name: str) -> str:
+    try:
+        if suffix in JSON:
+            return json_text(recording.interactions, recording.rest)
+        return yaml_text(recording.interactions, recording.header, recording.rest)
+    except Misshapen as wrong:
+        raise problem(name, None, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write beside the file, then rename over it; its time is ours, as file systems' clocks run late."""
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, beside)
+        os.utime(beside, ns=(time.time_ns(),) * 2)
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,162 @@
+"""What a cassette holds: requests with the responses they got; tool calls and chats are written as such."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+from urllib.parse import quote, unquote
+
+from pytest_agenteval.canonical import canonical, plain
+
+Body: TypeAlias = "str | bytes | None"
+Headers: TypeAlias = Mapping[str, Sequence[str]]
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+ONE_LINE = 100
+TOOL, CHAT = "tool://", "chat://"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked; the body is text wherever it is UTF-8, and headers have tuples of values."""
+
+    method: str
+    uri: str
+    body: Body = None
+    headers: Headers = field(default_factory=lambda: NOTHING)
+
+    def __post_init__(self) -> None:
+        _settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What was answered; ``extra`` keeps what else an HTTP library notes, such as the final ``url``."""
+
+    status: int
+    message: str = ""
+    headers: Headers = field(default_factory=lambda: NOTHING)
+    body: Body = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def __post_init__(self) -> None:
+        _settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """One request with its response."""
+
+    request: Request
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a recorded tool gave back: a result, or an error as the map ``{"type", "message"}``."""
+
+    result: Any = None
+    error: Mapping[str, Any] | None = None
+
+
+def tool_request(tool: str, args: Mapping[str, Any]) -> Request:
+    """Write a tool call as a POST to ``tool://<name>``: equal arguments give an equal request."""
+    return Request("POST", TOOL + _segment(tool), _utf8(canonical(args)))
+
+
+def tool_response(result: object = None, *, error: Mapping[str, Any] | None = None) -> Response:
+    """Write what the tool gave back; the keys of a result stay in the tool's own order."""
+    if error is None:
+        return Response(200, "OK", body=_readable({"result": result}))
+    return Response(500, "Tool Error", body=_readable({"error": error}))
+
+
+def tool_interaction(
+    tool: str, args: Mapping[str, Any], *, result: object = None, error: Mapping[str, Any] | None = None
+) -> Interaction:
+    """Write a tool call and what came of it."""
+    return Interaction(tool_request(tool, args), tool_response(result, error=error))
+
+
+def tool_call(request: Request) -> tuple[str, dict[str, Any]]:
+    """Read back the tool's name and its arguments."""
+    return unquote(request.uri.removeprefix(TOOL)), json.loads(text_of(request.body))
+
+
+def tool_answer(response: Response) -> ToolAnswer:
+    """Read back what the tool gave; the body decides, not the status."""
+    told = json.loads(text_of(response.body))
+    return ToolAnswer(told.get("result"), told.get("error"))
+
+
+def chat_request(role: str, model: str, repetition: int, ask: int, asked: Mapping[str, Any]) -> Request:
+    """Write an ask as a POST to ``chat://<role>/<model>/<repetition>/<ask number>``."""
+    return Request("POST", f"{CHAT}{_segment(role)}/{_segment(model)}/{repetition}/{ask}", _readable(asked))
+
+
+def chat_response(reply: Mapping[str, Any]) -> Response:
+    """Write the reply, given as plain JSON."""
+    return Response(200, "OK", body=_readable(reply))
+
+
+def chat_interaction(
+    role: str, model: str, repetition: int, ask: int, asked: Mapping[str, Any], reply: Mapping[str, Any]
+) -> Interaction:
+    """Write an ask and its reply."""
+    return Interaction(chat_request(role, model, repetition, ask, asked), chat_response(reply))
+
+
+def chat_place(request: Request) -> tuple[str, str, str, str]:
+    """Read back role, model, repetition and ask number."""
+    role, model, repetition, ask = request.uri.removeprefix(CHAT).split("/")
+    return unquote(role), unquote(model), repetition, ask
+
+
+def chat_reply(response: Response) -> dict[str, Any]:
+    """Read back the reply's JSON."""
+    reply: dict[str, Any] = json.loads(text_of(response.body))
+    return reply
+
+
+def text_of(body: Body) -> str:
+    """Give a body as text; bytes that are no UTF-8 are read as Latin-1, and no body is an empty text."""
+    return body.decode("latin-1") if isinstance(body, bytes) else body or ""
+
+
+def _settle(half: Request | Response) -> None:
+    """Bring body and headers into the one form in which equal ones are equal."""
+    if isinstance(half.body, bytes):
+        with suppress(UnicodeDecodeError):
+            object.__setattr__(half, "body", half.body.decode("utf-8"))
+    settled = {name: (it,) if isinstance(it, str) else tuple(it) for name, it in half.headers.items()}
+    object.__setattr__(half, "headers", MappingProxyType(settled))
+
+
+def _readable(value: object) -> str:
+    """Write JSON in one short line, else one line for each entry: that is what a diff shows best."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain)
+    if len(line) > ONE_LINE:
+        line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain, indent=2)
+    return _utf8(line)
+
+
+def _utf8(text: str) -> str:
+    """Escape lone surrogates of a JSON text: models send them, and no file takes them."""
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _segment(text: str) -> str:
+    """Escape what cannot stand in the host of a URI; Hangul stays readable."""
+    return "".join(c if _plain_in_uri(c) else quote(c, safe="", errors="replace") for c in text)
+
+
+def _plain_in_uri(c: str) -> bool:
+    if c.isascii():
+        return c.isalnum() or c in "-_.~"
+    return c.isprintable() and unicodedata.normalize("NFKC", c) == c and not "\ud800" <= c <= "\udfff"

@@ -1,0 +1,1 @@
+"""Asking models: one protocol, real providers behind it, and offline models that need no key."""

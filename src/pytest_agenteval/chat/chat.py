@@ -1,0 +1,104 @@
+"""The one way to ask a model, whoever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.plan import Model, Plan
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import NOTHING, ToolCall, Usage
+
+ChatMessage: TypeAlias = Mapping[str, Any]
+"""A message in the shape of OpenAI's chat completions: role, content, tool_calls, tool_call_id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """How to ask; None leaves it to the provider. ``extra`` goes to the provider as it is."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    tool_choice: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def said(self) -> dict[str, Any]:
+        """Give the settings that were made, and no others."""
+        named = {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "tool_choice": self.tool_choice,
+        }
+        return {**{name: value for name, value in named.items() if value is not None}, **self.extra}
+
+
+DEFAULT_SETTINGS = ChatSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered, and what it took.
+
+    ``finish`` is ``stop``, ``tool_calls``, ``length`` or ``content_filter``. ``first_token_s`` is seconds from the
+    request to the first token, None when the reply was not streamed. ``taped`` says that it was played, not sent.
+    """
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage(asks=1, attempts=1)
+    finish: str = "stop"
+    reasoning: str = ""
+    first_token_s: float | None = None
+    taped: bool = False
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the reply cost, or None when the price is unknown."""
+        return self.usage.cost_usd
+
+    @property
+    def attempts(self) -> int:
+        """How many requests it took."""
+        return self.usage.attempts
+
+    def message(self) -> dict[str, Any]:
+        """Give the reply as the message that goes back into the conversation."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.calls:
+            message["tool_calls"] = [tool_call(call) for call in self.calls]
+        return message
+
+
+def tool_call(call: ToolCall) -> dict[str, Any]:
+    """Write a call as it stands in an assistant message."""
+    arguments = compact(call.args) if call.raw_args is None else call.raw_args
+    return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": arguments}}
+
+
+class Chat(Protocol):
+    """A model that can be asked."""
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give the model's next reply.
+
+        The calls of the reply carry id, tool and arguments; who asked counts the turns. Raises ProviderDown when the
+        model cannot be had.
+        """
+        ...
+
+
+ChatFactory: TypeAlias = Callable[[Model, Plan], Chat]
+"""Makes a trial's chat. An offline model that needs the task's reference or script finds it in the plan."""

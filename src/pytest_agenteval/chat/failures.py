@@ -1,0 +1,119 @@
+"""Why a request to a provider failed, read from what litellm raised, and whether another may succeed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from pytest_agenteval.errors import AgentEvalError
+
+LONGEST = 300
+
+_CAUSES: Mapping[str, str] = {
+    "ContextWindowExceededError": "context_length",
+    "ContentPolicyViolationError": "content_policy",
+    "BadRequestError": "bad_request",
+    "UnsupportedParamsError": "bad_request",
+    "UnprocessableEntityError": "bad_request",
+    "Timeout": "timeout",
+    "TimeoutError": "timeout",
+}
+_STATUSES: Mapping[int, str] = {401: "auth", 403: "auth", 404: "unknown_model", 429: "rate_limit"}
+_LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
+_WRAPPING = re.compile(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
+_NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "credit balance is too low")
+
+
+class AttemptFailed(AgentEvalError):
+    """One request that got no usable reply.
+
+    ``cause`` is one word: auth, bad_request, unknown_model, context_length, content_policy, quota, rate_limit,
+    timeout, connection or provider. ``status`` is None when no HTTP reply came.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: str = "provider",
+        retryable: bool = True,
+        retry_after_s: float | None = None,
+        timed_out: bool = False,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.cause, self.status = message, cause, status
+        self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
+
+
+def failure_of(raised: Exception, timeout_s: float, secret: str = "") -> AttemptFailed:
+    """Read what litellm raised; ``secret`` is kept out of the text."""
+    words = _plain_words(str(raised)) or type(raised).__name__
+    if secret:
+        words = words.replace(secret, "***")
+    headers = getattr(raised, "litellm_response_headers", None)
+    cause = _cause(raised, words, answered=headers is not None)
+    status = None if cause in ("connection", "timeout") else getattr(raised, "status_code", None)
+    if cause == "timeout":
+        words = f"no reply within {timeout_s:g} s"
+    told = f"{status} {cause}" if status else cause
+    return AttemptFailed(
+        f"{told}: {words}",
+        cause=cause,
+        retryable=cause not in _LASTING,
+        retry_after_s=retry_after_s(headers or {}),
+        timed_out=cause == "timeout",
+        status=status,
+    )
+
+
+def retry_after_s(headers: Mapping[str, Any]) -> float | None:
+    """Give the seconds after which the provider wants to be asked again, or None when it does not say."""
+    told = {str(name).lower(): str(value).strip() for name, value in headers.items()}
+    if "retry-after-ms" in told:
+        return _seconds(told["retry-after-ms"], 0.001)
+    return _seconds(told["retry-after"], 1.0) if "retry-after" in told else None
+
+
+def _seconds(text: str, unit: float) -> float | None:
+    try:
+        return max(0.0, float(text) * unit)
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _cause(raised: Exception, words: str, *, answered: bool) -> str:
+    """Give the one word; litellm calls a missing key, and a connection that broke, a status of 500."""
+    status: int = getattr(raised, "status_code", None) or 0
+    cause = _STATUSES.get(status) or _CAUSES.get(type(raised).__name__, "provider")
+    said = words.lower()
+    if cause in ("rate_limit", "bad_request") and any(phrase in said for phrase in _NO_CREDIT):
+        return "quota"
+    if cause == "provider" and not answered:
+        return "auth" if "missing credentials" in said or "api_key" in said else "connection"
+    return cause
+
+
+def _plain_words(text: str) -> str:
+    """Give the provider's own words in one line, without litellm's wrapping."""
+    wrapping = _WRAPPING.match(text)
+    said = text[wrapping.end() if wrapping else 0 :].partition(". Handle with `litellm.")[0]
+    line = " ".join((_message_in(said) or said).split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _message_in(said: str) -> str:
+    """Read the message out of an error in JSON, as Anthropic's comes."""
+    try:
+        error = json.loads(said)["error"]
+        return f"{error['message']} ({error['type']})"
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,190 @@
+"""Real models, asked through litellm: the one file that knows it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.failures import AttemptFailed, failure_of
+from pytest_agenteval.chat.litellm_reply import reply_of
+from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.tool import ToolSpec
+
+REQUEST_SECONDS = 120.0
+GRACE_S = 1.0
+NO_KEY = "no-key"
+OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format")
+
+_lock = threading.Lock()
+_litellm: Any = None
+
+
+class LitellmChat:
+    """Asks one real model; each ask is one request, and a failing one raises AttemptFailed.
+
+    The model's own params go with every request and win over the settings of an ask. A setting that the
+    provider refuses is left out from then on. Where an address is given without the name of a key, no key is sent.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._params = {name: value for name, value in model.params.items() if name != "request_seconds"}
+        self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
+        self._refused: set[str] = set()
+        self._thoughts: dict[str, Any] = {}
+        self._asks = 0
+
+    @property
+    def longest_s(self) -> float:
+        """How many seconds one request can take at most."""
+        return self._timeout_s + GRACE_S
+
+    async def prepare(self) -> None:
+        """Import litellm, which takes seconds, without holding up the loop."""
+        if _litellm is None:
+            await in_daemon_thread(_import)
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Send one request and give the reply."""
+        await self.prepare()
+        self._asks += 1
+        key = self._key()
+        asked = self._asked(tools, response_schema, settings)
+        sent = [self._sent(message) for message in messages]
+        try:
+            # litellm's own time limit is that of a silence: a trickling reply would never end.
+            async with asyncio.timeout(self.longest_s):
+                answer = await _litellm.acompletion(
+                    model=self.model.id, messages=sent, **self._transport(), **key, **asked
+                )
+            reply = reply_of(answer, f"call_{self._asks}")
+        except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
+            raise self._failure(raised, asked, key.get("api_key", "")) from raised
+        self._remember(answer, reply)
+        return reply
+
+    def _asked(
+        self, tools: Sequence[ToolSpec], response_schema: Mapping[str, Any] | None, settings: ChatSettings
+    ) -> dict[str, Any]:
+        """Give what is asked for beside the messages."""
+        asked = {**settings.said(), **self._params}
+        choice = asked.pop("tool_choice", None)
+        if tools:
+            asked["tools"] = [spec.declaration() for spec in tools]
+            if choice is not None:
+                asked["tool_choice"] = _choice(choice)
+        if response_schema is not None:
+            asked["response_format"] = _json_schema(response_schema)
+        return {name: value for name, value in asked.items() if name not in self._refused}
+
+    def _transport(self) -> dict[str, Any]:
+        return {"timeout": self._timeout_s, "max_retries": 0, "num_retries": 0, "drop_params": True}
+
+    def _key(self) -> dict[str, str]:
+        name = self.model.api_key_env
+        if not name:
+            return {"api_key": NO_KEY} if "api_base" in self._params else {}
+        key = os.environ.get(name)
+        if not key:
+            raise AttemptFailed(f"auth: {name} is not set", cause="auth", retryable=False)
+        return {"api_key": key}
+
+    def _sent(self, message: ChatMessage) -> dict[str, Any]:
+        """Give a copy of a message, as litellm writes into what it is given; signed thoughts go back with their calls."""
+        sent = copy.deepcopy(dict(message))
+        calls = sent.get("tool_calls")
+        thoughts = self._thoughts.get(calls[0]["id"]) if calls else None
+        return {**sent, "thinking_blocks": thoughts} if thoughts else sent
+
+    def _remember(self, answer: Any, reply: Reply) -> None:
+        """Keep thoughts that the provider wants to see again when the results of the calls are sent."""
+        thoughts = getattr(answer.choices[0].message, "thinking_blocks", None)
+        if thoughts and reply.calls:
+            self._thoughts[reply.calls[0].id] = thoughts
+
+    def _failure(self, raised: Exception, asked: Mapping[str, Any], key: str) -> AttemptFailed:
+        failed = failure_of(raised, self._timeout_s, "" if key == NO_KEY else key)
+        if failed.cause != "bad_request":
+            return failed
+        refused = [name for name in OPTIONAL if name in asked and name in str(raised).lower()]
+        if not refused:
+            return failed
+        self._refused.update(refused)
+        told = f"{failed.message}; asked again without {', '.join(refused)}"
+        return AttemptFailed(told, cause="bad_request", retry_after_s=0.0, status=failed.status)
+
+
+async def close() -> None:
+    """Close litellm's connections; to be awaited at the end, on the loop on which models were asked."""
+    if _litellm is None:
+        return
+    from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+
+    await GLOBAL_LOGGING_WORKER.stop()
+    await _litellm.close_litellm_async_clients()
+
+
+def _import() -> None:
+    global _litellm
+    with _lock:
+        if _litellm is not None:
+            return
+        # Its prices come from the package, not from the network; it does not read a .env file behind our back.
+        with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
+            import litellm
+        litellm.suppress_debug_info = True
+        litellm.telemetry = False
+        if not os.environ.get("LITELLM_LOG"):
+            logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+        _litellm = litellm
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Set environment variables that nobody has set, for as long as the block lasts."""
+    ours = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+def _choice(choice: Any) -> Any:
+    if choice in ("auto", "none", "required") or not isinstance(choice, str):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"name": "reply", "schema": copy.deepcopy(dict(schema)), "strict": _closed(schema)}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def _closed(schema: Any) -> bool:
+    """Whether every object in a schema lists all its keys as required and allows no others, as strict schemas must."""
+    if isinstance(schema, list | tuple):
+        return all(map(_closed, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        keys = set(schema.get("properties", {}))
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != keys:
+            return False
+    return all(map(_closed, schema.values()))

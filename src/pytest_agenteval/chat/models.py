@@ -1,0 +1,170 @@
+"""What the user typed, turned into models: shipped aliases, the user's own, offline models and litellm ids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.records.plan import Model
+
+Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
+"""The table ``[tool.agenteval.models]``: a litellm id, or a map with ``id`` and settings, for each name."""
+
+SHIPPED: Mapping[str, str] = MappingProxyType(
+    {
+        "claude": "anthropic/claude-sonnet-5-5",
+        "gpt": "openai/gpt-6.1-sol",
+        "gemini": "gemini/gemini-4-argon",
+    }
+)
+
+TABLE = "[tool.agenteval.models]"
+OURS = frozenset(
+    {"model", "messages", "tools", "response_format", "stream", "n", "timeout"}
+    | {"max_retries", "num_retries", "drop_params"}
+)
+
+_TYPEABLE = re.compile(r"[!-~]+")
+_FORBIDDEN = re.compile(r"[\[\]@,]|::")
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "azure": ("AZURE_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "cohere_chat": ("COHERE_API_KEY", "CO_API_KEY"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "huggingface": ("HF_TOKEN", "HUGGINGFACE_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHER_AI_TOKEN"),
+    "xai": ("XAI_API_KEY",),
+}
+
+
+def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]) -> tuple[Model, ...]:
+    """Turn each name into a model; a name may stand only once."""
+    twice = sorted({name for name in typed if typed.count(name) > 1})
+    if twice:
+        raise UsageMistake(f"the model {twice[0]!r} is named more than once")
+    return tuple(resolve(name, aliases, offline) for name in typed)
+
+
+def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
+    """Turn a name into a model: the user's alias, else an offline model, a shipped alias, or a litellm id."""
+    name = typed.strip()
+    _check_name(name)
+    if name in aliases:
+        return _of_alias(name, aliases[name], offline)
+    if name in offline:
+        return Model(name, name, offline=True)
+    if name in SHIPPED or "/" in name:
+        return Model(name, SHIPPED.get(name, name))
+    known = sorted({*aliases, *SHIPPED, *offline})
+    rows = (
+        f"unknown model {name!r}",
+        f"known: {', '.join(known)}; anything else is a litellm id such as openai/gpt-6.1-sol",
+        nearest(name, known),
+    )
+    raise UsageMistake("; ".join(row for row in rows if row))
+
+
+def key_names(model: Model) -> tuple[str, ...]:
+    """Give the environment variables that may hold the model's key, best first; none where no key is looked for."""
+    if model.offline:
+        return ()
+    if model.api_key_env:
+        return (model.api_key_env,)
+    return () if "api_base" in model.params else _KEYS.get(model.id.partition("/")[0], ())
+
+
+def missing_key(model: Model, environ: Mapping[str, str]) -> str:
+    """Name the environment variables of which one should hold the model's key; empty where nothing is missing."""
+    names = key_names(model)
+    return "" if any(environ.get(name) for name in names) else " or ".join(names)
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise UsageMistake("a model needs a name")
+    if not _TYPEABLE.fullmatch(name) or _FORBIDDEN.search(name):
+        alias = f'add `short_name = "{name}"` to {TABLE} in pyproject.toml and name that'
+        raise UsageMistake(
+            f"the model name {name!r} cannot stand in a test id, which is ASCII without blanks, "
+            f"commas, '[', ']', '@' and '::'; {alias}"
+        )
+
+
+def _of_alias(name: str, said: str | Mapping[str, Any], offline: Collection[str]) -> Model:
+    if name in offline:
+        raise UsageMistake(f"{TABLE} {name}: the name is that of an offline model; choose another")
+    table = {"id": said} if isinstance(said, str) else said
+    if not isinstance(table, Mapping):
+        raise UsageMistake(f"{TABLE} {name}: expected a litellm id or a table with id, found {said!r}")
+    for key, value in table.items():
+        _check_setting(name, key, value)
+    named = _target(name, table.get("id"), offline)
+    return replace(
+        named,
+        params={key: value for key, value in table.items() if key not in ("id", "api_key_env")},
+        api_key_env=table.get("api_key_env", ""),
+    )
+
+
+def _target(name: str, id: object, offline: Collection[str]) -> Model:
+    if id is None:
+        raise UsageMistake(f"{TABLE} {name}: the key id is missing; it holds a litellm id")
+    if id in offline:
+        return Model(name, str(id), offline=True)
+    target = SHIPPED.get(str(id), str(id))
+    if "/" not in target:
+        raise UsageMistake(f"{TABLE} {name}: expected an id such as openai/gpt-6.1-sol, found {target!r}")
+    return Model(name, target)
+
+
+def _check_setting(name: str, key: str, value: object) -> None:
+    if key == "api_key":
+        raise UsageMistake(f"{TABLE} {name}: a key does not belong in a file; name its variable: api_key_env")
+    if key in OURS:
+        raise UsageMistake(f"{TABLE} {name}: {key} cannot be set for a model")
+    expected, fits = _SETTINGS.get(key, ("", _anything))
+    if not fits(value):
+        raise UsageMistake(f"{TABLE} {name}: {key}: expected {expected}, found {value!r}")
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _above_0(value: object) -> bool:
+    return _number(value) and value != 0
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and _above_0(value)
+
+
+_SETTINGS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "id": ("a litellm id", _text),
+    "api_base": ("an address", _text),
+    "api_key_env": ("the name of an environment variable", _text),
+    "temperature": ("a number, 0 or more", _number),
+    "max_tokens": ("a whole number, 1 or more", _count),
+    "request_seconds": ("a number of seconds above 0", _above_0),
+}

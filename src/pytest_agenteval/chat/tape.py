@@ -1,0 +1,153 @@
+"""Chats on tape: an ask and its reply as plain JSON, played without any provider's library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from pytest_agenteval.cassettes.interaction import Request, chat_reply, chat_request, chat_response
+from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.errors import CassetteMiss
+from pytest_agenteval.records.plan import Model, RecordMode
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import NOTHING, ToolCall, Usage
+
+# Where and how long to ask says nothing of what is asked.
+ROUTING = frozenset({"api_base", "request_seconds"})
+
+
+class ChatTape:
+    """One role's recorded asks of one trial, numbered in the order in which they are asked.
+
+    A recording answers an ask of the same role, model, repetition and number with the same messages, tools,
+    schema and settings. In mode ``off`` nothing is played and nothing recorded.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        *,
+        role: str,
+        model: Model,
+        repetition: int,
+        mode: RecordMode,
+        retry_command: str,
+    ) -> None:
+        self._tape, self._role, self._model, self._repetition = tape, role, model, repetition
+        self._off, self._retry_command = mode == "off", retry_command
+        self._params = {name: value for name, value in model.params.items() if name not in ROUTING}
+        self._asks = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether an ask that was not played may be sent."""
+        return self._off or self._tape.recording
+
+    @property
+    def hits(self) -> int:
+        """How many asks were played."""
+        return self._tape.hits
+
+    @property
+    def misses(self) -> int:
+        """How many asks were neither played nor could be sent."""
+        return self._tape.misses
+
+    @property
+    def recorded(self) -> int:
+        """How many asks were recorded."""
+        return self._tape.recorded
+
+    def request(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec],
+        response_schema: Mapping[str, Any] | None,
+        settings: ChatSettings,
+    ) -> Request:
+        """Write the next ask as it stands in the cassette; asking counts it."""
+        self._asks += 1
+        asked = {
+            "model": self._model.id,
+            "messages": list(messages),
+            "tools": [spec.declaration() for spec in tools],
+            "response_schema": response_schema,
+            "settings": {**settings.said(), **self._params},
+        }
+        said = {name: value for name, value in asked.items() if value}
+        return chat_request(self._role, self._model.name, self._repetition, self._asks, said)
+
+    def play(self, request: Request) -> Reply | None:
+        """Give the recorded reply, or None."""
+        played = None if self._off else self._tape.play(request)
+        return None if played is None else replace(_read(chat_reply(played)), taped=True)
+
+    def record(self, request: Request, reply: Reply) -> None:
+        """Keep a reply that was really given."""
+        if not self._off:
+            self._tape.record(request, chat_response(_written(reply)))
+
+    def miss(self, request: Request) -> CassetteMiss:
+        """Make the error that says what differs from the nearest recording, and how to record this ask."""
+        return self._tape.miss(request, self._retry_command)
+
+
+async def taped_ask(
+    tape: ChatTape | None,
+    inner: Chat,
+    messages: Sequence[ChatMessage],
+    *,
+    tools: Sequence[ToolSpec],
+    response_schema: Mapping[str, Any] | None,
+    settings: ChatSettings,
+) -> Reply:
+    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss where nothing may be sent."""
+    if tape is None:
+        return await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+    request = tape.request(messages, tools, response_schema, settings)
+    played = tape.play(request)
+    if played is not None:
+        return played
+    if not tape.live:
+        raise tape.miss(request)
+    reply = await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+    tape.record(request, reply)
+    return reply
+
+
+def _written(reply: Reply) -> dict[str, Any]:
+    """Give a reply as JSON, without what is not there."""
+    written = {
+        "text": reply.text,
+        "calls": [_call_written(call) for call in reply.calls],
+        "finish": reply.finish,
+        "reasoning": reply.reasoning,
+        "first_token_s": reply.first_token_s,
+    }
+    kept = {name: value for name, value in written.items() if value or name == "text"}
+    return {**kept, "usage": asdict(reply.usage)}
+
+
+def _call_written(call: ToolCall) -> dict[str, Any]:
+    said = {"args": dict(call.args)} if call.raw_args is None else {"raw_args": call.raw_args}
+    return {"id": call.id, "tool": call.tool, **said}
+
+
+def _read(written: Mapping[str, Any]) -> Reply:
+    """Read a reply back; a hand-written one may leave out whatever it likes."""
+    usage = {"asks": 1, "attempts": 1, **written.get("usage", {})}
+    return Reply(
+        text=written.get("text", ""),
+        calls=tuple(_call_read(index, call) for index, call in enumerate(written.get("calls", ()))),
+        usage=Usage(**usage),
+        finish=written.get("finish", "stop"),
+        reasoning=written.get("reasoning", ""),
+        first_token_s=written.get("first_token_s"),
+    )
+
+
+def _call_read(index: int, call: Mapping[str, Any]) -> ToolCall:
+    id = call.get("id", f"call_{index + 1}")
+    return ToolCall(id, 0, index, call["tool"], call.get("args", NOTHING), call.get("raw_args"))

@@ -1,0 +1,85 @@
+"""The chats that agents and judges hold: what is asked through them is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.tape import ChatTape, taped_ask
+from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import Ask, ToolCall, Usage
+
+
+class TrialChat:
+    """The chat of a trial's agent: counts steps, writes the transcript, plays the tape, spends the budget."""
+
+    def __init__(
+        self, inner: Chat, *, recorder: Recorder, budget: Budget, tape: ChatTape | None = None
+    ) -> None:
+        self._inner, self._recorder, self._budget, self._tape = inner, recorder, budget, tape
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give the model's next reply; raises LimitReached where the trial may ask no more."""
+        self._budget.step()
+        recorder = self._recorder
+        recorder.turn += 1
+        turn, started = recorder.turn, recorder.at()
+        recorder.heard(messages)
+        try:
+            reply = await taped_ask(
+                self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
+            )
+        except TrialBroken as broken:
+            recorder.broken = broken
+            raise
+        usage = reply.usage
+        ask = Ask(turn, started, recorder.at(), usage, reply.finish, reply.first_token_s, reply.reasoning)
+        recorder.replied(reply.message(), _stamped(reply.calls, turn), ask)
+        self._budget.spend(usage)
+        return reply
+
+
+class JudgeChat:
+    """The chat of a judge: what it takes is kept apart from the agent's budget, messages and usage.
+
+    Each ask is an event of the trial; ``usage`` is what this judge has taken so far.
+    """
+
+    def __init__(
+        self, inner: Chat, *, recorder: Recorder, tape: ChatTape | None = None, role: str = "judge"
+    ) -> None:
+        self._inner, self._recorder, self._tape, self._role = inner, recorder, tape, role
+        self.usage = Usage()
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give the judge's reply."""
+        reply = await taped_ask(
+            self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
+        )
+        self.usage = self.usage + reply.usage
+        details = {"role": self._role, "taped": reply.taped, "usage": asdict(reply.usage)}
+        self._recorder.event("judge_ask", f"{self._role} was asked", details)
+        return reply
+
+
+def _stamped(calls: tuple[ToolCall, ...], turn: int) -> tuple[ToolCall, ...]:
+    return tuple(replace(call, turn=turn, index=index) for index, call in enumerate(calls))

@@ -1,0 +1,1 @@
+"""The command line: verbs that run neither agent nor judge."""

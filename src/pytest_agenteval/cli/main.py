@@ -1,0 +1,56 @@
+"""The command ``agenteval``: one verb, one function."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from pytest_agenteval.errors import AgentEvalError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the arguments say and give the exit status: 0, 1 where something is wrong, 2 for a mistake in use."""
+    args = _parser().parse_args(argv)
+    try:
+        verb: Callable[[argparse.Namespace], int] = args.verb
+        return verb(args)
+    except AgentEvalError as mistake:
+        print(f"agenteval: {mistake}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agenteval", description="Look at tasks and runs; pytest runs them.")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    validate = verbs.add_parser("validate", help="say everything that is wrong with task files")
+    validate.add_argument("paths", nargs="+", metavar="PATH")
+    validate.set_defaults(verb=_validate)
+    schema = verbs.add_parser("schema", help="print a JSON Schema")
+    schema.add_argument("what", choices=("task", "suite", "run", "journal", "transcript"))
+    schema.set_defaults(verb=_schema)
+    runs = verbs.add_parser("runs", help="list the runs that are kept, newest first")
+    runs.add_argument("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps them")
+    runs.set_defaults(verb=_runs)
+    return parser
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.validate import validate
+
+    return validate(args.paths)
+
+
+def _schema(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.schema import print_schema
+
+    return print_schema(args.what)
+
+
+def _runs(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.runs import print_runs
+
+    return print_runs(args.results)

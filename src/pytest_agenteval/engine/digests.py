@@ -1,0 +1,82 @@
+"""The digests that tell whether two trials may be compared, and in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.records.plan import Model, PlannedGrader, PlannedTask, Plan
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.trial import Digests
+from pytest_agenteval.workspace.snapshot import seeded
+
+if TYPE_CHECKING:
+    from pytest_agenteval.engine.equipment import Equipment
+
+
+class DigestBook:
+    """Digests already worked out, kept by the object they were worked out from.
+
+    Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would cost more than
+    the trial.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], tuple[object, str]] = {}
+
+    def of(self, what: str, thing: object, value: Callable[[], Any]) -> str:
+        """Give the digest of ``value()``, worked out once for each thing."""
+        key = (what, id(thing))
+        known = self._known.get(key)
+        if known is None or known[0] is not thing:
+            if len(self._known) > 512:
+                self._known.clear()
+            known = self._known[key] = (thing, digest(value()))
+        return known[1]
+
+
+def digests_of(
+    plan: Plan, equipment: Equipment, prompt: str, specs: tuple[ToolSpec, ...], book: DigestBook
+) -> Digests:
+    """Give what this trial was made of, as digests."""
+    task, model = plan.task, plan.model
+    return Digests(
+        input=book.of("input", task.input, lambda: task.input),
+        fixture=book.of("fixture", task.layers, lambda: _fixture(task)) if task.layers else "",
+        prompt=prompt,
+        settings=book.of("settings", task, lambda: _settings(task)),
+        tools=book.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
+        ruler=book.of("ruler", task.graders, lambda: [_ruler(each, equipment) for each in task.graders]),
+        model=book.of("model", model, lambda: _model(model)),
+    )
+
+
+def _fixture(task: PlannedTask) -> str:
+    from pathlib import Path
+
+    return seeded([Path(layer) for layer in task.layers]).digest()
+
+
+def _settings(task: PlannedTask) -> Any:
+    limits = task.limits
+    allowed = [limits.steps, limits.seconds, limits.tokens, limits.cost_usd]
+    return [task.agent, task.settings, task.clock, allowed, task.on_miss]
+
+
+def _ruler(planned: PlannedGrader, equipment: Equipment) -> Any:
+    grader = equipment.desk.grader(planned)
+    return [
+        planned.name,
+        planned.label,
+        planned.config,
+        planned.weight,
+        planned.threshold if planned.threshold is not None else getattr(grader, "threshold", 1.0),
+        planned.required,
+        getattr(grader, "version", "1"),
+        getattr(grader, "rubric_digest", ""),
+    ]
+
+
+def _model(model: Model) -> Any:
+    return [model.id, model.params]

@@ -1,0 +1,75 @@
+"""What a process needs to carry out plans: things made once and used by many trials."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.agents.agent import Agent
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.engine.digests import DigestBook
+from pytest_agenteval.engine.grading import Desk
+from pytest_agenteval.prompts import Prompts
+from pytest_agenteval.records.plan import PlannedTask, Variant
+from pytest_agenteval.registry import Registry
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.library import Library
+
+
+class Equipment:
+    """Registered names, agents, prompts and cassettes of one process.
+
+    ``scratch`` is the folder for workspaces, or None for the system's own.
+    """
+
+    def __init__(self, registry: Registry, *, scratch: Path | None = None, graders_at_once: int = 8) -> None:
+        self.registry = registry
+        self.scratch = scratch
+        self.desk = Desk(registry, graders_at_once)
+        self.book = DigestBook()
+        self._library: Library | None = None
+        self._agents: dict[tuple[str, str], Agent] = {}
+        self._prompts: dict[tuple[str, int, int], tuple[object, Prompts, str]] = {}
+
+    @property
+    def library(self) -> Library:
+        """The cassettes of this process, made when the first is opened."""
+        if self._library is None:
+            from pytest_agenteval.cassettes.library import Library
+
+            self._library = Library()
+        return self._library
+
+    def agent(self, task: PlannedTask) -> Agent:
+        """Give the task's agent, made once for each set of settings."""
+        key = (task.agent, canonical(task.settings) if task.settings else "")
+        if key not in self._agents:
+            self._agents[key] = self.registry.agent_factory(task.agent)(**task.settings)
+        return self._agents[key]
+
+    def prompts(self, task: PlannedTask, variant: Variant) -> tuple[Prompts, str]:
+        """Give the prompt texts that this agent has in this task and variant, with their digest."""
+        key = (task.agent, id(task.prompts), id(variant.prompts))
+        kept = self._prompts.get(key)
+        if kept is None:
+            own: Mapping[str, str] = getattr(self.agent(task), "templates", {})
+            prompts = Prompts(own, {**task.prompts, **variant.prompts})
+            # The maps are held, so that their ids stay theirs.
+            kept = self._prompts[key] = ((task.prompts, variant.prompts), prompts, prompts.digest())
+        return kept[1], kept[2]
+
+    def save_cassettes(self) -> None:
+        """Write what was recorded."""
+        if self._library is not None:
+            self._library.save()
+
+    async def close(self) -> None:
+        """Write what was recorded and let go of what is held."""
+        self.save_cassettes()
+        self.desk.close()
+        litellm_chat = sys.modules.get("pytest_agenteval.chat.litellm_chat")
+        if litellm_chat is not None:  # only where a real model was asked
+            await litellm_chat.close_clients()

@@ -1,0 +1,1 @@
+"""Where trials are carried out: here, or on a cluster."""

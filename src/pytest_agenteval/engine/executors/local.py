@@ -1,0 +1,30 @@
+"""Carrying out plans in this process, on the loop that asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.trial import run_trial
+from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.trial import Trial
+
+
+class LocalExecutor:
+    """Runs each plan as a coroutine of the calling loop."""
+
+    def __init__(self, equipment: Equipment) -> None:
+        self.equipment = equipment
+
+    async def ready(self) -> None:
+        """Nothing has to come up first."""
+
+    async def run(self, plan: Plan, given: Path | None = None) -> Trial:
+        """Carry out one plan; ``given`` is a workspace that stands already."""
+        trial = await run_trial(plan, self.equipment, given=given)
+        self.equipment.save_cassettes()
+        return trial
+
+    async def close(self) -> None:
+        """Write what was recorded and let go of what is held."""
+        await self.equipment.close()

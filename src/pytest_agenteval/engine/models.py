@@ -1,0 +1,66 @@
+"""The chats and tapes of one trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.plan import Model, Plan
+from pytest_agenteval.records.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.tape import ChatTape
+    from pytest_agenteval.engine.equipment import Equipment
+    from pytest_agenteval.tools.tape import ToolTape
+
+
+def chat_of(
+    model: Model, plan: Plan, equipment: Equipment, budget: Budget, recorder: Recorder, role: str = "agent"
+) -> tuple[Chat, ChatTape | None]:
+    """Give the chat that asks this model, and the tape its replies are played from, if there is one."""
+    if model.offline:
+        return equipment.registry.model_factory(model.id)(model, plan), None
+    from pytest_agenteval.chat.litellm_chat import LitellmChat
+    from pytest_agenteval.chat.retries import Retrying
+
+    live = Retrying(LitellmChat(model), budget=budget, recorder=recorder, seed=plan.seed)
+    return live, _chat_tape(model, plan, equipment, role)
+
+
+def tool_tape_of(plan: Plan, equipment: Equipment) -> ToolTape:
+    """Open the trial's own tape of its task's recorded tool calls."""
+    from pytest_agenteval.tools.tape import ToolTape
+
+    path = Path(f"{plan.task.cassette}.yaml")
+    tape = equipment.library.open(path, plan.conditions.record, "tools")  # type: ignore[arg-type]  # never "off"
+    return ToolTape(tape, retry_command=_retry(plan, "--agent-record=new_episodes"))
+
+
+def _chat_tape(model: Model, plan: Plan, equipment: Equipment, role: str) -> ChatTape | None:
+    mode, cassette = plan.conditions.record_chat, plan.task.cassette
+    if mode == "off" or not cassette:
+        return None
+    from pytest_agenteval.chat.tape import ChatTape
+
+    tape = equipment.library.open(Path(chat_cassette(plan)), mode, "chats")
+    return ChatTape(
+        tape,
+        role=role,
+        model=model,
+        repetition=plan.repetition,
+        mode=mode,
+        retry_command=_retry(plan, "--agent-record-chat=new_episodes"),
+    )
+
+
+def chat_cassette(plan: Plan) -> str:
+    """Give the path of the file that holds the chats of one trial: beside the task's tools, one for each trial."""
+    variant = f"@{plan.variant.name}" if plan.variant.name else ""
+    name = plan.model.name.replace("/", "_")
+    return f"{plan.task.cassette}.chat/{name}{variant}-{plan.repetition}.yaml"
+
+
+def _retry(plan: Plan, option: str) -> str:
+    return f"pytest {plan.task.file} -k {plan.task.id} {option}"

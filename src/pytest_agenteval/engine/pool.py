@@ -1,0 +1,190 @@
+"""Many trials at once on one loop in one thread, begun in order, while pytest waits for them one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pytest_agenteval.engine.trial import broken_trial
+from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.trial import Trial
+
+
+class Executor(Protocol):
+    """Something that carries out plans."""
+
+    async def ready(self) -> None:
+        """Come up; no plan is given before."""
+        ...
+
+    async def run(self, plan: Plan, given: Path | None = None) -> Trial:
+        """Carry out one plan."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class Slot:
+    """One trial on its way: waiting, running, or done."""
+
+    __slots__ = ("given", "plan", "task", "trial")
+
+    def __init__(self, plan: Plan, given: Path | None = None) -> None:
+        self.plan = plan
+        self.given = given
+        self.trial: Trial | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class Witness(Protocol):
+    """Who is told, on the pool's thread, before anyone else learns of it."""
+
+    def started(self, plans: Sequence[Plan]) -> None:
+        """These trials begin now."""
+        ...
+
+    def finished(self, trials: Sequence[Trial]) -> None:
+        """These trials have ended."""
+        ...
+
+
+class Pool:
+    """Runs slots in the order in which they are handed over, at most ``at_once`` of them side by side.
+
+    Trials that end in the same turn of the loop are witnessed together, and only then given out: what a witness has
+    written down survives whatever happens to pytest.
+    """
+
+    def __init__(self, executor: Executor, at_once: int, witness: Witness) -> None:
+        self._executor = executor
+        self._at_once = at_once
+        self._witness = witness
+        self._waiting: deque[Slot] = deque()
+        self._ended: list[tuple[Slot, Trial]] = []
+        self._news = threading.Event()
+        self._failure: BaseException | None = None
+        self._closed = False
+        self.running: set[Slot] = set()
+        self.most_running = 0
+        self._loop = asyncio.new_event_loop()
+        self._up = False
+        self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)
+        self._thread.start()
+
+    def hand_over(self, slots: Sequence[Slot], *, first: bool = False) -> None:
+        """Have these trials carried out: after those handed over before, or ``first``."""
+        self._loop.call_soon_threadsafe(self._take, slots, first)
+
+    def wait(self, slot: Slot, seconds: float) -> Trial | None:
+        """Wait for a trial at most so long; None when it has not ended yet.
+
+        Raises what broke the pool itself, which is never a trial's doing.
+        """
+        if slot.trial is None and self._failure is None:
+            self._news.wait(seconds)
+            self._news.clear()
+        if slot.trial is None and self._failure is not None:
+            raise self._failure
+        return slot.trial
+
+    def close(self, seconds: float = 5.0) -> int:
+        """Stop everything; give the number of trials that had begun and did not end."""
+        if self._closed:
+            return 0
+        self._closed = True
+        cut_off = len(self.running)
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._shut()))
+        self._thread.join(seconds)
+        return cut_off
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.create_task(self._come_up())
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    async def _come_up(self) -> None:
+        try:
+            await self._executor.ready()
+        except BaseException as raised:
+            self._fail(raised)
+            return
+        self._up = True
+        self._pump()
+
+    def _take(self, slots: Sequence[Slot], first: bool) -> None:
+        if first:
+            self._waiting.extendleft(reversed(slots))
+        else:
+            self._waiting.extend(slots)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Begin as many waiting trials as there is room for."""
+        beginning: list[Slot] = []
+        while self._up and not self._closed and self._waiting and len(self.running) < self._at_once:
+            slot = self._waiting.popleft()
+            self.running.add(slot)
+            beginning.append(slot)
+        if not beginning:
+            return
+        self.most_running = max(self.most_running, len(self.running))
+        if self._told(lambda: self._witness.started([slot.plan for slot in beginning])):
+            for slot in beginning:
+                slot.task = self._loop.create_task(self._carry_out(slot))
+
+    async def _carry_out(self, slot: Slot) -> None:
+        try:
+            trial = await self._executor.run(slot.plan, slot.given)
+        except asyncio.CancelledError:
+            self.running.discard(slot)
+            raise
+        except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
+            trial = broken_trial(slot.plan, raised)
+        self.running.discard(slot)
+        slot.task = None
+        if not self._ended:
+            self._loop.call_soon(self._publish)
+        self._ended.append((slot, trial))
+        if self._waiting:
+            self._pump()
+
+    def _publish(self) -> None:
+        """Have what ended witnessed, then give it out."""
+        ended, self._ended = self._ended, []
+        if self._told(lambda: self._witness.finished([trial for _, trial in ended])):
+            for slot, trial in ended:
+                slot.trial = trial
+            self._news.set()
+
+    def _told(self, tell: Callable[[], None]) -> bool:
+        try:
+            tell()
+        except BaseException as raised:  # a full disk, for one: nothing may be reported that was not kept
+            self._fail(raised)
+            return False
+        return True
+
+    def _fail(self, raised: BaseException) -> None:
+        self._failure = raised
+        self._news.set()
+
+    async def _shut(self) -> None:
+        tasks = [slot.task for slot in self.running if slot.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1.0) if tasks else None
+        if self._ended:
+            self._publish()
+        try:
+            await self._executor.close()
+        finally:
+            self._loop.stop()

@@ -1,0 +1,268 @@
+"""One trial, from plan to graded record, in the order in which it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.agents.agent import AgentContext, InspectsItself
+from pytest_agenteval.chat.trial_chat import TrialChat
+from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.engine.digests import digests_of
+from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
+from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.judges import judges_of
+from pytest_agenteval.engine.models import chat_of, tool_tape_of
+from pytest_agenteval.errors import LimitReached, TrialBroken
+from pytest_agenteval.limits import Budget, Clock
+from pytest_agenteval.output import CURRENT, Captured
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.outcome import Answer, Outcome, Tree
+from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
+from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.workspace.workspace import Workspace
+
+
+@dataclass(slots=True)
+class _Course:
+    """What has come of a trial so far."""
+
+    answer: Answer = Answer()
+    limit: str = ""
+    cause: str = ""
+    message: str = ""
+    traceback: str = ""
+    seconds: float = 0.0
+    before: Tree = field(default_factory=Tree)
+    after: Tree = field(default_factory=Tree)
+    grades: tuple[Grade, ...] = ()
+    digests: Digests = Digests()
+
+    def broke(self, raised: BaseException) -> None:
+        """Note that the trial broke; what we or an agent's author did wrong keeps its traceback."""
+        if isinstance(raised, TrialBroken):
+            self.cause, self.message = raised.cause, str(raised)
+        else:
+            self.cause, self.message = "crash", f"{type(raised).__name__}: {raised}"
+            self.traceback = "".join(traceback.format_exception(raised))
+
+
+async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = None) -> Trial:
+    """Carry out one plan and give the graded trial; whatever breaks is in the record, never raised.
+
+    ``given`` is a workspace that stands already, to be used in place of a fresh one.
+    """
+    captured = Captured()
+    CURRENT.set(captured)
+    started_at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    budget = Budget(plan.task.limits)
+    recorder = Recorder(lambda: budget.at)
+    parent = Path(plan.conditions.keep_workspaces) if plan.conditions.keep_workspaces else equipment.scratch
+    workspace = Workspace([Path(layer) for layer in plan.task.layers], parent=parent, at=given)
+    course = _Course()
+    tapes: _Tapes = _Tapes()
+    try:
+        await _act(plan, equipment, budget, recorder, workspace, course, tapes)
+        if not course.cause:
+            await _grade(plan, equipment, recorder, course)
+    except Exception as raised:  # ours: shown with its traceback, and no other trial is harmed
+        course.broke(raised)
+    finally:
+        if not plan.conditions.keep_workspaces:
+            workspace.remove()
+    return _record(plan, recorder, workspace, course, tapes, captured, started_at)
+
+
+@dataclass(slots=True)
+class _Tapes:
+    """The trial's open cassettes, as far as it has any."""
+
+    chat: Any = None
+    tools: Any = None
+
+
+async def _act(
+    plan: Plan,
+    equipment: Equipment,
+    budget: Budget,
+    recorder: Recorder,
+    workspace: Workspace,
+    course: _Course,
+    tapes: _Tapes,
+) -> None:
+    """Let the agent act, and look at what it left behind, also after a crash."""
+    task = plan.task
+    agent = equipment.agent(task)
+    prompts, prompt_digest = equipment.prompts(task, plan.variant)
+    inner, tapes.chat = chat_of(plan.model, plan, equipment, budget, recorder)
+    open_tape = partial(tool_tape_of, plan, equipment) if task.cassette else None
+    box = ToolBox(recorder, tape=open_tape, on_miss=task.on_miss, registered=equipment.registry.tools)
+    for name in getattr(agent, "tools", ()):
+        box.offer_named([name])
+    chat = TrialChat(inner, recorder=recorder, budget=budget, tape=tapes.chat)
+    turns = scripted_turns(task.input)
+    ctx = AgentContext(workspace, box, chat, Clock(task.clock), budget, prompts, turns, recorder)
+    course.before = workspace.before()
+    try:
+        course.answer = await _within_limits(agent.run, task.input, ctx, course)
+    except Exception as raised:
+        course.broke(raised)
+    if recorder.broken is not None:  # even where the agent swallowed it
+        course.broke(recorder.broken)
+    course.seconds = budget.seconds
+    tapes.tools = box.tape
+    course.digests = digests_of(plan, equipment, prompt_digest, box.specs, equipment.book)
+    course.after = workspace.after()
+    if isinstance(agent, InspectsItself):
+        state = agent.end_state(task.input, ctx)
+        course.answer = replace(course.answer, state={**course.answer.state, **state})
+
+
+async def _within_limits(
+    run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext, course: _Course
+) -> Answer:
+    """Run the agent until it answers or one of the trial's own limits runs out."""
+    try:
+        async with asyncio.timeout(ctx.limits.seconds_left) as deadline:
+            ctx.limits.forgiving = _later(deadline)
+            answer = await _run(run, task_input, ctx)
+    except LimitReached as reached:
+        answer = _limited(course, ctx, reached)
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        allowed = ctx.limits.allowed.seconds or 0.0
+        answer = _limited(course, ctx, LimitReached("seconds", allowed, ctx.limits.seconds))
+    finally:
+        ctx.limits.forgiving = None
+    if ctx.limits.reached is not None and not course.limit:  # the agent caught it and went on
+        course.limit = ctx.limits.reached.limit
+    return answer
+
+
+def _limited(course: _Course, ctx: AgentContext, reached: LimitReached) -> Answer:
+    course.limit = reached.limit
+    ctx.transcript.event("limit", str(reached))
+    return Answer(ctx.transcript.last_words)
+
+
+def _later(deadline: asyncio.Timeout) -> Callable[[float], None]:
+    def forgive(seconds: float) -> None:
+        when = deadline.when()
+        if when is not None and not deadline.expired():
+            deadline.reschedule(when + seconds)
+
+    return forgive
+
+
+async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
+    if inspect.iscoroutinefunction(run):
+        answer = await run(task_input, ctx)
+    else:
+        answer = await in_daemon_thread(run, task_input, ctx)
+        answer = await answer if inspect.isawaitable(answer) else answer
+    return answer if isinstance(answer, Answer) else Answer(str(answer))
+
+
+def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:
+    """Give the task's user messages one by one: those of ``turns``, else ``content``, then None."""
+    turns = task_input.get("turns")
+    said = [_words(turn) for turn in turns] if turns else [str(task_input.get("content", ""))]
+    coming = iter(said)
+
+    async def next_turn() -> str | None:
+        return next(coming, None)
+
+    return next_turn
+
+
+def _words(turn: Any) -> str:
+    return str(turn.get("content", "")) if isinstance(turn, Mapping) else str(turn)
+
+
+async def _grade(plan: Plan, equipment: Equipment, recorder: Recorder, course: _Course) -> None:
+    """Grade what was left behind."""
+    evidence = Evidence(
+        plan.task.input, recorder.transcript(), Outcome(course.answer, course.before, course.after)
+    )
+    judges = judges_of(plan, equipment, recorder) if plan.conditions.judges else ()
+    course.grades = await equipment.desk.grade(plan.task.graders, evidence, judges)
+    why = ungraded(course.grades)
+    if why:
+        course.cause, course.message = "ungraded", why
+
+
+def _record(
+    plan: Plan,
+    recorder: Recorder,
+    workspace: Workspace,
+    course: _Course,
+    tapes: _Tapes,
+    captured: Captured,
+    started_at: str,
+) -> Trial:
+    """Put everything together."""
+    task = plan.task
+    ending: Ending = "errored" if course.cause else ending_of(course.grades, task.kind)
+    kept = plan.conditions.keep_workspaces and workspace.made
+    return Trial(
+        key=plan.key,
+        attempt=plan.attempt,
+        ending=ending,
+        score=None if course.cause else score_of(course.grades),
+        grades=course.grades,
+        transcript=recorder.transcript(),
+        outcome=Outcome(course.answer, course.before, course.after),
+        digests=course.digests,
+        kind=task.kind,
+        bucket=task.bucket,
+        tags=task.tags,
+        limit=course.limit,
+        cause=course.cause,
+        message=course.message,
+        traceback=course.traceback,
+        started_at=started_at,
+        seconds=course.seconds,
+        tool_tape=_counts(tapes.tools),
+        chat_tape=_counts(tapes.chat),
+        output=captured.output,
+        log=captured.logged,
+        workspace=str(workspace.path) if kept else "",
+    )
+
+
+def _counts(tape: Any) -> TapeCounts:
+    return TapeCounts() if tape is None else TapeCounts(tape.hits, tape.misses, tape.recorded)
+
+
+def broken_trial(plan: Plan, raised: BaseException) -> Trial:
+    """Give the record of a trial that an executor could not even begin."""
+    course = _Course()
+    course.broke(raised)
+    return Trial(
+        key=plan.key,
+        attempt=plan.attempt,
+        ending="errored",
+        score=None,
+        grades=(),
+        transcript=Recorder(lambda: 0.0).transcript(),
+        outcome=Outcome(),
+        digests=Digests(),
+        kind=plan.task.kind,
+        bucket=plan.task.bucket,
+        tags=plan.task.tags,
+        cause=course.cause,
+        message=course.message,
+        traceback=course.traceback,
+        started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+    )

@@ -1,0 +1,105 @@
+"""What can go wrong, by whose hand: the author's, the provider's or ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a file, said so that its author can mend it."""
+
+    file: str
+    line: int | None
+    path: KeyPath
+    expected: str
+    found: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        rows = [
+            f"{place}: {dotted(self.path)}" if self.path else place,
+            f"  expected: {self.expected}",
+            f"  found:    {self.found}",
+        ]
+        return "\n".join([*rows, f"  hint:     {self.hint}"] if self.hint else rows)
+
+
+def dotted(path: KeyPath) -> str:
+    """Write a key path as authors write it: ``graders[1].weight``."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Give the hint ``did you mean …?``, or nothing when no known name is near."""
+    import difflib
+
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean {found[0]!r}?" if found else ""
+
+
+class AgentEvalError(Exception):
+    """Base of all errors that this project raises on purpose; its text needs no traceback."""
+
+
+class ProblemsFound(AgentEvalError):
+    """A file, or a setting, that its author has to mend; holds every problem found."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class UsageMistake(AgentEvalError):
+    """An option or setting that cannot be obeyed; pytest ends with exit status 4."""
+
+
+class TrialBroken(AgentEvalError):
+    """A trial that could not be carried out, through no doing of the agent.
+
+    ``cause`` is one word that reports count by.
+    """
+
+    cause = "broken"
+
+
+class FixtureBroken(TrialBroken):
+    """The starting workspace could not be built."""
+
+    cause = "fixture"
+
+
+class CassetteMiss(TrialBroken):
+    """A call was not recorded, and nothing may be sent."""
+
+    cause = "cassette_miss"
+
+
+class ProviderDown(TrialBroken):
+    """A model or tool provider did not answer, after every retry."""
+
+    cause = "provider"
+
+
+class NothingToActOut(TrialBroken):
+    """An offline model was asked to play a task that gives it no part."""
+
+    cause = "nothing_to_act_out"
+
+
+class ScriptEnded(TrialBroken):
+    """A scripted model was asked more often than its script has entries."""
+
+    cause = "script_ended"
+
+
+class LimitReached(AgentEvalError):
+    """A trial used up one of its own limits; it is graded all the same."""
+
+    def __init__(self, limit: str, allowed: float, used: float) -> None:
+        super().__init__(f"limit reached: {limit} (allowed {allowed:g}, used {used:g})")
+        self.limit, self.allowed, self.used = limit, allowed, used

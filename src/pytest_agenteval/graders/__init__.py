@@ -1,0 +1,1 @@
+"""Graders: each looks at the evidence and gives a score with its reasons."""

@@ -1,0 +1,45 @@
+"""What a grader is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol, runtime_checkable
+
+from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import Model
+
+
+class Grader(Protocol):
+    """Something that grades evidence and nothing else: no task file, no agent, no disk.
+
+    Its settings are its fields. A class may say ``version`` (text, part of the ruler's digest, default ``"1"``) and
+    ``threshold`` (the score it wants where the task says none, default 1.0).
+    """
+
+    def grade(self, evidence: Evidence) -> Grade | Awaitable[Grade]:
+        """Give the grade; a plain method runs in a worker thread, an async one on the loop.
+
+        An exception makes the grade undecided, with the exception as its rationale.
+        """
+        ...
+
+
+class Judge(Protocol):
+    """A model that judges: what it is called, and the chat to ask it through."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def chat(self) -> Chat: ...
+
+
+@runtime_checkable
+class AsksJudges(Protocol):
+    """A grader that needs judges; it is given them before it grades, and may be given none."""
+
+    def with_judges(self, judges: Sequence[Judge]) -> Grader:
+        """Give a grader that asks these judges."""
+        ...

@@ -1,0 +1,10 @@
+"""Graders after Memex's evals of its journal agents.
+
+Each has a ``mode``. ``upstream`` scores exactly as Memex does, faults included, so that figures can be
+compared with its own. ``default`` scores what Memex says it means to.
+"""
+
+from pytest_agenteval.graders.memex.card import CardCompletion, CardTemplateChoice
+from pytest_agenteval.graders.memex.card_text import CardMustContain
+
+__all__ = ["CardCompletion", "CardMustContain", "CardTemplateChoice"]

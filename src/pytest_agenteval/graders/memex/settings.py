@@ -1,0 +1,45 @@
+"""Reading the settings of these graders, as they stand in a task file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+import yaml
+
+from pytest_agenteval.errors import nearest
+
+Mode = Literal["default", "upstream"]
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that there is none of."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be default or upstream, not {mode!r}")
+
+
+def texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Take a list of texts as a tuple; anything else is a ValueError that names the setting."""
+    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+        raise ValueError(f"{name} must be a list of texts, not {given!r}")
+    return tuple(given)
+
+
+def check_template_ids(given: Sequence[str]) -> None:
+    """Refuse an empty list, and ids that no template has."""
+    if not given:
+        raise ValueError("expected_template_ids must name at least one template")
+    for id in given:
+        if id not in template_ids():
+            hint = nearest(id, template_ids()) or f"known: {', '.join(template_ids())}"
+            raise ValueError(f"expected_template_ids: there is no template {id!r}; {hint}")
+
+
+@cache
+def template_ids() -> tuple[str, ...]:
+    """Give the ids of all card templates, from the data that the card agent is told of."""
+    text = files("pytest_agenteval").joinpath("agents/card/templates.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return tuple(found)

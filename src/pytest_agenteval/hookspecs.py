@@ -1,0 +1,40 @@
+"""Hooks that pytest-agenteval calls. Implement them in a conftest or in a plugin.
+
+They are listed in the order in which a run calls them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_agenteval.records.trial import Trial
+    from pytest_agenteval.registry import Registry
+
+
+@pytest.hookspec(historic=True)
+def pytest_agenteval_register(registry: Registry) -> None:
+    """Offer agents, models, graders and tools under the names that task files use.
+
+    Each implementation is called once: when the run is configured or, for a conftest
+    further down, when it is loaded, which is before the task files beside it are read.
+    A name can be taken only once: a second claim is an error that shows both claimants.
+
+    The built-in agents and graders are registered through this same hook.
+
+    Example, in a ``conftest.py``::
+
+        def pytest_agenteval_register(registry):
+            registry.grader("polite", PoliteReply)
+    """
+
+
+@pytest.hookspec
+def pytest_agenteval_trial_finished(config: pytest.Config, trial: Trial) -> None:
+    """Look at a trial that has been graded and written to the journal.
+
+    Called on pytest's main thread in the process that ran the trial, once for each trial, when
+    its item reports. The trial is frozen: to change a grade, write a grader.
+    """

@@ -1,0 +1,258 @@
+"""Task files as pytest collects them: a module for each file, a function for each trial."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.reasons import explain, short_reason
+from pytest_agenteval.session.outcomes import missed_reason
+from pytest_agenteval.session.ahead import replaced
+from pytest_agenteval.session.cases import Case
+from pytest_agenteval.session.evals import Evals, evals_of
+
+if TYPE_CHECKING:
+    from pytest_agenteval.workspace.workspace import Workspace
+
+RESERVED = frozenset({"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "timeout", "flaky"})
+"""Tags that would mean something else as a mark; they are keywords only."""
+
+HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval"})
+"""Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder."""
+
+
+class TrialFailed(Exception):
+    """A trial that did not reach its threshold, where that counts as a failure."""
+
+
+class TrialItem(pytest.Function):
+    """One trial as a test: set up by carrying it out, called by looking at its ending."""
+
+    task: PlannedTask
+    case: Case
+    trial: Trial | None = None
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Point to the task's own line, where editors and JUnit look."""
+        return self.path, self.task.line - 1, self.name
+
+    def runtest(self) -> None:
+        """Pass, fail, or be an expected failure, by the trial's ending."""
+        super().runtest()
+        trial = self.trial
+        if trial is None or trial.ending == "passed":
+            return
+        strict = evals_of(self.config).settings.strict
+        if trial.ending == "missed" and not strict:
+            pytest.xfail(missed_reason(trial))
+        raise TrialFailed
+
+    def repr_failure(self, excinfo: Any) -> Any:
+        """Say why a trial failed, in the graders' words and without a traceback."""
+        if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
+            return "\n".join(explain(self.trial))
+        return super().repr_failure(excinfo)
+
+
+class TaskFile(pytest.Module):
+    """A file of tasks, as a module with one function for each task."""
+
+    def _getobj(self) -> types.ModuleType:
+        module = types.ModuleType("agenteval_tasks")
+        module.__file__ = str(self.path)
+        return module
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Give an item for each trial of each task, or say everything that is wrong with the file."""
+        try:
+            return list(self._items(evals_of(self.config)))
+        except ProblemsFound as wrong:
+            raise self.CollectError(str(wrong)) from None
+        except UsageMistake as mistake:
+            raise pytest.UsageError(str(mistake)) from None
+
+    def _items(self, evals: Evals) -> Iterator[TrialItem]:
+        named = self.session.isinitpath(self.path)
+        tasks = evals.planner.tasks(self.path, named=named)
+        changed = replaced(self) if tasks else ()
+        _refuse_wide(changed)
+        for task, said in tasks:
+            cases = evals.cases.of(task, said.models)
+            evals.tasks.append(task)
+            yield from self._trials(task, cases, tuple(name for name, _ in changed), evals)
+
+    def _trials(
+        self, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...], evals: Evals
+    ) -> Iterator[TrialItem]:
+        function = _function(task, cases, uses)
+        words = _keywords(task)
+        for item, case in zip(self._shaped(function, task, cases, uses, evals), cases, strict=True):
+            item.task, item.case = task, case
+            item.extra_keyword_matches.update(words)
+            yield item
+
+    def _shaped(
+        self, function: Any, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...], evals: Evals
+    ) -> Iterator[TrialItem]:
+        """Build the items of one function.
+
+        What pytest works out of a function's parameters and fixtures is the same for all tasks of a folder that
+        have the same cases: it is worked out once, for it costs more than all the rest.
+        """
+        key = (self.parent, id(cases), uses) if self._nobody_else_generates() else None
+        shape = evals.shapes.get(key) if key else None
+        if shape is None:
+            setattr(self.obj, task.id, function)  # where pytest's own way of building items looks
+            made = list(self._genfunctions(task.id, function))
+            shape = [(item.callspec, item._fixtureinfo) for item in made]
+            if key:
+                evals.shapes[key] = shape
+        for callspec, info in shape:
+            yield TrialItem.from_parent(
+                self,
+                name=f"{task.id}[{callspec.id}]",
+                callobj=function,
+                callspec=callspec,
+                fixtureinfo=info,
+                originalname=task.id,
+                keywords={callspec.id: True},
+            )
+
+    def _nobody_else_generates(self) -> bool:
+        return all(
+            impl.plugin_name in HARMLESS for impl in self.ihook.pytest_generate_tests.get_hookimpls()
+        )
+
+
+def _refuse_wide(changed: tuple[tuple[str, Any], ...]) -> None:
+    """Refuse a replaced ``workspace`` that several trials would share."""
+    for name, definition in changed:
+        if definition.scope != "function":
+            code = definition.func.__code__
+            raise ProblemsFound(
+                [
+                    Problem(
+                        code.co_filename,
+                        code.co_firstlineno,
+                        (name,),
+                        "a fixture of function scope: nothing is shared between trials",
+                        f"scope {definition.scope!r}",
+                        "a starting tree that many tasks share is what input.base_fixture is for",
+                    )
+                ]
+            )
+
+
+def _verdict(trial: Trial) -> None:
+    """The test that every trial is: what it has to say is said by its item."""
+
+
+def _function(task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...]) -> Any:
+    """Make the function of a task, with its tags as marks."""
+    function: Any = types.FunctionType(_verdict.__code__, _verdict.__globals__, task.id)
+    function.__module__ = "agenteval_tasks"
+    function.agenteval = cases
+    names = ("agenteval", task.kind, *(tag.replace("-", "_").replace(".", "_") for tag in task.tags))
+    marks = [getattr(pytest.mark, name) for name in dict.fromkeys(names) if _may_be_mark(name)]
+    function.pytestmark = [mark.mark for mark in marks]
+    if uses:
+        function.pytestmark.append(pytest.mark.usefixtures(*uses).mark)
+    return function
+
+
+def _may_be_mark(name: str) -> bool:
+    return name.isidentifier() and not name.startswith("_") and name not in RESERVED
+
+
+def mark_names(task: PlannedTask) -> tuple[str, ...]:
+    """Give the marks that a task's tags become, for those who check that every mark is known."""
+    return tuple(name for tag in task.tags if _may_be_mark(name := tag.replace("-", "_").replace(".", "_")))
+
+
+def _keywords(task: PlannedTask) -> set[str]:
+    """Give what ``-k`` finds a trial by, beside its path, name and case."""
+    folder = Path(task.file).parent
+    return {task.bucket, task.suite, task.agent, f"{folder.parent.name}/{folder.name}", *task.tags}
+
+
+def generate_cases(metafunc: pytest.Metafunc) -> None:
+    """Give a task's function its cases."""
+    cases: tuple[Case, ...] | None = getattr(metafunc.function, "agenteval", None)
+    if cases is not None:
+        metafunc.parametrize("trial", cases, ids=[case.id for case in cases], indirect=True)
+
+
+# The fixtures. They are functions of the request, so that the module that declares them stays light.
+
+
+def task_of(request: pytest.FixtureRequest) -> PlannedTask:
+    """Give the task of the item that asks."""
+    item = request.node
+    if not isinstance(item, TrialItem):
+        raise pytest.UsageError(f"{item.nodeid}: the fixtures of pytest-agenteval are for task files")
+    return item.task
+
+
+def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Give a fresh tree, and take it away when the item is done."""
+    from pytest_agenteval.workspace.workspace import Workspace
+
+    task: PlannedTask = request.getfixturevalue("task")
+    workspace: Workspace = Workspace([Path(layer) for layer in task.layers])
+    yield workspace.path
+    workspace.remove()
+
+
+def trial_of(request: pytest.FixtureRequest) -> Trial:
+    """Carry out the item's trial, or give it where it ran ahead; a trial that broke is an error here."""
+    item = request.node
+    if not isinstance(item, TrialItem):
+        raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
+    asked = set(item.fixturenames)
+    given = Path(request.getfixturevalue("workspace")) if "workspace" in asked else None
+    evals = evals_of(item.config)
+    item.trial = trial = evals.run.trial_for(item, _change(request, asked), given)
+    item.config.hook.pytest_agenteval_trial_finished(config=item.config, trial=trial)
+    if trial.ending == "errored":
+        pytest.fail(short_reason(trial), pytrace=False)
+    return trial
+
+
+def _change(request: pytest.FixtureRequest, asked: set[str]) -> Callable[[PlannedTask], PlannedTask]:
+    """Put what a conftest's own ``task`` or ``cassette`` gives into the task."""
+
+    def change(task: PlannedTask) -> PlannedTask:
+        if "task" in asked:
+            task = request.getfixturevalue("task")
+        if "cassette" in asked:
+            task = replace(task, cassette=str(Path(request.getfixturevalue("cassette")).with_suffix("")))
+        return task
+
+    return change
+
+
+def collect_file(path: Path, parent: pytest.Collector) -> TaskFile | None:
+    """Collect a file if it may hold tasks."""
+    try:
+        evals = evals_of(parent.config)
+        wanted = evals.planner.may_hold_tasks(path) or parent.session.isinitpath(path)
+    except AgentEvalError as mistake:
+        raise pytest.UsageError(str(mistake)) from None
+    return TaskFile.from_parent(parent, path=path) if wanted else None
+
+
+def without_callspecs(items: Iterable[pytest.Item]) -> None:
+    """Hide callspecs from VS Code's discovery, which takes every file of a parametrized test for Python."""
+    for item in items:
+        if isinstance(item, TrialItem):
+            item.__dict__.pop("callspec", None)
+
+

@@ -1,0 +1,84 @@
+"""What a trial may use, what it has used, and the clock it sees."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from pytest_agenteval.errors import LimitReached
+from pytest_agenteval.records.plan import Allowance
+from pytest_agenteval.records.transcript import Usage
+
+
+class Clock:
+    """The date and time that an agent sees: fixed where the task says so, else the real one."""
+
+    def __init__(self, fixed: str | None = None) -> None:
+        self._fixed = None if fixed is None else datetime.fromisoformat(fixed)
+
+    def now(self) -> datetime:
+        """Give the moment it is, for the agent."""
+        return self._fixed or datetime.now(timezone.utc)
+
+
+class Budget:
+    """What one trial has used of its allowance; asked before each step, told after it.
+
+    Seconds are the trial's own: time that is forgiven (back-off, attempts that failed) does not count.
+    """
+
+    def __init__(self, allowed: Allowance, now: Callable[[], float] = time.monotonic) -> None:
+        self.allowed = allowed
+        self._now = now
+        self._began = now()
+        self._forgiven = 0.0
+        self.steps = 0
+        self.tokens = 0
+        self.cost_usd = 0.0
+        self.forgiving: Callable[[float], None] | None = None
+        self.reached: LimitReached | None = None
+
+    @property
+    def at(self) -> float:
+        """Seconds since the trial began, waiting included."""
+        return self._now() - self._began
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the trial's own that have passed."""
+        return self.at - self._forgiven
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds of the trial's own that are left, or None where there is no limit."""
+        return None if self.allowed.seconds is None else self.allowed.seconds - self.seconds
+
+    def forgive(self, seconds: float) -> None:
+        """Leave out seconds that were not the trial's own."""
+        self._forgiven += seconds
+        if self.forgiving is not None:
+            self.forgiving(seconds)
+
+    def step(self) -> None:
+        """Begin one more step: one asking of the model.
+
+        Raises LimitReached when the allowance of steps, seconds, tokens or money is used up.
+        """
+        allowed = self.allowed
+        self._within("steps", allowed.steps, self.steps)
+        self._within("tokens", allowed.tokens, self.tokens)
+        self._within("cost_usd", allowed.cost_usd, self.cost_usd)
+        if allowed.seconds is not None:
+            self._within("seconds", allowed.seconds, self.seconds)
+        self.steps += 1
+
+    def spend(self, usage: Usage) -> None:
+        """Count what a reply took."""
+        self.tokens += usage.tokens
+        self.cost_usd += usage.cost_usd or 0.0
+
+    def _within(self, limit: str, allowed: float | None, used: float) -> None:
+        if allowed is not None and used >= allowed:
+            self.reached = LimitReached(limit, allowed, used)
+            raise self.reached

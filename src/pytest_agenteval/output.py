@@ -1,0 +1,90 @@
+"""What a trial prints and logs, kept apart from every other trial's."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Any
+
+
+class Captured:
+    """The output and the log of one trial; each is made when first written to."""
+
+    __slots__ = ("_log", "_output")
+
+    def __init__(self) -> None:
+        self._output: io.StringIO | None = None
+        self._log: io.StringIO | None = None
+
+    def print(self, text: str) -> int:
+        """Add to what was printed."""
+        self._output = self._output or io.StringIO()
+        return self._output.write(text)
+
+    def log(self, line: str) -> None:
+        """Add a line to the log."""
+        self._log = self._log or io.StringIO()
+        self._log.write(line + "\n")
+
+    @property
+    def output(self) -> str:
+        """What was printed."""
+        return "" if self._output is None else self._output.getvalue()
+
+    @property
+    def logged(self) -> str:
+        """What was logged."""
+        return "" if self._log is None else self._log.getvalue()
+
+
+CURRENT: ContextVar[Captured | None] = ContextVar("agenteval_captured", default=None)
+"""Whose output is being written: set while a trial runs, in its own context only."""
+
+
+class TrialLogHandler(logging.Handler):
+    """Puts log records of a trial into that trial's log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record down, if a trial made it."""
+        captured = CURRENT.get()
+        if captured is not None:
+            captured.log(self.format(record))
+
+
+def outside_trials(record: logging.LogRecord) -> bool:
+    """Whether a log record was made by no trial."""
+    return CURRENT.get() is None
+
+
+def route(streams: Iterable[Any]) -> Callable[[], None]:
+    """Send what trials write to these streams to the trials' own output; give the undoing.
+
+    The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
+    """
+    undo = [_route_one(stream) for stream in {id(stream): stream for stream in streams}.values()]
+
+    def undo_all() -> None:
+        for each in undo:
+            each()
+
+    return undo_all
+
+
+def _route_one(stream: Any) -> Callable[[], None]:
+    write = stream.write
+
+    def routed(text: str) -> int:
+        captured = CURRENT.get()
+        return int(write(text)) if captured is None else captured.print(text)
+
+    try:
+        stream.write = routed
+    except AttributeError:  # a stream that takes no attributes keeps its output
+        return lambda: None
+    return lambda: stream.__dict__.pop("write", None)

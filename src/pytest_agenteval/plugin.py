@@ -1,0 +1,284 @@
+"""What pytest calls: options, fixtures and hooks, each of which hands on at once.
+
+This module is imported in every pytest run, used or not: it imports pytest and the standard library only, and
+does nothing until a file is met that may hold tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_agenteval.records.plan import PlannedTask
+    from pytest_agenteval.records.trial import Trial
+    from pytest_agenteval.session.evals import Evals
+
+SUFFIXES = frozenset({".json", ".yaml", ".yml"})
+MARKS = (
+    "agenteval: a trial of an agent (pytest-agenteval)",
+    "capability: a trial of a suite of kind capability: a miss is no failure (pytest-agenteval)",
+    "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
+    "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
+)
+RECORD = "how {what} meet their cassettes: {modes} (default: {default})"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options; each can also be said as AGENTEVAL_NAME or in [tool.agenteval] of pyproject.toml."""
+    group = parser.getgroup("agenteval", "evals of agents")
+    add = group.addoption
+    add("--agent-model", action="append", metavar="NAME", help="models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, or offline: baseline, oracle, nop, scripted")  # fmt: skip  # noqa: E501
+    add("--repetitions", metavar="N", help="trials of each task and model (default: the task's trials_per_run)")
+    add("--agent-prompt", action="append", metavar="NAME=PATH", help="a variant: prompt files that replace the agent's own, tried beside them")  # fmt: skip  # noqa: E501
+    add("--agent-split", metavar="SPLIT", help="dev, held_out or all (default: dev)")
+    add("--agent-sample", metavar="N", help="so many tasks of each bucket, chosen by --agent-seed")
+    add("--agent-only", metavar="ENDINGS", help="trials that ended so in the latest run: missed,errored; another run: missed@RUN")  # fmt: skip  # noqa: E501
+    add("--agent-seed", metavar="N", help="the seed of everything that is drawn (default: 0)")
+    add("--agent-concurrency", metavar="N", help="trials at once in each process (default: 10)")
+    add("--agent-record", metavar="MODE", help=RECORD.format(what="tools", modes="none, once, new_episodes, all", default="none"))  # fmt: skip  # noqa: E501
+    add("--agent-record-chat", metavar="MODE", help=RECORD.format(what="chats", modes="off, none, once, new_episodes, all", default="off"))  # fmt: skip  # noqa: E501
+    add("--agent-results", metavar="DIR", help="the folder that keeps runs (default: .agenteval/runs), or none")
+    add("--agent-keep-workspaces", action="store_true", help="keep each trial's workspace in the run's folder")
+    add("--agent-strict", action="store_true", help="a miss in a capability suite is a failure too")
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that others may implement."""
+    from pytest_agenteval import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare marks and take the names that agents, models and graders are offered under."""
+    from pytest_agenteval import builtin
+    from pytest_agenteval.registry import Registry
+    from pytest_agenteval.stash import registry_key
+
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+    registry = config.stash[registry_key] = Registry()
+    config.pluginmanager.register(builtin, "agenteval-builtin")
+    with _mistakes():
+        config.hook.pytest_agenteval_register.call_historic(kwargs={"registry": registry})
+
+
+@pytest.fixture
+def task(request: pytest.FixtureRequest) -> PlannedTask:
+    """The task of this trial; a conftest that replaces it changes what the agent is given."""
+    from pytest_agenteval.items import task_of
+
+    return task_of(request)
+
+
+@pytest.fixture
+def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A fresh tree of this trial's own, from the task's layers; one that a conftest gives is used as it is."""
+    from pytest_agenteval.items import workspace_of
+
+    yield from workspace_of(request)
+
+
+@pytest.fixture
+def pkm_tree(workspace: Path) -> Path:
+    """The knowledge base in this trial's workspace: its folder ``PKM``."""
+    return workspace / "PKM"
+
+
+@pytest.fixture
+def cassette(task: PlannedTask) -> Path:
+    """The file that this trial's tools are played from; a conftest may give another."""
+    return Path(f"{task.cassette}.yaml")
+
+
+@pytest.fixture
+def trial(request: pytest.FixtureRequest) -> Trial:
+    """The finished, graded trial of this item."""
+    from pytest_agenteval.items import trial_of
+
+    return trial_of(request)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect JSON and YAML files that hold tasks; every other file is left alone."""
+    if file_path.suffix not in SUFFIXES:
+        return None
+    from pytest_agenteval.items import collect_file
+
+    return collect_file(file_path, parent)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each task its models, variants and repetitions."""
+    if hasattr(metafunc.function, "agenteval"):
+        from pytest_agenteval.items import generate_cases
+
+        generate_cases(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out trials of the other split, beyond the sample, or that ended otherwise last time."""
+    evals = _evals(config)
+    if evals is not None:
+        left_out = evals.select(items)
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """See that nothing is missing for the selected trials, before the first starts."""
+    evals = _evals(session.config)
+    if evals is None:
+        return
+    if session.config.option.collectonly and session.config.pluginmanager.has_plugin("vscode_pytest"):
+        from pytest_agenteval.items import without_callspecs
+
+        without_callspecs(session.items)
+    evals.settle(session.items)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say what will be tried, and with what."""
+    evals = _evals(config)
+    if evals is None or not evals.selected:
+        return []
+    from pytest_agenteval.session.summary import heading
+
+    return heading(evals)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Stop what is still running when the loop ends, however it ends."""
+    try:
+        return (yield)
+    finally:
+        evals = _evals(session.config)
+        if evals is not None and evals.ran:
+            evals.run.close()
+            if hasattr(session.config, "workeroutput"):
+                session.config.workeroutput["agenteval"] = dict(evals.run.closures.held_up)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put the agent's time, the score and its reasons onto the reports."""
+    report = yield
+    if getattr(item, "trial", None) is not None:
+        from pytest_agenteval.session.outcomes import tell
+
+        tell(item, report)
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
+    """Show the score beside the ending."""
+    for name, value in getattr(report, "user_properties", ()):
+        if name == "agenteval.ending":
+            from pytest_agenteval.session.outcomes import word
+
+            return word(report, value)
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Add the suites' totals to JUnit while its file is not written yet."""
+    if _begun(session.config):
+        from pytest_agenteval.session.summary import add_totals
+
+        add_totals(session.config)
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Show the table, the misses and where the run is written down."""
+    if _begun(config):
+        from pytest_agenteval.session.summary import summarize
+
+        summarize(terminalreporter, int(exitstatus), config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave no run folder where none was wanted."""
+    if _begun(config):
+        from pytest_agenteval.session.summary import tidy
+
+        tidy(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker where the run is written down."""
+    from pytest_agenteval.session.place import place_of
+
+    with _mistakes():
+        node.workerinput["agenteval"] = dict(place_of(node.config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep workers supplied with trials; other people's tests are shared out as ever."""
+    from pytest_agenteval.session.settings import settings_of
+    from pytest_agenteval.xdist import scheduler
+
+    return scheduler(config, log, lambda: settings_of(config).concurrency)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """Say for the workers what they refuse to do."""
+    from pytest_agenteval.session.place import refusal_of
+
+    text = refusal_of(node.config)
+    if text:
+        raise pytest.UsageError(text)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker has to say."""
+    told = getattr(node, "workeroutput", {}).get("agenteval")
+    if told:
+        from pytest_agenteval.session.summary import take_over
+
+        take_over(node.config, told)
+
+
+def _evals(config: pytest.Config) -> Evals | None:
+    """Give the session's evals, if a task file was met."""
+    from pytest_agenteval.stash import evals_key
+
+    evals: Evals | None = config.stash.get(evals_key, None)
+    return evals
+
+
+def _begun(config: pytest.Config) -> bool:
+    """Whether this process speaks for a run that was begun: not a worker, and a run folder stands."""
+    if hasattr(config, "workerinput"):
+        return False
+    from pytest_agenteval.stash import place_key
+
+    place = config.stash.get(place_key, None)
+    return place is not None and (Path(place["folder"]) / "run.json").exists()
+
+
+class _mistakes:
+    """Turns our usage mistakes into pytest's."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
+        from pytest_agenteval.errors import UsageMistake
+
+        if isinstance(raised, UsageMistake):
+            raise pytest.UsageError(str(raised)) from None

@@ -1,0 +1,1 @@
+"""What happened, as frozen values: transcripts, grades, outcomes, trials."""

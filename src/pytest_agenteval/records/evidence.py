@@ -1,0 +1,59 @@
+"""All that a grader may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_agenteval.records.outcome import Outcome, Tree, TreeDiff
+from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a trial left behind: the task's input, the transcript and the outcome."""
+
+    task_input: Mapping[str, Any]
+    transcript: Transcript
+    outcome: Outcome
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Every message, in order."""
+        return self.transcript.messages
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Every tool call with its result, in the order the model listed them."""
+        return self.transcript.calls
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens, money and attempts of the whole trial."""
+        return self.transcript.usage
+
+    @property
+    def answer(self) -> str:
+        """The agent's last words."""
+        return self.outcome.answer.text
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What the agent says of its own end state."""
+        return self.outcome.answer.state
+
+    @property
+    def before(self) -> Tree:
+        """The workspace as the trial found it."""
+        return self.outcome.before
+
+    @property
+    def after(self) -> Tree:
+        """The workspace as the trial left it."""
+        return self.outcome.after
+
+    @property
+    def diff(self) -> TreeDiff:
+        """Which files came, changed and went."""
+        return self.outcome.diff

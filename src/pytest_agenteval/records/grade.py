@@ -1,0 +1,63 @@
+"""What graders find: checks with both sides of the answer, and grades with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_agenteval.records.transcript import NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One yes-or-no question, with both sides of the answer."""
+
+    claim: str
+    passed: bool
+    expected: str = ""
+    found: str = ""
+
+    def __str__(self) -> str:
+        if self.passed:
+            return f"ok: {self.claim}"
+        return f"no: {self.claim} (expected {self.expected}, found {self.found})"
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What one grader found about one trial.
+
+    ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left
+    out of every average. A grader fills in the first four fields and, where it has more to say, ``details`` (JSON);
+    ``threshold``, ``weight`` and ``required`` come from the task.
+    """
+
+    grader: str
+    score: float | None
+    rationale: str
+    checks: tuple[Check, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    threshold: float = 1.0
+    weight: float = 1.0
+    required: bool = False
+
+    @classmethod
+    def from_checks(cls, grader: str, checks: Iterable[Check]) -> Grade:
+        """Give partial credit: the share of checks that passed; undecided when there is none."""
+        asked = tuple(checks)
+        if not asked:
+            return cls(grader, None, "nothing to check")
+        missed = [check for check in asked if not check.passed]
+        rationale = "; ".join(map(str, missed)) or f"all {len(asked)} checks passed"
+        return cls(grader, 1 - len(missed) / len(asked), rationale, asked)
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the score reached the threshold; None when the grade is undecided."""
+        return None if self.score is None else self.score >= self.threshold - 1e-9
+
+    @property
+    def full(self) -> bool:
+        """Whether the score is 1."""
+        return self.score is not None and self.score >= 1.0 - 1e-9

@@ -1,0 +1,128 @@
+"""The transcript while it is being written: by chat and tool box, so that it survives a crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.records.transcript import (
+    NOTHING,
+    Ask,
+    Event,
+    Message,
+    ToolCall,
+    Transcript,
+    Usage,
+)
+
+
+class Recorder:
+    """Everything said and called so far in one trial.
+
+    ``at`` gives the seconds since the trial began.
+    """
+
+    def __init__(self, at: Callable[[], float]) -> None:
+        self.at = at
+        self.turn = 0
+        self.phase = 1
+        self._said: list[Mapping[str, Any]] = []
+        self._messages: list[Message] = []
+        self._calls: list[ToolCall] = []
+        self._asks: list[Ask] = []
+        self._events: list[Event] = []
+        self.usage = Usage()
+        self.broken: BaseException | None = None
+        self.last_words = ""
+
+    def heard(self, messages: Sequence[Mapping[str, Any]], seeded: int = 0) -> None:
+        """Write down the messages of a request that were not there before.
+
+        A conversation that does not go on from the last one begins a new phase. The first ``seeded`` messages were
+        given by the task, not said in the trial.
+        """
+        known = len(self._said)
+        if not _goes_on(self._said, messages):
+            self._said, known = [], 0
+            self.phase += 1
+        for number, message in enumerate(messages[known:], start=known):
+            self._said.append(message)
+            self._messages.append(self._message(message, number < seeded))
+
+    def replied(self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask) -> None:
+        """Write down a model's reply and what it took."""
+        self._said.append(message)
+        content = message.get("content") or ""
+        self.last_words = content or self.last_words
+        self._messages.append(Message("assistant", content, calls, self.turn, phase=self.phase))
+        self._asks.append(ask)
+        self.usage = self.usage + ask.usage
+
+    def begin_call(self, call: ToolCall) -> int:
+        """Keep a call's place in the order in which the model listed it; give the place."""
+        self._calls.append(call)
+        return len(self._calls) - 1
+
+    def end_call(self, place: int, call: ToolCall) -> None:
+        """Put what came of a call into its place."""
+        self._calls[place] = call
+
+    def event(self, kind: str, text: str, details: Mapping[str, Any] = NOTHING) -> None:
+        """Write down something worth knowing."""
+        self._events.append(Event(self.at(), kind, text, details))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls made so far."""
+        return tuple(self._calls)
+
+    def transcript(self) -> Transcript:
+        """Give what has been written so far."""
+        return Transcript(
+            tuple(self._messages), tuple(self._calls), tuple(self._asks), tuple(self._events), self.usage
+        )
+
+    def _message(self, message: Mapping[str, Any], seeded: bool) -> Message:
+        return Message(
+            message["role"],
+            _text(message.get("content")),
+            tuple(_asked(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
+            self.turn,
+            seeded,
+            self.phase,
+            message.get("tool_call_id", ""),
+        )
+
+
+def _goes_on(said: list[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the messages begin with everything that was said."""
+    if len(messages) < len(said):
+        return False
+    return all(old is new or old == new for old, new in zip(said, messages, strict=False))
+
+
+def _text(content: Any) -> str:
+    """Give a message's content as text; content in parts gives the text parts."""
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    parts = [part.get("text", "") for part in content if isinstance(part, Mapping)]
+    return "\n".join(part for part in parts if part)
+
+
+def _asked(call: Mapping[str, Any], index: int) -> ToolCall:
+    """Read a call out of an assistant message that was given, not said."""
+    function = call["function"]
+    args, raw = parse_args(function.get("arguments") or "{}")
+    return ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed")
+
+
+def parse_args(text: str) -> tuple[Mapping[str, Any], str | None]:
+    """Read a call's arguments; what is no JSON object comes back as text beside empty arguments."""
+    try:
+        args = json.loads(text)
+    except ValueError:
+        return NOTHING, text
+    return (args, None) if isinstance(args, dict) else (NOTHING, text)

@@ -1,0 +1,135 @@
+"""What was said and called during a trial, with times and usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolError:
+    """Why a tool call gave no result, as the agent was told."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One request that the agent made of a tool, and what came of it.
+
+    ``turn`` counts the model's replies from 1, ``index`` the calls of one reply from 0.
+    ``args`` is empty and ``raw_args`` holds the text when the arguments were not a JSON object.
+    ``started`` and ``ended`` are seconds since the trial began; before the call is made, both are 0.
+    """
+
+    id: str
+    turn: int
+    index: int
+    tool: str
+    args: Mapping[str, Any]
+    raw_args: str | None = None
+    result: Any = None
+    error: ToolError | None = None
+    started: float = 0.0
+    ended: float = 0.0
+    by: Literal["agent", "seed"] = "agent"
+    tape: Literal["hit", "miss", "live", "none"] = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the conversation.
+
+    ``calls`` are the calls an assistant message asked for, as asked, without results. ``call_id`` names the call
+    that a tool message answers. ``seeded`` messages were given, not said. ``phase`` counts conversations
+    from 1: it grows when the agent starts anew or rewrites what was said before.
+    """
+
+    role: Role
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    turn: int = 0
+    seeded: bool = False
+    phase: int = 1
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What asking models took: tokens, money and attempts; usages can be added.
+
+    ``cost_usd`` is None when the price of any ask is unknown. ``asks`` counts replies, ``attempts`` requests.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = 0.0
+    asks: int = 0
+    attempts: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            self.asks + other.asks,
+            self.attempts + other.attempts,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something worth knowing that is neither message nor call: a retry, a crash, a limit.
+
+    ``at`` is seconds since the trial began.
+    """
+
+    at: float
+    kind: str
+    text: str
+    details: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One reply of a model: when it was asked, when it answered, what it took.
+
+    ``started``, ``ended`` are seconds since the trial began; ``first_token_s`` is seconds after ``started``,
+    None when the reply was not streamed.
+    """
+
+    turn: int
+    started: float
+    ended: float
+    usage: Usage
+    finish: str = "stop"
+    first_token_s: float | None = None
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Everything said and called in one trial, in the order in which it happened."""
+
+    messages: tuple[Message, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    events: tuple[Event, ...] = ()
+    usage: Usage = Usage()

@@ -1,0 +1,94 @@
+"""One agent with one model doing one task once, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.outcome import Outcome
+from pytest_agenteval.records.transcript import Transcript, Usage
+
+Ending = Literal["passed", "missed", "failed", "errored"]
+Kind = Literal["capability", "regression", "mixed"]
+
+
+class TrialKey(NamedTuple):
+    """What tells one trial from all others of a run; ``repetition`` counts from 1."""
+
+    suite: str
+    task: str
+    agent: str
+    model: str
+    variant: str
+    repetition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """What must be equal for two trials to be comparable, and what may be the thing compared.
+
+    The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every grader with
+    its configuration, version, judge and rubric; ``model`` the model with its parameters.
+    """
+
+    input: str = ""
+    fixture: str = ""
+    prompt: str = ""
+    settings: str = ""
+    tools: str = ""
+    ruler: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TapeCounts:
+    """How calls met their cassettes: played, not found, sent and recorded."""
+
+    hits: int = 0
+    misses: int = 0
+    recorded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One finished trial.
+
+    ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.
+    ``limit`` names the trial's own limit that ran out, if one did. ``cause`` and ``message`` say why an
+    errored trial broke. ``seconds`` is the agent's and its tools' own time.
+    """
+
+    key: TrialKey
+    attempt: int
+    ending: Ending
+    score: float | None
+    grades: tuple[Grade, ...]
+    transcript: Transcript
+    outcome: Outcome
+    digests: Digests
+    kind: Kind = "mixed"
+    bucket: str = ""
+    tags: tuple[str, ...] = ()
+    limit: str = ""
+    cause: str = ""
+    message: str = ""
+    traceback: str = ""
+    started_at: str = ""
+    seconds: float = 0.0
+    tool_tape: TapeCounts = TapeCounts()
+    chat_tape: TapeCounts = TapeCounts()
+    output: str = ""
+    log: str = ""
+    workspace: str = ""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens, money and attempts of the whole trial."""
+        return self.transcript.usage
+
+    @property
+    def full(self) -> bool:
+        """Whether every decided grade reached 1, not only its threshold."""
+        decided = [grade for grade in self.grades if grade.score is not None]
+        return self.ending == "passed" and all(grade.full for grade in decided)

@@ -1,0 +1,121 @@
+"""Which agent, model, grader and tool a name in a task file means."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_agenteval.errors import UsageMistake, nearest
+
+if TYPE_CHECKING:
+    from pytest_agenteval.agents.agent import Agent
+    from pytest_agenteval.chat.chat import ChatFactory
+    from pytest_agenteval.graders.grader import Grader
+    from pytest_agenteval.tools.tool import Tool
+
+Claim: TypeAlias = "Callable[..., Any] | str"
+"""Something to call, or where it is: ``package.module:name``, imported when first needed."""
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """One kind of thing, by name, with who offered it."""
+
+    kind: str
+    claims: dict[str, Claim]
+    claimants: dict[str, str]
+    found: dict[str, Any]
+
+    def take(self, name: str, claim: Claim, claimant: str) -> None:
+        if name in self.claims:
+            first = self.claimants[name]
+            raise UsageMistake(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
+        self.claims[name], self.claimants[name] = claim, claimant
+
+    def get(self, name: str) -> Any:
+        if name not in self.found:
+            if name not in self.claims:
+                raise UnknownName(self.kind, name, self.claims)
+            self.found[name] = _loaded(self.claims[name])
+        return self.found[name]
+
+
+class UnknownName(UsageMistake):
+    """A name that nobody has registered; says which name is near and which are known."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        self.hint = nearest(name, self.known)
+        rows = [f"unknown {kind} {name!r}", f"known: {', '.join(self.known)}", self.hint]
+        super().__init__("; ".join(row for row in rows if row))
+
+
+class Registry:
+    """Agents, models, graders and tools by name; a name is taken once."""
+
+    def __init__(self) -> None:
+        self._agents, self._models = _shelf("agent"), _shelf("model")
+        self._graders, self._tools = _shelf("grader"), _shelf("tool")
+
+    def agent(self, name: str, factory: Callable[..., Agent] | str) -> None:
+        """Offer an agent; the factory is called with the settings of suite and task as keywords."""
+        self._agents.take(name, factory, _caller())
+
+    def model(self, name: str, factory: ChatFactory | str) -> None:
+        """Offer an offline model: one that needs no key and sends nothing."""
+        self._models.take(name, factory, _caller())
+
+    def grader(self, name: str, factory: Callable[..., Grader] | str) -> None:
+        """Offer a grader; the factory is called with the task's ``config`` as keywords."""
+        self._graders.take(name, factory, _caller())
+
+    def tool(self, tool: Tool) -> None:
+        """Offer a tool under its own name."""
+        self._tools.take(tool.spec.name, lambda: tool, _caller())
+        self._tools.found[tool.spec.name] = tool
+
+    def agent_factory(self, name: str) -> Callable[..., Agent]:
+        """Find an agent's factory; raises UnknownName."""
+        factory: Callable[..., Agent] = self._agents.get(name)
+        return factory
+
+    def model_factory(self, name: str) -> ChatFactory:
+        """Find an offline model's factory; raises UnknownName."""
+        factory: ChatFactory = self._models.get(name)
+        return factory
+
+    def grader_factory(self, name: str) -> Callable[..., Grader]:
+        """Find a grader's factory; raises UnknownName."""
+        factory: Callable[..., Grader] = self._graders.get(name)
+        return factory
+
+    @property
+    def offline_models(self) -> frozenset[str]:
+        """The names of all models that need no key."""
+        return frozenset(self._models.claims)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Every registered tool, by name."""
+        return self._tools.found
+
+
+def _shelf(kind: str) -> _Shelf:
+    return _Shelf(kind, {}, {}, {})
+
+
+def _loaded(claim: Claim) -> Any:
+    if not isinstance(claim, str):
+        return claim
+    from importlib import import_module
+
+    module, _, name = claim.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _caller() -> str:
+    """Say where a registration was made: file and line of the hook that made it."""
+    frame = sys._getframe(2)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

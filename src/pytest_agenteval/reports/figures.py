@@ -1,0 +1,160 @@
+"""The figures of one group of trials: a bucket, or a suite with one model.
+
+Errored and not-run trials are counted beside the averages and never enter them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import Kind, TapeCounts
+from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
+from pytest_agenteval.scoring.repeats import pass_at_k, pass_hat_k, pass_rate, task_passed
+from pytest_agenteval.store.entry import Entry
+
+TaskName = tuple[str, str]
+Tasks = Mapping[TaskName, Sequence[Entry]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A mean over tasks, and how many tasks could tell."""
+
+    value: float
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What all finished attempts took, those before the last too.
+
+    ``usd`` is the sum of the known prices, None when none is known; ``unpriced`` counts attempts without.
+    """
+
+    tokens: int
+    usd: float | None
+    unpriced: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a report says of a group of trials.
+
+    ``averaged`` trials of ``planned`` are in ``mean``, ``full``, ``pass_1`` and the tasks passed.
+    ``pass_hat_k`` and ``pass_at_k`` are means over those tasks that have at least ``k`` averaged trials: a
+    task with an errored repetition says nothing of k and is left out of these two; the number of tasks in
+    ``Rate`` shows it. A task is decided when any of its trials is averaged.
+    """
+
+    name: str
+    tasks: int
+    planned: int
+    averaged: int
+    mean: Estimate | None
+    full: float | None
+    k: int
+    pass_1: Rate | None
+    pass_hat_k: Rate | None
+    pass_at_k: Rate | None
+    tasks_passed: int
+    tasks_decided: int
+    errored: Mapping[str, int]
+    not_run: int
+    limited: Mapping[str, int]
+    undecided: Mapping[str, int]
+    retried: int
+    spent: Spent
+    tools: TapeCounts
+    chats: TapeCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a group set out to do: tasks, trials, k, and the mean score at which a task counts as passed."""
+
+    tasks: int
+    trials: int
+    k: int
+    threshold: float = 1.0
+
+
+def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
+    """Work out the figures of a group of trials."""
+    averaged = [entry for entry in entries if entry.averaged]
+    tasks = by_task(averaged)
+    passed = [_task_passed(trials, scope.threshold) for trials in tasks.values()]
+    planned = max(scope.trials, len(entries))
+    return Figures(
+        name=name,
+        tasks=max(scope.tasks, len(by_task(entries))),
+        planned=planned,
+        averaged=len(averaged),
+        mean=clustered_mean(((entry.key.task, entry.key.agent), entry.score) for entry in averaged),
+        full=pass_rate(entry.full for entry in averaged),
+        k=scope.k,
+        pass_1=_rate(tasks, 1, pass_at_k),
+        pass_hat_k=_rate(tasks, scope.k, pass_hat_k),
+        pass_at_k=_rate(tasks, scope.k, pass_at_k),
+        tasks_passed=sum(map(bool, passed)),
+        tasks_decided=len(passed),
+        errored=Counter(entry.cause for entry in entries if not entry.averaged),
+        not_run=planned - len(entries),
+        limited=Counter(entry.limit for entry in entries if entry.limit),
+        undecided=_undecided(entries),
+        retried=sum(entry.attempts > 1 for entry in entries),
+        spent=_spent(entries),
+        tools=_sum(entry.tool_tape for entry in entries),
+        chats=_sum(entry.chat_tape for entry in entries),
+    )
+
+
+def by_task(entries: Iterable[Entry]) -> dict[TaskName, list[Entry]]:
+    """Put the trials of each task together."""
+    tasks: dict[TaskName, list[Entry]] = {}
+    for entry in entries:
+        tasks.setdefault((entry.key.task, entry.key.agent), []).append(entry)
+    return tasks
+
+
+def _passed(entry: Entry) -> bool:
+    return entry.ending == "passed"
+
+
+def _rate(tasks: Tasks, k: int, estimate: Callable[[int, int, int], float]) -> Rate | None:
+    known = [
+        estimate(len(trials), sum(map(_passed, trials)), k) for trials in tasks.values() if len(trials) >= k
+    ]
+    return Rate(sum(known) / len(known), len(known)) if known else None
+
+
+def _task_passed(trials: Sequence[Entry], threshold: float) -> bool:
+    kind: Kind = trials[0].kind
+    scores = [entry.score for entry in trials]
+    return task_passed(kind, map(_passed, trials), scores, threshold) is True
+
+
+def _undecided(entries: Sequence[Entry]) -> Counter[str]:
+    return Counter(grade.grader for entry in entries for grade in entry.grades if grade.score is None)
+
+
+def _spent(entries: Sequence[Entry]) -> Spent:
+    usages: list[Usage] = [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
+    known = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    unpriced = len(usages) - len(known)
+    return Spent(
+        tokens=sum(usage.tokens for usage in usages),
+        usd=None if unpriced and not any(known) else sum(known),
+        unpriced=unpriced,
+        seconds=sum(entry.seconds for entry in entries),
+    )
+
+
+def _sum(counts: Iterable[TapeCounts]) -> TapeCounts:
+    hits = misses = recorded = 0
+    for count in counts:
+        hits, misses, recorded = hits + count.hits, misses + count.misses, recorded + count.recorded
+    return TapeCounts(hits, misses, recorded)

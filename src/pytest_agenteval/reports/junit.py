@@ -1,0 +1,120 @@
+"""What JUnit files are told: properties of each test case, and totals of each suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.figures import Figures
+from pytest_agenteval.reports.table import interval
+from pytest_agenteval.reports.view import RunView, SuiteView
+from pytest_agenteval.reports.wording import one_line
+
+MOST_VALUE = 200
+MOST_PATH = 500
+MOST_LABEL = 60
+MOST_BYTES = 3600
+Property = tuple[str, str]
+
+
+def properties(trial: Trial, transcript_path: str = "") -> list[Property]:
+    """Give the properties of a trial's test case, less than 4 kB in all and legal in XML.
+
+    Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
+    """
+    found = [*_result(trial), *_identity(trial), *_spent(trial)]
+    if transcript_path:
+        found.append(("agenteval.transcript", _bounded(transcript_path, MOST_PATH)))
+    room = MOST_BYTES - sum(map(_size, found))
+    grades = [_grade(grade) for grade in trial.grades]
+    for place, grade in enumerate(grades):
+        room -= _size(grade)
+        if room < 0:
+            return [*found, ("agenteval.grades_left_out", str(len(grades) - place))]
+        found.append(grade)
+    return found
+
+
+def totals(view: RunView) -> list[Property]:
+    """Give the figures of every suite and model, for the whole file."""
+    named = [("agenteval.run", _bounded(view.path, MOST_PATH))]
+    return named + [
+        (f"agenteval.{_bounded(suite.suite, MOST_LABEL)}[{_bounded(suite.who, MOST_LABEL)}].{name}", value)
+        for suite in view.suites
+        for name, value in _totals(suite)
+    ]
+
+
+def _result(trial: Trial) -> Iterator[Property]:
+    yield "agenteval.ending", trial.ending
+    if trial.score is not None:
+        yield "agenteval.score", _number(trial.score)
+    for name, value in (("limit", trial.limit), ("cause", trial.cause)):
+        if value:
+            yield f"agenteval.{name}", _bounded(value)
+
+
+def _identity(trial: Trial) -> Iterator[Property]:
+    key = trial.key
+    named = {"suite": key.suite, "task": key.task, "bucket": trial.bucket, "model": key.model}
+    named["variant"] = key.variant
+    for name, value in named.items():
+        if value:
+            yield f"agenteval.{name}", _bounded(value)
+    yield "agenteval.repetition", str(key.repetition)
+    if trial.attempt > 1:
+        yield "agenteval.attempt", str(trial.attempt)
+
+
+def _spent(trial: Trial) -> Iterator[Property]:
+    yield "agenteval.tokens", str(trial.usage.tokens)
+    if trial.usage.cost_usd is not None:
+        yield "agenteval.cost_usd", _number(trial.usage.cost_usd, 6)
+
+
+def _grade(grade: Grade) -> Property:
+    score = "undecided" if grade.score is None else _number(grade.score)
+    return f"agenteval.grade.{_bounded(grade.grader, MOST_LABEL)}", score
+
+
+def _totals(suite: SuiteView) -> Iterator[Property]:
+    total = suite.total
+    yield from _averages(total)
+    yield "trials", str(total.averaged)
+    yield "planned", str(total.planned)
+    yield "errored", str(sum(total.errored.values()))
+    yield "not_run", str(total.not_run)
+    yield "tasks", str(total.tasks)
+    yield "tasks_passed", str(total.tasks_passed)
+    yield "tokens", str(total.spent.tokens)
+    if total.spent.usd is not None and not total.spent.unpriced:
+        yield "cost_usd", _number(total.spent.usd, 6)
+    if suite.note:
+        yield "note", suite.note
+
+
+def _averages(total: Figures) -> Iterator[Property]:
+    if total.mean is not None:
+        yield "mean_score", _number(total.mean.mean)
+        yield "interval_95", interval(total.mean)
+    rates = {"pass@1": total.pass_1}
+    if total.k > 1:
+        rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}
+    for name, rate in rates.items():
+        if rate is not None:
+            yield name, _number(rate.value)
+
+
+def _bounded(text: str, most: int = MOST_VALUE) -> str:
+    """Put a text on one line of at most ``most`` bytes."""
+    line = one_line(text, most)
+    return line if len(line.encode()) <= most else line.encode()[: most - 3].decode(errors="ignore") + "…"
+
+
+def _number(value: float, digits: int = 4) -> str:
+    return f"{value:.{digits}f}"
+
+
+def _size(found: Property) -> int:
+    return sum(len(part.encode()) for part in found)

@@ -1,0 +1,115 @@
+"""Why a trial ended as it did: in one line, and at length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.cells import cell_width, fit, pad, wrap
+from pytest_agenteval.reports.changes import workspace_changes
+from pytest_agenteval.reports.wording import counted, figure, one_line, safe
+from pytest_agenteval.store.entry import Entry
+
+MOST_REASON = 200
+MOST_SIDE = 200
+MOST_ANSWER = 300
+MOST_CHECKS = 8
+MOST_MESSAGE_LINES = 12
+MOST_TRACEBACK_LINES = 30
+
+
+def short_reason(trial: Trial | Entry) -> str:
+    """Say in one line how a trial ended: its score, the worst grader, and why."""
+    if trial.ending == "errored":
+        return why(trial)
+    score = f"score {figure(trial.score)}"
+    return one_line(": ".join(part for part in (score, why(trial)) if part), MOST_REASON)
+
+
+def why(trial: Trial | Entry) -> str:
+    """Say in one line what went wrong: cause and message, or limit and worst grader; or nothing."""
+    if trial.ending == "errored":
+        parts = [part for part in (trial.cause, trial.message.partition("\n")[0]) if part]
+        return one_line(": ".join(parts) or "errored", MOST_REASON)
+    limit = [f"limit reached: {trial.limit}"] if trial.limit else []
+    worst = worst_grade(trial.grades)
+    graded = [] if worst is None else [f"{worst.grader} {_reached(worst)}: {_why(worst)}"]
+    return one_line("; ".join(limit + graded), MOST_REASON)
+
+
+def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
+    """Give the grade furthest below its threshold, the heavier of two equally far; None if none is below."""
+    missed = [grade for grade in grades if grade.passed is False]
+    return max(missed, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
+
+
+def explain(trial: Trial, width: int = 100) -> list[str]:
+    """Say at length why a trial ended as it did: graders, failed checks, last answer, changed files.
+
+    The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
+    """
+    lines = [short_reason(trial)]
+    name = max((cell_width(safe(grade.grader)) for grade in trial.grades), default=0)
+    lines += _broken(trial)
+    for grade in trial.grades:
+        lines += _about(grade, min(name, 32))
+    if trial.limit:
+        lines.append(f"  limit reached: {trial.limit}")
+    if trial.outcome.answer.text:
+        lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
+    lines += [fit(f"  {line}", width) for line in workspace_changes(trial.outcome)]
+    return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
+
+
+def _reached(grade: Grade) -> str:
+    """Write a score, with its threshold where that is not 1."""
+    below = f" (threshold {figure(grade.threshold)})" if grade.threshold != 1.0 else ""
+    return figure(grade.score) + below
+
+
+def _why(grade: Grade) -> str:
+    """Give the first failed check, else the rationale."""
+    missed = [check for check in grade.checks if not check.passed]
+    if not missed:
+        return one_line(grade.rationale, MOST_REASON) or "no reason given"
+    more = f"; {len(missed) - 1} more" if len(missed) > 1 else ""
+    check = missed[0]
+    sides = [f"{label} {one_line(text, 60)}" for label, text in _sides(check)]
+    return f"no: {one_line(check.claim, 90)}" + (f" ({', '.join(sides)})" if sides else "") + more
+
+
+def _about(grade: Grade, name: int) -> Iterator[str]:
+    label = pad(fit(one_line(grade.grader, 60), name), name)
+    missed = [check for check in grade.checks if not check.passed]
+    if grade.score is None:
+        yield f"  {label}  undecided{' (required)' if grade.required else ''}: {_told(grade)}"
+    elif grade.passed:
+        yield f"  {label}  {_reached(grade)}"
+    else:
+        told = f"{len(missed)} of {len(grade.checks)} checks failed" if missed else _told(grade)
+        yield f"  {label}  {_reached(grade)}  {told}"
+    for check in missed[:MOST_CHECKS]:
+        yield f"    no: {one_line(check.claim, MOST_SIDE)}"
+        yield from (f"      {label + ':':<10}{one_line(text, MOST_SIDE)}" for label, text in _sides(check))
+    if len(missed) > MOST_CHECKS:
+        yield f"    and {len(missed) - MOST_CHECKS} more failed checks"
+
+
+def _told(grade: Grade) -> str:
+    return one_line(grade.rationale, MOST_SIDE) or "no reason given"
+
+
+def _sides(check: Check) -> list[tuple[str, str]]:
+    return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
+
+
+def _broken(trial: Trial) -> list[str]:
+    """Give what the first line left out of the message, and the end of a traceback where there is one."""
+    first, *others = safe(trial.message).splitlines() or [""]
+    message = [first, *others] if len(first) > MOST_REASON - len(trial.cause) - 2 else others
+    traceback = safe(trial.traceback).splitlines()
+    left = len(traceback) - MOST_TRACEBACK_LINES
+    above = [f"... {counted(left, 'more line')} of the traceback above"] if left > 0 else []
+    lines = [*message[:MOST_MESSAGE_LINES], *above, *traceback[-MOST_TRACEBACK_LINES:]]
+    return [f"  {line}" for line in lines]

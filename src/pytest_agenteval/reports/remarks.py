@@ -1,0 +1,74 @@
+"""What stands beside a suite's averages, in a few words: only what there is to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.reports.figures import Figures
+from pytest_agenteval.reports.view import SuiteView
+from pytest_agenteval.reports.wording import counted, figure, money, seconds, tally
+
+
+class Remark(NamedTuple):
+    """One thing to know about a suite; ``bad`` when figures are incomplete for it."""
+
+    text: str
+    bad: bool = False
+
+
+def remarks(suite: SuiteView) -> Iterator[Remark]:
+    """Give what there is to say, the results first, then what is missing, then what it took."""
+    total = suite.total
+    yield Remark(
+        f"{total.tasks_passed} of {counted(total.tasks_decided, 'task')} passed; full score in "
+        f"{figure(total.full)} of trials"
+    )
+    yield from _missing(suite)
+    yield from _uncertain(total)
+    yield Remark("; ".join(_took(total)))
+
+
+def _missing(suite: SuiteView) -> Iterator[Remark]:
+    total = suite.total
+    errors = sum(total.errored.values())
+    if errors:
+        yield Remark(f"{errors} errored, in no average: {tally(total.errored)}", bad=True)
+    if total.not_run:
+        begun = f" ({suite.begun} begun)" if suite.begun else ""
+        yield Remark(f"{total.not_run} not run{begun}", bad=True)
+    told = total.pass_at_k.tasks if total.pass_at_k else 0
+    if total.k > 1 and told < total.tasks:
+        k = total.k
+        yield Remark(
+            f"pass^{k} and pass@{k} are over the {told} of {total.tasks} tasks with {k} averaged trials"
+        )
+
+
+def _uncertain(total: Figures) -> Iterator[Remark]:
+    if total.limited:
+        limits = {f"by {limit}": number for limit, number in total.limited.items()}
+        yield Remark(f"{sum(limits.values())} limited: {tally(limits)}")
+    if total.undecided:
+        grades = sum(total.undecided.values())
+        yield Remark(f"{counted(grades, 'grade')} undecided: {tally(total.undecided)}")
+    if total.retried:
+        yield Remark(f"{counted(total.retried, 'trial')} begun more than once; the last attempt counts")
+
+
+def _took(total: Figures) -> Iterator[str]:
+    spent = total.spent
+    yield f"{seconds(spent.seconds)} of agent time"
+    if spent.tokens or spent.usd or spent.unpriced:
+        yield counted(spent.tokens, "token")
+        yield money(spent.usd, spent.unpriced)
+    for name, tape in (("tools", total.tools), ("chats", total.chats)):
+        if tape != TapeCounts():
+            yield f"cassettes for {name}: {taped(tape)}"
+
+
+def taped(tape: TapeCounts) -> str:
+    """Write how calls met their cassettes."""
+    words = (("hit", tape.hits), ("miss", tape.misses), ("recording", tape.recorded))
+    return ", ".join(counted(number, word) for word, number in words if number)

@@ -1,0 +1,72 @@
+"""A run's view as plain lines for a terminal; whoever prints them gives them colour."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Literal, NamedTuple
+
+from pytest_agenteval.reports.cells import fit, wrap
+from pytest_agenteval.reports.reasons import explain, why
+from pytest_agenteval.reports.remarks import remarks
+from pytest_agenteval.reports.table import table_lines
+from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
+from pytest_agenteval.reports.wording import counted, figure, safe, trial_name
+from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.reader import Run
+
+Style = Literal["", "bold", "dim", "red", "yellow"]
+INDENT = "  "
+NARROWEST, WIDEST = 60, 200
+
+
+class Line(NamedTuple):
+    """One line of text, and how the whole of it looks."""
+
+    text: str
+    style: Style = ""
+
+
+def summary(view: RunView, width: int = 80) -> list[Line]:
+    """Give the tables of a run, each with what stands beside its averages, and where the run is kept."""
+    width = max(NARROWEST, min(width, WIDEST))
+    lines: list[Line] = []
+    for suite in view.suites:
+        lines += [*_suite(suite, width), Line("")]
+    if view.torn:
+        lines.append(Line(f"{counted(view.torn, 'journal line')} half written (a crash?), left out", "red"))
+    return [*lines, Line(f"run: {safe(view.path)}")]
+
+
+def misses(
+    run: Run,
+    limit: int = 10,
+    verbose: bool = False,
+    width: int = 80,
+    endings: Collection[str] = ("failed", "missed", "errored"),
+) -> list[Line]:
+    """Give the trials that did not pass, worst first: the reason in brief, or with ``verbose`` all of it."""
+    found = [entry for entry in worst_first(run.entries) if entry.ending in endings]
+    lines = [line for entry in found[:limit] for line in _miss(run, entry, verbose, width)]
+    left = len(found) - limit
+    return [*lines, Line(f"and {left} more", "dim")] if left > 0 else lines
+
+
+def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
+    title = f"{safe(suite.suite)} with {safe(suite.who)}" + (f": {suite.note}" if suite.note else "")
+    yield Line(fit(f"{title} ({suite.kind})", width), "bold")
+    head, *rows = table_lines(suite, width - len(INDENT))
+    yield Line(INDENT + head, "dim")
+    yield from (Line(INDENT + row) for row in rows)
+    for remark in remarks(suite):
+        style: Style = "red" if remark.bad else ""
+        yield from (Line(piece, style) for piece in wrap(INDENT + remark.text, width))
+
+
+def _miss(run: Run, entry: Entry, verbose: bool, width: int) -> Iterator[Line]:
+    word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {figure(entry.score)}"
+    style: Style = "yellow" if entry.ending == "missed" else "red"
+    yield Line(fit(f"{word}  {trial_name(entry.key)}", width), style)
+    said = [why(entry)]
+    if verbose:
+        said += explain(run.trial(entry), width - len(INDENT))[1:]
+    yield from (Line(piece) for line in said for piece in wrap(INDENT + line, width))

@@ -1,0 +1,162 @@
+"""A stored run as all reports see it: the terminal after a run, and a page a month later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_agenteval.records.trial import Ending, TrialKey
+from pytest_agenteval.reports.figures import Figures, Scope, by_task, figures_of
+from pytest_agenteval.reports.reasons import why
+from pytest_agenteval.reports.wording import safe, who
+from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.header import RunModel, RunSuite
+from pytest_agenteval.store.planned import PlannedGroup
+from pytest_agenteval.store.reader import Run
+
+NOTES = {
+    "baseline": "rule-based, no LLM",
+    "oracle": "acts out the reference, no LLM",
+    "nop": "does nothing",
+    "scripted": "follows a script",
+}
+Group = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteView:
+    """One suite with one model and variant: a row for each bucket, and all of them together.
+
+    ``note`` says what an offline model is. ``begun`` counts trials of ``total.not_run`` that were begun.
+    """
+
+    suite: str
+    kind: str
+    model: str
+    variant: str
+    note: str
+    rows: tuple[Figures, ...]
+    total: Figures
+    begun: int = 0
+
+    @property
+    def who(self) -> str:
+        """The model with its variant: ``claude@short``."""
+        return who(self.model, self.variant)
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A trial that did not pass, with the reason in one line."""
+
+    key: TrialKey
+    ending: Ending
+    score: float | None
+    reason: str
+    transcript: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """Everything a report says of a run; ``misses`` are worst first, errored trials last."""
+
+    name: str
+    path: str
+    started_at: str
+    ended_at: str
+    exit_status: int | None
+    notes: tuple[str, ...]
+    suites: tuple[SuiteView, ...]
+    misses: tuple[Miss, ...]
+    torn: int = 0
+
+
+def view_of(run: Run) -> RunView:
+    """Work out the view of a run; no transcript is read."""
+    header = run.header
+    return RunView(
+        name=header.name,
+        path=str(run.folder),
+        started_at=header.started_at,
+        ended_at=header.ended_at,
+        exit_status=header.exit_status,
+        notes=tuple(f"{model.name}: {note}" for model in header.models if (note := note_of(model))),
+        suites=tuple(_suite_view(run, group) for group in _groups(run)),
+        misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
+        torn=run.torn,
+    )
+
+
+def note_of(model: RunModel) -> str:
+    """Say what an offline model does; nothing for a real one."""
+    return safe(model.note) or (NOTES.get(model.id, "offline, no LLM") if model.offline else "")
+
+
+def worst_first(entries: Iterable[Entry]) -> list[Entry]:
+    """Give the trials that did not pass: failed before missed, by score; then the errored ones."""
+    order = ("failed", "missed", "errored")
+    found = [entry for entry in entries if entry.ending in order]
+    return sorted(found, key=lambda entry: (order.index(entry.ending), entry.score or 0.0, entry.key))
+
+
+def _groups(run: Run) -> list[Group]:
+    """Give suites with models in the order of planning, then those that nobody planned."""
+    planned = [(group.suite, group.model, group.variant) for group in run.planned]
+    return list(dict.fromkeys([*planned, *(_group(entry.key) for entry in run.entries)]))
+
+
+def _group(key: TrialKey) -> Group:
+    return key.suite, key.model, key.variant
+
+
+def _suite_view(run: Run, group: Group) -> SuiteView:
+    suite, model, variant = group
+    planned = [some for some in run.planned if (some.suite, some.model, some.variant) == group]
+    entries = [entry for entry in run.entries if _group(entry.key) == group]
+    known = next((some for some in run.header.suites if some.name == suite), RunSuite(suite))
+    k, threshold = _repetitions(planned, entries), known.threshold
+    finished = {entry.key for entry in run.entries}
+    begun = {some.key for some in run.begun if _group(some.key) == group} - finished
+    return SuiteView(
+        suite=suite,
+        kind=known.kind if known in run.header.suites else _kind(entries),
+        model=model,
+        variant=variant,
+        note=next((note_of(some) for some in run.header.models if some.name == model), ""),
+        rows=_rows(planned, entries, k, threshold),
+        total=figures_of("all", entries, _scope(planned, k, threshold, len(entries) + len(begun))),
+        begun=len(begun),
+    )
+
+
+def _kind(entries: Sequence[Entry]) -> str:
+    return entries[0].kind if entries else "mixed"
+
+
+def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[Entry]) -> int:
+    """Give k: the repetitions of the task that has fewest, so that every task can tell."""
+    counts = [group.repetitions for group in planned] or [len(trials) for trials in by_task(entries).values()]
+    return min(counts, default=1)
+
+
+def _rows(
+    planned: Sequence[PlannedGroup], entries: Sequence[Entry], k: int, threshold: float
+) -> tuple[Figures, ...]:
+    trials: dict[str, list[Entry]] = {group.bucket: [] for group in planned}
+    for entry in entries:
+        trials.setdefault(entry.bucket, []).append(entry)
+    return tuple(
+        figures_of(
+            bucket, found, _scope([group for group in planned if group.bucket == bucket], k, threshold)
+        )
+        for bucket, found in trials.items()
+    )
+
+
+def _scope(planned: Sequence[PlannedGroup], k: int, threshold: float, seen: int = 0) -> Scope:
+    tasks, trials = sum(group.tasks for group in planned), sum(group.trials for group in planned)
+    return Scope(tasks, max(trials, seen), k, threshold)
+
+
+def _miss(entry: Entry) -> Miss:
+    return Miss(entry.key, entry.ending, entry.score, why(entry), str(entry.place))

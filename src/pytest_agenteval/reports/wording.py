@@ -1,0 +1,74 @@
+"""How figures, names and foreign text are put into words, the same in every report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pytest_agenteval.records.trial import TrialKey
+
+NOT_KNOWN = "-"
+
+# Controls, escapes and what turns the writing direction: an agent's answer must not paint the terminal.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+_SPACE = re.compile(r"\s+")
+
+
+def safe(text: str) -> str:
+    """Write out control characters, keeping newlines and tabs: what is left can neither act nor break XML."""
+    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def one_line(text: str, most: int) -> str:
+    """Put a text on one line of at most ``most`` characters; a cut is shown."""
+    line = safe(_SPACE.sub(" ", text[: 4 * most]).strip())
+    return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"
+
+
+def figure(value: float | None) -> str:
+    """Write a score or share with two digits; 1.00 and 0.00 are never rounded to."""
+    if value is None:
+        return NOT_KNOWN
+    if 0.995 <= value < 1 - 1e-9:
+        return "0.99"
+    return "0.01" if 1e-9 < value < 0.005 else f"{value:.2f}"
+
+
+def money(usd: float | None, unpriced: int) -> str:
+    """Write what was paid, and how many trials' price nobody knows."""
+    if usd is None:
+        return "cost unknown"
+    paid = f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+    return f"{paid} + {unpriced} unpriced" if unpriced else paid
+
+
+def seconds(taken: float) -> str:
+    """Write a duration."""
+    if taken < 60:
+        return f"{taken:.1f} s"
+    minutes, rest = divmod(round(taken), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def counted(number: int, thing: str) -> str:
+    """Write a number of things: ``1 trial``, ``2 trials``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}{'es' if thing[-1] == 's' else 's'}"
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """Write counts by name, most first: ``3 provider, 1 fixture``."""
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{number} {safe(name) or 'unnamed'}" for name, number in ordered)
+
+
+def who(model: str, variant: str) -> str:
+    """Write a model with its variant: ``claude@short``."""
+    return f"{model}@{variant}" if variant else model
+
+
+def trial_name(key: TrialKey) -> str:
+    """Write which trial is meant: ``card/mina_birthday[claude@short-1]``."""
+    return safe(f"{key.suite}/{key.task}[{who(key.model, key.variant)}-{key.repetition}]")

@@ -1,0 +1,90 @@
+"""Which trials may begin before pytest comes to their items."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import pytest
+
+When: TypeAlias = Literal["now", "later", "in turn"]
+"""Now; once a wider fixture has its value; or only when pytest comes to the item."""
+
+OURS = frozenset({"task", "workspace", "pkm_tree", "cassette", "trial"})
+"""The fixtures that this plugin gives."""
+
+CHANGEABLE = ("task", "workspace", "cassette")
+"""Those of them that a conftest may replace to change what a trial is given."""
+
+
+class Closures:
+    """Looks at what fixtures an item needs, once for every set of fixtures.
+
+    A trial may begin ahead only if every fixture it needs is ours, or is of a wider scope and has its value already: the
+    value of a function-scoped fixture does not exist before pytest comes to the item.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._root = config.rootpath
+        self._installed = _packages_of_plugins(config)
+        self._known: dict[int, tuple[Any, list[Any], list[Any]]] = {}
+        self.held_up: dict[str, int] = {}
+
+    def when(self, item: pytest.Function) -> When:
+        """Say when the item's trial may begin; counts those that never may, by the fixture that forbids it."""
+        narrow, wide = self._of(item)
+        if narrow:
+            name = self._named(narrow[0])
+            self.held_up[name] = self.held_up.get(name, 0) + 1
+            return "in turn"
+        return "now" if all(each.cached_result is not None for each in wide) else "later"
+
+    def _of(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
+        """Give the function-scoped fixtures and the wider ones that are not ours."""
+        info = item._fixtureinfo
+        known = self._known.get(id(info))
+        if known is None:
+            definitions = self._others(item.fixturenames, info.name2fixturedefs)
+            narrow = [each for each in definitions if each.scope == "function"]
+            wide = [each for each in definitions if each.scope != "function"]
+            known = self._known[id(info)] = (info, narrow, wide)
+        return known[1], known[2]
+
+    def _others(self, names: Sequence[str], definitions: Any) -> list[Any]:
+        last = [definitions[name][-1] for name in names if definitions.get(name)]
+        asked = [each for each in last if not is_ours(each) or each.argname in CHANGEABLE]
+        return [each for each in asked if is_ours(each) or self._users(each)]
+
+    def _users(self, definition: Any) -> bool:
+        """Whether a fixture is the user's: those that installed plugins hang onto every test do not count."""
+        if definition.scope != "function":
+            return True
+        return definition.func.__module__.partition(".")[0] not in self._installed
+
+    def _named(self, definition: Any) -> str:
+        code = getattr(inspect.unwrap(definition.func), "__code__", None)
+        if is_ours(definition) or code is None:
+            return str(definition.argname)
+        path = Path(code.co_filename)
+        place = path.relative_to(self._root) if path.is_relative_to(self._root) else path
+        return f"{definition.argname} ({place}:{code.co_firstlineno})"
+
+
+def is_ours(definition: Any) -> bool:
+    """Whether a fixture is the one that this plugin gives, and no replacement."""
+    return bool(definition.func.__module__.startswith("pytest_agenteval."))
+
+
+def replaced(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
+    """Give those of our fixtures that a conftest above this collector replaces, with their definitions."""
+    manager = item_parent.session._fixturemanager
+    found = ((name, manager.getfixturedefs(name, item_parent)) for name in CHANGEABLE)
+    return tuple((name, definitions[-1]) for name, definitions in found if definitions and not is_ours(definitions[-1]))
+
+
+def _packages_of_plugins(config: pytest.Config) -> frozenset[str]:
+    plugins: Iterable[Any] = (plugin for plugin, _ in config.pluginmanager.list_plugin_distinfo())
+    names = (getattr(plugin, "__name__", type(plugin).__module__) for plugin in plugins)
+    return frozenset({"_pytest", *(name.partition(".")[0] for name in names)})

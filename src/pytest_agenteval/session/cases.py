@@ -1,0 +1,72 @@
+"""Which models, variants and repetitions each task is tried with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from pytest_agenteval.chat.models import resolve_all
+from pytest_agenteval.records.plan import Model, PlannedTask, Variant
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.settings import Settings
+
+DEFAULT_MODELS = ("baseline",)
+UNNAMED = Variant()
+
+
+class Case(NamedTuple):
+    """One way in which a task is tried; the id stands in brackets behind the task's name."""
+
+    model: Model
+    variant: Variant
+    repetition: int
+
+    @property
+    def id(self) -> str:
+        """``claude-1``, or ``claude@short-1`` with a variant."""
+        variant = f"@{self.variant.name}" if self.variant.name else ""
+        return f"{self.model.name}{variant}-{self.repetition}"
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Works out the cases of each task, once for every set of models and repetitions."""
+
+    settings: Settings
+    registry: Registry
+
+    def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
+        """Give every case of a task: models, then variants, then repetitions from 1."""
+        repetitions = self.settings.repetitions or task.repetitions
+        return self._worked_out(tuple(self.settings.models or suite_models or DEFAULT_MODELS), repetitions)
+
+    def _worked_out(self, models: tuple[str, ...], repetitions: int) -> tuple[Case, ...]:
+        key = (models, repetitions)
+        if key not in self._known:
+            self._known[key] = tuple(
+                Case(model, variant, repetition)
+                for model in self._resolved(models)
+                for variant in self._variants
+                for repetition in range(1, repetitions + 1)
+            )
+        return self._known[key]
+
+    def _resolved(self, models: tuple[str, ...]) -> tuple[Model, ...]:
+        if models not in self._models:
+            self._models[models] = resolve_all(models, self.settings.aliases, self.registry.offline_models)
+        return self._models[models]
+
+    @cached_property
+    def _known(self) -> dict[tuple[tuple[str, ...], int], tuple[Case, ...]]:
+        return {}
+
+    @cached_property
+    def _models(self) -> dict[tuple[str, ...], tuple[Model, ...]]:
+        return {}
+
+    @cached_property
+    def _variants(self) -> tuple[Variant, ...]:
+        # The unnamed variant is what the others are compared with.
+        return (UNNAMED, *self.settings.variants)

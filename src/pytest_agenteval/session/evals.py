@@ -1,0 +1,142 @@
+"""Everything this plugin knows of one pytest session, made when the first task file is met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval import __version__
+from pytest_agenteval.engine.models import chat_cassette
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
+from pytest_agenteval.session.cases import Cases
+from pytest_agenteval.session.keys import check_keys
+from pytest_agenteval.session.place import place_of, refuse
+from pytest_agenteval.session.planning import Planner
+from pytest_agenteval.session.run import Run, Tried
+from pytest_agenteval.session.selection import wanted
+from pytest_agenteval.session.settings import RESULTS, Settings, settings_of
+from pytest_agenteval.stash import evals_key, registry_key
+from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.planned import planned_groups
+from pytest_agenteval.store.runs import open_run, write_planned
+
+
+def evals_of(config: pytest.Config) -> Evals:
+    """Give the session's evals; raises UsageMistake for settings that cannot be obeyed."""
+    if evals_key not in config.stash:
+        config.stash[evals_key] = Evals(config, settings_of(config))
+    return config.stash[evals_key]
+
+
+class Evals:
+    """The settings, the plans and the trials of one session in one process."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self.config = config
+        self.settings = settings
+        self.registry = config.stash[registry_key]
+        self.planner = Planner(self.registry, config.rootpath)
+        self.cases = Cases(settings, self.registry)
+        self.tasks: list[PlannedTask] = []
+        self.shapes: dict[Any, Any] = {}
+        self.selected: list[Any] = []
+        self.refusal = ""
+
+    @property
+    def runs(self) -> Path:
+        """The folder that holds runs, whether or not this one is kept."""
+        return self.settings.results or self.config.rootpath / RESULTS
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of this run, the same in all of its processes."""
+        return Path(place_of(self.config)["folder"])
+
+    @cached_property
+    def run(self) -> Run:
+        """The trials of this process; nothing of it exists before the first item asks for its trial."""
+        return Run(self.config, self.settings, self.registry, self.folder)
+
+    @property
+    def ran(self) -> bool:
+        """Whether any trial was asked for."""
+        return "run" in self.__dict__
+
+    def refuse(self, mistake: UsageMistake) -> None:
+        """End the session for a usage mistake: at once, or through the controller, which alone can say so."""
+        if not hasattr(self.config, "workerinput"):
+            raise pytest.UsageError(str(mistake)) from None
+        self.refusal = self.refusal or str(mistake)
+
+    def select(self, items: list[Any]) -> list[Any]:
+        """Keep the items that are to be run; give those left out."""
+        trials = [item for item in items if hasattr(item, "case")]
+        try:
+            questions = wanted(self.settings, self.tasks, self.runs)
+        except UsageMistake as mistake:
+            self.refuse(mistake)
+            questions = [lambda plan: False]
+        out = {id(item) for item in trials if not all(ask(_plan(item)) for ask in questions)}
+        left_out = [item for item in trials if id(item) in out]
+        items[:] = [item for item in items if id(item) not in out]
+        return left_out
+
+    def settle(self, items: Iterable[Any]) -> None:
+        """Take note of what will be run, and see that nothing is missing for it."""
+        self.selected = [item for item in items if hasattr(item, "case")]
+        if self.config.getoption("collectonly", False):
+            return
+        try:
+            check_keys(
+                ((item.case.model, chat_cassette(_plan(item))) for item in self.selected if _live(item)),
+                self.settings.record_chat,
+            )
+        except UsageMistake as mistake:
+            self.refuse(mistake)
+        if self.refusal:
+            refuse(self.folder, self.refusal)
+        elif self.selected:
+            self._open()
+
+    def _open(self) -> None:
+        """Write down what this run sets out to do; every worker writes the same."""
+        open_run(self.folder, self._header())
+        planned = ((_plan(item).key, item.task.bucket) for item in self.selected)
+        write_planned(self.folder, planned_groups(planned))
+
+    def _header(self) -> RunHeader:
+        place = place_of(self.config)
+        models = {item.case.model.name: item.case.model for item in self.selected}
+        suites = {item.task.suite: _suite(item.task, self.planner) for item in self.selected}
+        return RunHeader(
+            started_at=place["started_at"],
+            command=tuple(place["command"]),
+            models=tuple(map(_model, models.values())),
+            variants=tuple(dict.fromkeys(item.case.variant.name for item in self.selected)),
+            suites=tuple(suites.values()),
+            seed=self.settings.seed,
+            repetitions=self.settings.repetitions,
+            package=__version__,
+            pytest=pytest.__version__,
+        )
+
+
+def _plan(item: Tried) -> Plan:
+    return Plan(item.task, item.case.model, item.case.variant, item.case.repetition, 1, Conditions())
+
+
+def _live(item: Tried) -> bool:
+    return not item.case.model.offline
+
+
+def _model(model: Model) -> RunModel:
+    return RunModel(model.name, model.id, model.offline)
+
+
+def _suite(task: PlannedTask, planner: Planner) -> RunSuite:
+    return RunSuite(task.suite, task.kind, task.agent, planner.pass_threshold(task))

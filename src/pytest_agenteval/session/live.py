@@ -1,0 +1,50 @@
+"""What is in flight and spent, at the end of the line that pytest is writing, while it waits."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.run import Spent
+
+SAVE, RESTORE, ERASE = "\x1b7", "\x1b8", "\x1b[K"
+PATIENCE = 0.5
+"""Seconds of waiting before anything is shown: quick trials need no words."""
+
+
+class LiveLine:
+    """Shows a line on a live terminal and takes it away again; on anything else it does nothing."""
+
+    def __init__(self, reporter: Any) -> None:
+        writer = getattr(reporter, "_tw", None)
+        self._writer = writer if writer is not None and writer.hasmarkup and reporter.isatty else None
+        self._since: float | None = None
+        self._shown = ""
+
+    def show(self, running: int, spent: Spent) -> None:
+        """Show how many trials run and what has been spent so far."""
+        if self._writer is None:
+            return
+        now = time.monotonic()
+        self._since = self._since or now
+        if now - self._since < PATIENCE:
+            return
+        text = f"  {running} running, {spent.ended} ended, {spent.tokens:,} tokens, ${spent.cost_usd:.4f}"
+        room = self._writer.fullwidth - self._writer.width_of_current_line - 1
+        if text != self._shown and len(text) <= room:
+            self._shown = text
+            self._write(f"{SAVE}{text}{ERASE}{RESTORE}")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        self._since = None
+        if self._shown:
+            self._shown = ""
+            self._write(ERASE)
+
+    def _write(self, text: str) -> None:
+        # Past the terminal writer's own count of the line, which must not grow by this.
+        assert self._writer is not None
+        self._writer._file.write(text)
+        self._writer._file.flush()

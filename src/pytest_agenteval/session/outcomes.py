@@ -1,0 +1,70 @@
+"""A trial's ending in pytest's reports: the words, the time, the properties and what was printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.junit import properties
+from pytest_agenteval.reports.reasons import short_reason
+from pytest_agenteval.session.evals import evals_of
+from pytest_agenteval.session.run import process_name
+
+MOST_TRACE = 4000
+"""Characters of a traceback that a report shows; the rest is in the transcript."""
+
+
+def missed_reason(trial: Trial) -> str:
+    """Give the message of an expected failure: ``MISSED 0.40: grader …``."""
+    return short_reason(trial).replace("score ", "MISSED ", 1)
+
+
+def tell(item: Any, report: pytest.TestReport) -> None:
+    """Put what the trial has to say onto the report of one phase.
+
+    Score and reasons stand on the call report, or on the setup report of an errored trial: reports cross
+    to the controller one by one, and what stood on each would cross three times.
+    """
+    trial: Trial = item.trial
+    report.user_properties = []
+    if report.when == "setup":
+        # The item only waited; the time is the agent's.
+        report.duration = max(report.duration, trial.seconds)
+    if report.when == "call" or (report.when == "setup" and trial.ending == "errored"):
+        report.user_properties = list(properties(trial, _transcripts(item)))
+        report.sections += _sections(trial)
+    if report.when == "setup" and trial.ending == "errored":
+        report.longrepr = _broken(trial)
+    if report.when == "teardown":
+        item.trial = None
+
+
+def word(report: Any, ending: str) -> tuple[str, str, Any] | None:
+    """Give category, letter and word of a report; errored trials are pytest's own errors."""
+    score = f"{float(dict(report.user_properties).get('agenteval.score', 'nan')):.2f}"
+    if ending == "errored" or report.when != "call":
+        return None
+    if report.passed:
+        return "passed", ".", f"PASSED {score}"
+    if report.failed:
+        return "failed", "F", (f"FAILED {score}", {"red": True})
+    return "xfailed", "m", (f"MISSED {score}", {"yellow": True})
+
+
+def _transcripts(item: Any) -> str:
+    return str(evals_of(item.config).folder / f"transcripts-{process_name(item.config)}.jsonl")
+
+
+def _sections(trial: Trial) -> list[tuple[str, str]]:
+    told = (("Captured agent output", trial.output), ("Captured agent log", trial.log))
+    return [(title, text) for title, text in told if text]
+
+
+def _broken(trial: Trial) -> str:
+    """Say why a trial broke: in one line, with the traceback where somebody's code raised."""
+    head = short_reason(trial)
+    body = trial.message if trial.message not in head else ""
+    trace = trial.traceback[-MOST_TRACE:]
+    return "\n".join(part for part in (head, body, trace) if part)

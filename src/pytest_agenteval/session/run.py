@@ -1,0 +1,185 @@
+"""One pytest run in one process: trials begin ahead of their items, and each item is given its own."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.executors.local import LocalExecutor
+from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.records.plan import Conditions, Plan, PlannedTask
+from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.ahead import Closures
+from pytest_agenteval.session.cases import Case
+from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.streams import divert
+from pytest_agenteval.session.upcoming import Lookout, lookout_of
+from pytest_agenteval.store.journal import JournalWriter
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.live import LiveLine
+
+TICK = 0.1
+"""Seconds between two looks at the world while pytest waits for a trial."""
+
+
+class Tried(Protocol):
+    """An item that stands for a trial: which task, in which case."""
+
+    task: PlannedTask
+    case: Case
+
+
+class Run:
+    """The trials of this process, from the first that is asked for to the end of the session.
+
+    ``folder`` is where the run is written down. ``window`` trials at most are on their way or not yet read.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings, registry: Registry, folder: Path) -> None:
+        self._config = config
+        self._settings = settings
+        self.folder = folder
+        self._attempts: dict[TrialKey, int] = {}
+        self._slots: dict[TrialKey, Slot] = {}
+        self._window = max(64, 4 * settings.concurrency)
+        self._lookout: Lookout | None = None
+        self._coming: deque[Any] = deque()
+        self.closures = Closures(config)
+        self.journal = JournalWriter(folder, process_name(config))
+        keep = str(folder / "workspaces") if settings.keep_workspaces else ""
+        self.conditions = Conditions(
+            record=settings.record, record_chat=settings.record_chat, seed=settings.seed, keep_workspaces=keep
+        )
+        self.spent = Spent()
+        executor = LocalExecutor(Equipment(registry))
+        self._undo = divert(config)
+        self.pool = Pool(executor, settings.concurrency, Witnesses(self.journal, self.spent))
+        self._live = _live_line(config)
+
+    def plan(self, task: PlannedTask, case: Case) -> Plan:
+        """Plan the next attempt at a trial."""
+        plan = Plan(task, case.model, case.variant, case.repetition, 1, self.conditions)
+        attempt = self._attempts[plan.key] = self._attempts.get(plan.key, 0) + 1
+        return plan if attempt == 1 else Plan(
+            task, case.model, case.variant, case.repetition, attempt, self.conditions
+        )
+
+    def trial_for(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
+        """Give an item its finished trial, waiting for it where it is still on its way.
+
+        An item that comes again, as under ``--reruns``, is given a new attempt.
+        """
+        self._begin_ahead(item.session, item)
+        slot = self._slots.pop(_key(item), None)
+        if slot is None:
+            slot = Slot(self.plan(change(item.task), item.case), given)
+            self.pool.hand_over([slot], first=True)
+        return self._wait(slot, item.session)
+
+    def close(self) -> None:
+        """Stop what is still running; what ended is in the journal."""
+        self._live.clear()
+        self.pool.close()
+        self.journal.close()
+        self._undo()
+
+    def _wait(self, slot: Slot, session: pytest.Session) -> Trial:
+        trial = self.pool.wait(slot, 0)
+        while trial is None:
+            self._live.show(len(self.pool.running), self.spent)
+            trial = self.pool.wait(slot, TICK)
+            if trial is None:
+                self._begin_ahead(session)  # the controller may have sent more meanwhile
+        self._live.clear()
+        return trial
+
+    def _begin_ahead(self, session: pytest.Session, current: Any = None) -> None:
+        """Let trials begin, in the order of their items, until the window is full.
+
+        Looked at again only when half of the window has been read: looking costs something each time.
+        """
+        if len(self._slots) > self._window // 2:
+            return
+        if self._lookout is None:
+            self._lookout = lookout_of(session)
+        if current in self._coming:  # pytest has passed what stands before it
+            while self._coming[0] is not current:
+                self._coming.popleft()
+        self._coming.extend(self._lookout.ahead(self._window - len(self._coming)))
+        begun: list[Slot] = []
+        while self._coming and len(self._slots) < self._window and self._considered(self._coming[0], begun):
+            self._coming.popleft()
+        if begun:
+            self.pool.hand_over(begun)
+
+    def _considered(self, item: Any, begun: list[Slot]) -> bool:
+        """Begin the item's trial if that may be; False where it has to be asked again later."""
+        if not hasattr(item, "case"):
+            return True
+        key = _key(item)
+        # Begun once already, be it by its own item: a second start would be paid for twice.
+        if key in self._attempts:
+            return True
+        when = self.closures.when(item)
+        if when == "now":
+            slot = self._slots[key] = Slot(self.plan(item.task, item.case))
+            begun.append(slot)
+        return when != "later"
+
+
+class Spent:
+    """What this process's trials have taken so far."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.tokens = 0
+        self.cost_usd = 0.0
+
+    def add(self, trial: Trial) -> None:
+        """Count one trial."""
+        self.ended += 1
+        self.tokens += trial.usage.tokens
+        self.cost_usd += trial.usage.cost_usd or 0.0
+
+
+class Witnesses:
+    """Writes down what begins and ends before anyone else learns of it."""
+
+    def __init__(self, journal: JournalWriter, spent: Spent) -> None:
+        self._journal = journal
+        self._spent = spent
+
+    def started(self, plans: Sequence[Plan]) -> None:
+        """These trials begin now."""
+        self._journal.started(plans)
+
+    def finished(self, trials: Sequence[Trial]) -> None:
+        """These trials have ended."""
+        self._journal.finished(trials)
+        for trial in trials:
+            self._spent.add(trial)
+
+
+def process_name(config: pytest.Config) -> str:
+    """Name this process among those of the run: ``main``, or the xdist worker's name, with its pid."""
+    worker = getattr(config, "workerinput", {}).get("workerid", "main")
+    return f"{worker}-{os.getpid()}"
+
+
+def _key(item: Tried) -> TrialKey:
+    task, case = item.task, item.case
+    return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
+
+
+def _live_line(config: pytest.Config) -> LiveLine:
+    from pytest_agenteval.session.live import LiveLine
+
+    return LiveLine(config.pluginmanager.get_plugin("terminalreporter"))

@@ -1,0 +1,132 @@
+"""What is said before, after and beside a run, by the process that speaks for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.reports.github import append_summary, summary_markdown
+from pytest_agenteval.reports.junit import totals
+from pytest_agenteval.reports.terminal import Line, misses, summary
+from pytest_agenteval.reports.view import NOTES, RunView, view_of
+from pytest_agenteval.session.evals import Evals
+from pytest_agenteval.stash import evals_key, held_up_key, place_key
+from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.runs import end_run
+
+SHOWN = 5
+"""Misses told at length where nobody asked for more."""
+
+
+def heading(evals: Evals) -> list[str]:
+    """Say how many trials there are and who acts in them."""
+    trials = evals.selected
+    tasks = {(item.task.suite, item.task.id) for item in trials}
+    models = {item.case.model.name: item.case.model for item in trials}
+    who = [_introduced(name, model.offline, model.id) for name, model in models.items()]
+    return [f"agenteval: {_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}: {', '.join(who)}"]
+
+
+def _introduced(name: str, offline: bool, id: str) -> str:
+    if offline:
+        return f"{name} ({NOTES.get(id, 'offline, no LLM')})"
+    return name if name == id else f"{name} ({id})"
+
+
+def add_totals(config: pytest.Config) -> None:
+    """Put the suites' totals into JUnit's file; xdist's workers have none of their own."""
+    from _pytest.junitxml import xml_key
+
+    xml = config.stash.get(xml_key, None)
+    if xml is not None:
+        for name, value in totals(view_of(_run(config))):
+            xml.add_global_property(name, value)
+
+
+def summarize(reporter: Any, status: int, config: pytest.Config) -> None:
+    """Write the misses and the tables, end the run's record, and leave a summary where CI wants one."""
+    folder = _folder(config)
+    end_run(folder, datetime.now(timezone.utc).isoformat(timespec="milliseconds"), status)
+    run = _run(config)
+    view = view_of(run)
+    quiet, talkative = config.getoption("verbose") < 0, config.getoption("verbose") > 0
+    width = reporter._tw.fullwidth
+    if not quiet:
+        _write_misses(reporter, run, view, talkative, width)
+    reporter.write_sep("=", "agent evals")
+    for line in summary(view, width):
+        _write(reporter, _kept(line, config))
+    for remark in _held_up(config):
+        reporter.write_line(remark)
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary_markdown(view))
+
+
+def tidy(config: pytest.Config) -> None:
+    """Take the run's folder away where none was to be kept."""
+    place = config.stash[place_key]
+    if not place["kept"]:
+        shutil.rmtree(Path(place["folder"]).parent, ignore_errors=True)
+
+
+def take_over(config: pytest.Config, told: Mapping[str, int]) -> None:
+    """Add what a worker says of trials that ran one by one."""
+    held_up = config.stash.setdefault(held_up_key, {})
+    for name, count in told.items():
+        held_up[name] = held_up.get(name, 0) + count
+
+
+def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width: int) -> None:
+    # Failed and errored trials were told by pytest itself.
+    if not any(miss.ending == "missed" for miss in view.misses):
+        return
+    most = len(view.misses) if talkative else SHOWN
+    reporter.write_sep("=", "misses" if talkative else "misses, the worst first (-v shows all)")
+    for line in misses(run, most, True, width, ("missed",)):
+        _write(reporter, line)
+
+
+def _write(reporter: Any, line: Line) -> None:
+    markup = {"bold": {"bold": True}, "dim": {"light": True}, "red": {"red": True}, "yellow": {"yellow": True}}
+    reporter.write_line(line.text, **markup.get(line.style, {}))
+
+
+def _kept(line: Line, config: pytest.Config) -> Line:
+    """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
+    if not line.text.startswith("run: "):
+        return line
+    if not config.stash[place_key]["kept"]:
+        return Line("run: not kept (--agent-results=none)")
+    return Line(f"run: {_below(_folder(config), config)}")
+
+
+def _below(folder: Path, config: pytest.Config) -> Path:
+    here = config.invocation_params.dir
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+def _held_up(config: pytest.Config) -> list[str]:
+    told = dict(config.stash.get(held_up_key, {}))
+    evals = config.stash.get(evals_key, None)
+    if evals is not None and evals.ran:
+        for name, count in evals.run.closures.held_up.items():
+            told[name] = told.get(name, 0) + count
+    return [f"{_counted(count, 'trial')} ran one by one: fixture {name}" for name, count in told.items()]
+
+
+def _folder(config: pytest.Config) -> Path:
+    return Path(config.stash[place_key]["folder"])
+
+
+def _run(config: pytest.Config) -> Run:
+    return read_run(_folder(config))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,17 @@
+"""What this plugin keeps on pytest's config, under keys that cost nothing to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_agenteval.registry import Registry
+    from pytest_agenteval.session.evals import Evals
+
+registry_key = pytest.StashKey["Registry"]()
+evals_key = pytest.StashKey["Evals"]()
+place_key = pytest.StashKey[Mapping[str, Any]]()
+held_up_key = pytest.StashKey[dict[str, int]]()

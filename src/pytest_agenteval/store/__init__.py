@@ -1,0 +1,1 @@
+"""Runs on disk: folders, journals, transcripts; written while trials finish, read at any time later."""

@@ -1,0 +1,49 @@
+"""A file that only grows, one write at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+
+
+class AppendedFile:
+    """A file of lines, opened when first written to; made for one writer.
+
+    What a crash or a full disk left of a line stays alone on its line: the next write begins a new one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+        self._torn = False
+
+    def append(self, data: bytes) -> int:
+        """Add data in one write and give the offset at which it begins.
+
+        The offset is asked of the system afterwards, not counted: it stays right if someone else wrote too.
+        """
+        fd = self._open() if self._fd is None else self._fd
+        if self._torn:
+            os.write(fd, b"\n")
+        self._torn = True
+        written = os.write(fd, data)
+        while written < len(data):  # the disk is nearly full: go on until it says so
+            written += os.write(fd, data[written:])
+        self._torn = False
+        return os.lseek(fd, 0, os.SEEK_CUR) - len(data)
+
+    def close(self) -> None:
+        """Close the file if it was opened; a later write opens it again."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        fd = self._fd = os.open(self.path, FLAGS, 0o644)
+        end = os.lseek(fd, 0, os.SEEK_END)
+        if end:
+            os.lseek(fd, end - 1, os.SEEK_SET)
+            self._torn = os.read(fd, 1) != b"\n"
+        return fd

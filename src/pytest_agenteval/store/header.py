@@ -1,0 +1,70 @@
+"""What a run says of itself in ``run.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from pytest_agenteval.records.trial import Kind
+from pytest_agenteval.store.lines import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class RunModel:
+    """A model of the run; ``note`` says what an offline model does, where its id does not say it."""
+
+    name: str
+    id: str
+    offline: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSuite:
+    """A suite of the run; ``threshold`` below 1 is the mean score at which a task counts as passed."""
+
+    name: str
+    kind: Kind = "mixed"
+    agent: str = ""
+    threshold: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeader:
+    """When, how and with what a run was made.
+
+    ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
+    its own. ``ended_at`` is empty and ``exit_status`` None until the run has ended.
+    """
+
+    started_at: str
+    command: tuple[str, ...] = ()
+    models: tuple[RunModel, ...] = ()
+    variants: tuple[str, ...] = ()
+    suites: tuple[RunSuite, ...] = ()
+    seed: int = 0
+    repetitions: int | None = None
+    package: str = ""
+    pytest: str = ""
+    name: str = ""
+    ended_at: str = ""
+    exit_status: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the header as JSON values."""
+        return {"v": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunHeader:
+        """Make a header from what ``to_json`` gave; keys that are not known are left out."""
+        known = _known(cls, data)
+        known["models"] = tuple(RunModel(**_known(RunModel, model)) for model in data.get("models", ()))
+        known["suites"] = tuple(RunSuite(**_known(RunSuite, suite)) for suite in data.get("suites", ()))
+        for name in ("command", "variants"):
+            known[name] = tuple(data.get(name, ()))
+        return cls(**known)
+
+
+def _known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: data[field.name] for field in fields(cls) if field.name in data}

@@ -1,0 +1,128 @@
+"""The two kinds of journal line, written and read: a trial was begun, a trial finished.
+
+What is empty or as usual is left out. Dicts are built by hand: this runs for every trial.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
+from pytest_agenteval.store.entry import Entry, Place
+from pytest_agenteval.store.lines import VERSION, Line, add, read_usage, short, usage_line
+
+SHORT_RATIONALE = 160
+SHORT_MESSAGE = 300
+
+
+def started_line(plan: Plan, at: str) -> Line:
+    """Say that a trial was begun."""
+    line: Line = {"v": VERSION, "kind": "started", "attempt": plan.attempt}
+    _write_key(line, plan.key)
+    line["at"] = at
+    return line
+
+
+def finished_line(trial: Trial, offset: int, length: int) -> Line:
+    """Say how a trial ended, and where its transcript stands."""
+    line: Line = {"v": VERSION, "kind": "finished", "attempt": trial.attempt}
+    _write_key(line, trial.key)
+    line["ending"], line["score"] = trial.ending, trial.score
+    add(line, limit=trial.limit, cause=trial.cause, message=short(trial.message, SHORT_MESSAGE))
+    line["task_kind"] = trial.kind
+    add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags)
+    add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
+    add(line, usage=usage_line(trial.usage), tapes=_tapes(trial))
+    line["grades"] = [_grade(grade) for grade in trial.grades]
+    line["transcript"] = (offset, length)
+    return line
+
+
+def read_key(line: Line) -> TrialKey:
+    """Read the trial's key out of a line of either kind."""
+    return TrialKey(
+        line["suite"],
+        line["task"],
+        line["agent"],
+        line["model"],
+        line.get("variant", ""),
+        line["repetition"],
+    )
+
+
+def read_finished(line: Line, transcripts: str) -> Entry:
+    """Read a finished line; ``transcripts`` is the name of the file that its place refers to."""
+    get, tapes = line.get, line.get("tapes", {})
+    return Entry(
+        key=read_key(line),
+        attempt=line["attempt"],
+        ending=line["ending"],
+        score=line["score"],
+        grades=tuple(_read_grade(grade) for grade in line["grades"]),
+        place=Place(transcripts, *line["transcript"]),
+        digests=Digests(**get("digests", {})),
+        usage=read_usage(get("usage", {})),
+        full=get("full", False),
+        kind=line["task_kind"],
+        bucket=get("bucket", ""),
+        tags=tuple(get("tags", ())),
+        limit=get("limit", ""),
+        cause=get("cause", ""),
+        message=get("message", ""),
+        started_at=get("started_at", ""),
+        seconds=get("seconds", 0.0),
+        tool_tape=TapeCounts(**tapes.get("tools", {})),
+        chat_tape=TapeCounts(**tapes.get("chats", {})),
+    )
+
+
+def _write_key(line: Line, key: TrialKey) -> None:
+    line["suite"], line["task"], line["agent"], line["model"] = key[:4]
+    if key.variant:
+        line["variant"] = key.variant
+    line["repetition"] = key.repetition
+
+
+def _digests(digests: Digests) -> Line:
+    line: Line = {}
+    add(line, input=digests.input, fixture=digests.fixture, prompt=digests.prompt, settings=digests.settings)
+    add(line, tools=digests.tools, ruler=digests.ruler, model=digests.model)
+    return line
+
+
+def _tapes(trial: Trial) -> Line:
+    line: Line = {}
+    add(line, tools=_counts(trial.tool_tape), chats=_counts(trial.chat_tape))
+    return line
+
+
+def _counts(counts: TapeCounts) -> Line:
+    line: Line = {}
+    add(line, hits=counts.hits, misses=counts.misses, recorded=counts.recorded)
+    return line
+
+
+def _grade(grade: Grade) -> Line:
+    line: Line = {"grader": grade.grader, "score": grade.score}
+    if grade.score is not None:
+        line["passed"] = grade.passed
+    if grade.threshold != 1.0:
+        line["threshold"] = grade.threshold
+    if grade.weight != 1.0:
+        line["weight"] = grade.weight
+    add(line, required=grade.required, rationale=short(grade.rationale, SHORT_RATIONALE))
+    return line
+
+
+def _read_grade(line: dict[str, Any]) -> Grade:
+    get = line.get
+    return Grade(
+        line["grader"],
+        line["score"],
+        get("rationale", ""),
+        threshold=get("threshold", 1.0),
+        weight=get("weight", 1.0),
+        required=get("required", False),
+    )

@@ -1,0 +1,98 @@
+"""What all lines of a run's files have in common: a version, one JSON object, nothing empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.transcript import Usage
+
+VERSION = 1
+
+Line = dict[str, Any]
+
+
+def as_bytes(line: Line) -> bytes:
+    """Write one line; half a surrogate pair, which UTF-8 does not know, becomes its JSON escape."""
+    try:
+        text = compact(line)
+    except (TypeError, ValueError):
+        text = compact(_tamed(line))
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def check_version(line: Mapping[str, Any], where: object) -> None:
+    """Refuse what a newer version of this package wrote: guessing at it would give wrong figures."""
+    found = line.get("v", VERSION)
+    if not isinstance(found, int) or found > VERSION:
+        raise UsageMistake(
+            f"{where}: written in format {found!r}, and this pytest-agenteval knows none above {VERSION}: "
+            "upgrade pytest-agenteval to read it"
+        )
+
+
+def add(line: Line, **found: Any) -> None:
+    """Put into the line what is not empty, 0 or false."""
+    for name, value in found.items():
+        if value:
+            line[name] = value
+
+
+def short(text: str, most: int) -> str:
+    """Give the text, cut when it is longer than ``most``."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def long(text: str, most: int) -> str:
+    """Give the text when ``short`` would cut it, else nothing."""
+    return text if len(text) > most else ""
+
+
+def usage_line(used: Usage) -> Line:
+    """Give the figures that are not 0; an unknown cost is null."""
+    line: Line = {}
+    if used.input_tokens:
+        line["in"] = used.input_tokens
+    if used.output_tokens:
+        line["out"] = used.output_tokens
+    if used.cached_tokens:
+        line["cached"] = used.cached_tokens
+    if used.reasoning_tokens:
+        line["reasoning"] = used.reasoning_tokens
+    if used.cost_usd != 0:
+        line["cost_usd"] = used.cost_usd
+    if used.asks:
+        line["asks"] = used.asks
+    if used.attempts:
+        line["attempts"] = used.attempts
+    return line
+
+
+def read_usage(line: Mapping[str, Any]) -> Usage:
+    """Read what ``usage_line`` gave."""
+    get = line.get
+    return Usage(
+        get("in", 0),
+        get("out", 0),
+        get("cached", 0),
+        get("reasoning", 0),
+        get("cost_usd", 0.0),
+        get("asks", 0),
+        get("attempts", 0),
+    )
+
+
+def _tamed(value: Any) -> Any:
+    """Turn what JSON cannot say, such as infinity or an object, into text."""
+    try:
+        compact(value)
+        return value
+    except (TypeError, ValueError):
+        pass
+    if isinstance(value, Mapping):
+        return {str(key): _tamed(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_tamed(inner) for inner in value]
+    return repr(value)

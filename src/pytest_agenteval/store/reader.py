@@ -1,0 +1,134 @@
+"""A run read back: the last attempt of every trial at once, transcripts when asked for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.store.entry import Begun, Entry
+from pytest_agenteval.store.header import RunHeader
+from pytest_agenteval.store.journal_lines import read_finished, read_key
+from pytest_agenteval.store.lines import Line, check_version
+from pytest_agenteval.store.planned import PlannedGroup, read_planned
+from pytest_agenteval.store.runs import PLANNED, read_header
+from pytest_agenteval.store.texts import TextIndex
+from pytest_agenteval.store.transcript_read import read_trial
+
+
+class Run:
+    """A stored run.
+
+    ``entries`` and ``begun`` are sorted by key, so that they do not depend on who ran what. ``begun`` are
+    attempts that never finished. ``torn`` counts journal lines that a crash left half written: they are
+    left out.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        header: RunHeader,
+        planned: tuple[PlannedGroup, ...],
+        journal: Journal,
+    ) -> None:
+        self.folder, self.header, self.planned = folder, header, planned
+        self.entries = journal.entries()
+        self.begun = journal.begun()
+        self.torn = journal.torn
+        self._texts = TextIndex(folder)
+
+    def trial(self, entry: Entry) -> Trial:
+        """Read the whole record of a trial.
+
+        Raises UsageMistake where the transcript is not what the journal says: a file was cut or exchanged.
+        """
+        file, offset, length = entry.place
+        try:
+            with (self.folder / file).open("rb") as transcripts:
+                transcripts.seek(offset)
+                line = json.loads(transcripts.read(length))
+            found = tuple(line["trial"])
+        except (OSError, ValueError, KeyError, TypeError) as broken:
+            raise UsageMistake(f"{self.folder}: no transcript at {entry.place} ({broken})") from broken
+        if found != (*entry.key, entry.attempt):
+            raise UsageMistake(f"{self.folder}: {entry.place} holds the transcript of another trial")
+        check_version(line, self.folder / file)
+        return read_trial(entry, line, self._texts.text)
+
+
+class Journal:
+    """All journal lines of a run, merged."""
+
+    def __init__(self) -> None:
+        self._finished: dict[TrialKey, list[Entry]] = {}
+        self._started: dict[TrialKey, Counter[int]] = {}
+        self.torn = 0
+
+    def read(self, path: Path) -> None:
+        """Add one process's journal."""
+        transcripts = path.name.replace("journal-", "transcripts-", 1)
+        for number, line in self._lines(path):
+            check_version(line, f"{path}:{number}")
+            if line["kind"] == "started":
+                self._started.setdefault(read_key(line), Counter())[line["attempt"]] += 1
+            elif line["kind"] == "finished":
+                entry = read_finished(line, transcripts)
+                self._finished.setdefault(entry.key, []).append(entry)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Give the last finished attempt of each trial."""
+        return tuple(self._last(self._finished[key]) for key in sorted(self._finished))
+
+    def begun(self) -> tuple[Begun, ...]:
+        """Give the attempts that were begun after the last one that finished."""
+        return tuple(
+            Begun(key, attempt)
+            for key in sorted(self._started)
+            for attempt in sorted(self._started[key])
+            if attempt > max((entry.attempt for entry in self._finished.get(key, ())), default=0)
+        )
+
+    def _last(self, attempts: list[Entry]) -> Entry:
+        last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
+        started = self._started.get(last.key, Counter())
+        begun = max(last.attempt, len(attempts), started.total(), *started)
+        earlier = tuple(entry.usage for entry in attempts if entry is not last)
+        return replace(last, attempts=begun, earlier=earlier) if begun > 1 else last
+
+    def _lines(self, path: Path) -> Iterator[tuple[int, Line]]:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                line = _parsed(raw)
+                if line is not None:
+                    yield number, line
+                elif raw.strip():
+                    self.torn += 1
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run's header, plan and journals; transcripts are left for later."""
+    header, journal = read_header(folder), Journal()
+    for path in sorted(folder.glob("journal-*.jsonl")):
+        journal.read(path)
+    return Run(folder, header, _planned(folder / PLANNED), journal)
+
+
+def _planned(path: Path) -> tuple[PlannedGroup, ...]:
+    if not path.is_file():
+        return ()
+    data: Any = json.loads(path.read_text(encoding="utf-8"))
+    check_version(data, path)
+    return read_planned(data)
+
+
+def _parsed(raw: bytes) -> Line | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None

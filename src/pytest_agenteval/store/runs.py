@@ -1,0 +1,156 @@
+"""Runs on disk, one folder each: made, ended, listed, found by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.store.atomic import replace_json, replace_link, replace_text
+from pytest_agenteval.store.header import RunHeader
+from pytest_agenteval.store.lines import check_version
+from pytest_agenteval.store.planned import PlannedGroup, planned_json
+
+ROOT = Path(".agenteval") / "runs"
+HEADER = "run.json"
+PLANNED = "planned.json"
+LATEST = "latest"
+MOST_LISTED = 10
+MOST_LABEL = 40
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run's folder and what it says of itself."""
+
+    path: Path
+    header: RunHeader
+
+
+def open_run(folder: Path, header: RunHeader) -> None:
+    """Make this folder the run's, and let ``latest`` point to it; every process of a run may, with the same header."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _keep_out_of_git(folder.parent)
+    replace_json(folder / HEADER, replace(header, name=folder.name).to_json())
+    replace_link(folder.parent / LATEST, folder.name)
+
+
+def new_run(root: Path, header: RunHeader) -> Path:
+    """Make a run's folder, which nobody else gets, and let ``latest`` point to it.
+
+    Whoever wants to read the run before must find it first: afterwards ``latest`` is the new one.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    _keep_out_of_git(root)
+    folder = _made(root, header)
+    replace_json(folder / HEADER, replace(header, name=folder.name).to_json())
+    replace_link(root / LATEST, folder.name)
+    return folder
+
+
+def end_run(folder: Path, ended_at: str, exit_status: int) -> None:
+    """Write into the header when and how the run ended."""
+    header = replace(read_header(folder), ended_at=ended_at, exit_status=exit_status)
+    replace_json(folder / HEADER, header.to_json())
+
+
+def write_planned(folder: Path, groups: Iterable[PlannedGroup]) -> None:
+    """Write what the run sets out to do; every worker may, as all of them write the same."""
+    replace_json(folder / PLANNED, planned_json(groups))
+
+
+def read_header(folder: Path) -> RunHeader:
+    """Read a run's header; a UsageMistake says when the folder is no run or of a newer version."""
+    path = folder / HEADER
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as broken:
+        raise UsageMistake(f"{folder} is not a run: {path} cannot be read ({broken})") from broken
+    check_version(data, path)
+    return RunHeader.from_json(data)
+
+
+def list_runs(root: Path) -> list[StoredRun]:
+    """Give the runs that can be read, newest first."""
+    return sorted(_stored(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
+
+
+def find_run(root: Path, named: str) -> Path:
+    """Give the folder meant by a path, a name, the beginning of one, ``latest`` or ``MODEL@YYYYMMDD``.
+
+    The last is the newest run of that day with that model. A UsageMistake lists what is there.
+    """
+    if (Path(named) / HEADER).is_file():
+        return Path(named)
+    runs = list_runs(root)
+    name = _latest(root) if named == LATEST else named
+    found = [run for run in runs if run.path.name == name] if name else []
+    found = found or _of_day(runs, named) or [run for run in runs if name and run.path.name.startswith(name)]
+    if len(found) == 1:
+        return found[0].path
+    problem = f"several runs begin with {named!r}" if found else f"there is no run {named!r} in {root}"
+    raise UsageMistake(f"{problem}; {_listed(found or runs)}")
+
+
+def _stored(root: Path) -> Iterator[StoredRun]:
+    for path in root.glob(f"*/{HEADER}"):
+        if path.parent.name != LATEST:
+            try:
+                yield StoredRun(path.parent, read_header(path.parent))
+            except UsageMistake:
+                continue
+
+
+def _made(root: Path, header: RunHeader) -> Path:
+    stem, number = _stem(header), 1
+    while True:
+        folder = root / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def _stem(header: RunHeader) -> str:
+    digits = re.sub(r"\D", "", header.started_at[:19])
+    models = "+".join(model.name for model in header.models)
+    label = re.sub(r"[^A-Za-z0-9._+-]+", "-", models)[:MOST_LABEL].strip("-.")
+    return "-".join(part for part in (digits[:8], digits[8:14], label) if part)
+
+
+def _latest(root: Path) -> str:
+    pointer = root / LATEST
+    if pointer.is_symlink():
+        return Path(pointer.readlink()).name
+    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+
+
+def _of_day(runs: list[StoredRun], named: str) -> list[StoredRun]:
+    model, at, day = named.rpartition("@")
+    return [
+        run
+        for run in runs
+        if at
+        and run.header.started_at[:10].replace("-", "") == day
+        and any(model == known.name for known in run.header.models)
+    ][:1]
+
+
+def _listed(runs: list[StoredRun]) -> str:
+    if not runs:
+        return "there are no runs yet"
+    more = f" and {len(runs) - MOST_LISTED} more" if len(runs) > MOST_LISTED else ""
+    return "runs there, newest first: " + ", ".join(run.path.name for run in runs[:MOST_LISTED]) + more
+
+
+def _keep_out_of_git(root: Path) -> None:
+    """Keep our own folder out of git; a folder that the user named is the user's."""
+    ignore = root.parent / ".gitignore"
+    if root.parent.name == ROOT.parent.name and not ignore.exists():
+        replace_text(ignore, "*\n")

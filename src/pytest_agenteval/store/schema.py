@@ -1,0 +1,160 @@
+"""JSON Schemas of everything in a run's folder, for those who read it without this package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_agenteval.store.lines import VERSION
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+SCORE: Schema = {
+    "description": "null: could not tell",
+    "type": ["number", "null"],
+    "minimum": 0,
+    "maximum": 1,
+}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FROM_ONE: Schema = {"type": "integer", "minimum": 1}
+FLAG: Schema = {"type": "boolean"}
+MAP: Schema = {"type": "object"}
+DIGEST: Schema = {"description": "16 hex digits of the SHA-256", "type": "string"}
+KIND: Schema = {"enum": ["capability", "regression", "mixed"]}
+FORMAT: Schema = {"const": VERSION}
+
+
+def closed(required: Schema, optional: Schema, description: str = "") -> Schema:
+    """Describe an object that has these keys and no others."""
+    found: Schema = {"type": "object", "properties": {**required, **optional}, "required": [*required]}
+    found["additionalProperties"] = False
+    return {"description": description, **found} if description else found
+
+
+def listed(items: Schema) -> Schema:
+    """Describe a list."""
+    return {"type": "array", "items": items}
+
+
+def published(title: str, schema: Schema) -> Schema:
+    """Put a title and the draft's name above a schema."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
+
+
+KEY = {"suite": TEXT, "task": TEXT, "agent": TEXT, "model": TEXT, "repetition": FROM_ONE}
+USAGE = closed(
+    {},
+    {"in": COUNT, "out": COUNT, "cached": COUNT, "reasoning": COUNT, "asks": COUNT, "attempts": COUNT}
+    | {"cost_usd": {"description": "null: the price is not known", "type": ["number", "null"]}},
+    "what is 0 is left out",
+)
+COUNTS = closed({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
+DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model")
+GRADE = closed(
+    {"grader": TEXT, "score": SCORE},
+    {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
+    | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}},
+)
+STARTED = closed(
+    {"v": FORMAT, "kind": {"const": "started"}, "attempt": FROM_ONE, **KEY},
+    {"variant": TEXT, "at": TEXT},
+    "a trial was begun",
+)
+FINISHED = closed(
+    {"v": FORMAT, "kind": {"const": "finished"}, "attempt": FROM_ONE, **KEY}
+    | {"ending": {"enum": ["passed", "missed", "failed", "errored"]}, "score": SCORE, "task_kind": KIND}
+    | {"grades": listed(GRADE)}
+    | {"transcript": {**listed(COUNT), "minItems": 2, "maxItems": 2, "description": "first byte, length"}},
+    {"variant": TEXT, "full": FLAG, "limit": TEXT, "cause": TEXT, "bucket": TEXT, "tags": listed(TEXT)}
+    | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
+    | {"digests": closed({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE}
+    | {"tapes": closed({}, {"tools": COUNTS, "chats": COUNTS})},
+    "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
+)
+JOURNAL_LINE = published("a line of journal-<process>.jsonl", {"anyOf": [STARTED, FINISHED]})
+
+LONG = closed({"d": DIGEST}, {}, "a text of more than 1,024 characters: in texts-<process>.jsonl")
+SAID: Schema = {"anyOf": [TEXT, LONG]}
+CALL = closed(
+    {"id": TEXT, "turn": COUNT, "index": COUNT, "tool": TEXT},
+    {"args": MAP, "raw_args": TEXT, "result": True, "result_text": DIGEST, "started": NUMBER, "ended": NUMBER}
+    | {"error": closed({"type": TEXT, "message": TEXT}, {}), "by": {"enum": ["agent", "seed"]}}
+    | {"tape": {"enum": ["hit", "miss", "live", "none"]}},
+)
+MESSAGE = closed(
+    {"role": {"enum": ["system", "user", "assistant", "tool"]}, "content": SAID},
+    {"calls": listed(CALL), "turn": COUNT, "seeded": FLAG, "phase": FROM_ONE, "call_id": TEXT},
+)
+ASK = closed(
+    {"turn": COUNT, "started": NUMBER, "ended": NUMBER},
+    {"usage": USAGE, "finish": TEXT, "first_token_s": NUMBER, "reasoning": TEXT},
+)
+EVENT = closed({"at": NUMBER, "kind": TEXT, "text": TEXT}, {"details": MAP})
+FILE = closed(
+    {"d": DIGEST, "size": COUNT},
+    {"why": {"description": "why there is no text", "enum": ["", "binary", "too large", "link"]}},
+)
+REST = closed(
+    {},
+    {"details": MAP, "rationale": {**TEXT, "description": "in full, where the journal line cut it"}}
+    | {"checks": listed(closed({"claim": TEXT, "passed": FLAG}, {"expected": TEXT, "found": TEXT}))},
+)
+TRANSCRIPT_LINE = published(
+    "a line of transcripts-<process>.jsonl",
+    closed(
+        {"v": FORMAT}
+        | {
+            "trial": {
+                "description": "suite, task, agent, model, variant, repetition, attempt",
+                "type": "array",
+            }
+        },
+        {"messages": listed(MESSAGE), "calls": listed(CALL), "asks": listed(ASK), "events": listed(EVENT)}
+        | {"answer": SAID, "state": MAP}
+        | {"before": {"type": "object", "additionalProperties": FILE}}
+        | {
+            "after": {
+                "description": "what differs from before; null: deleted",
+                "type": "object",
+                "additionalProperties": {"anyOf": [FILE, {"type": "null"}]},
+            }
+        }
+        | {"grades": {**listed(REST), "description": "in the order of the journal line's grades"}}
+        | {"message": TEXT, "traceback": TEXT, "output": TEXT, "log": TEXT, "workspace": TEXT},
+    ),
+)
+TEXT_LINE = published("a line of texts-<process>.jsonl", closed({"d": DIGEST, "t": TEXT}, {}))
+
+MODEL = closed({"name": TEXT, "id": TEXT}, {"offline": FLAG, "note": TEXT})
+SUITE = closed({"name": TEXT}, {"kind": KIND, "agent": TEXT, "threshold": SHARE})
+HEADER = published(
+    "run.json",
+    closed(
+        {"v": FORMAT, "name": TEXT, "started_at": TEXT},
+        {"command": listed(TEXT), "models": listed(MODEL), "variants": listed(TEXT), "suites": listed(SUITE)}
+        | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
+        | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}},
+    ),
+)
+PLANNED_GROUP = {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}
+PLANNED = published(
+    "planned.json",
+    closed(
+        {"v": FORMAT}
+        | {
+            "groups": listed(
+                closed({**PLANNED_GROUP, "tasks": COUNT, "trials": COUNT, "repetitions": FROM_ONE}, {})
+            )
+        },
+        {},
+    ),
+)
+SCHEMAS = {
+    "journal": JOURNAL_LINE,
+    "transcript": TRANSCRIPT_LINE,
+    "text": TEXT_LINE,
+    "run": HEADER,
+    "planned": PLANNED,
+}

@@ -1,0 +1,152 @@
+"""A trial, read back from its journal entry and its transcript line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
+from pytest_agenteval.records.transcript import NOTHING, Ask, Event, Message, ToolCall, ToolError, Transcript
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.lines import Line, read_usage
+
+TextOf = Callable[[str], str]
+"""Gives the text that was stored under a digest."""
+
+
+def read_trial(entry: Entry, line: Line, text_of: TextOf) -> Trial:
+    """Put a trial together again."""
+    return Trial(
+        entry.key,
+        entry.attempt,
+        entry.ending,
+        entry.score,
+        _grades(entry, line),
+        _transcript(entry, line, text_of),
+        _outcome(line, text_of),
+        entry.digests,
+        entry.kind,
+        entry.bucket,
+        entry.tags,
+        entry.limit,
+        entry.cause,
+        line.get("message", entry.message),
+        line.get("traceback", ""),
+        entry.started_at,
+        entry.seconds,
+        entry.tool_tape,
+        entry.chat_tape,
+        line.get("output", ""),
+        line.get("log", ""),
+        line.get("workspace", ""),
+    )
+
+
+def _transcript(entry: Entry, line: Line, text_of: TextOf) -> Transcript:
+    return Transcript(
+        tuple(_message(message, text_of) for message in line.get("messages", ())),
+        tuple(_call(call, text_of) for call in line.get("calls", ())),
+        tuple(_ask(ask) for ask in line.get("asks", ())),
+        tuple(_event(event) for event in line.get("events", ())),
+        entry.usage,
+    )
+
+
+def _message(line: Line, text_of: TextOf) -> Message:
+    get = line.get
+    return Message(
+        line["role"],
+        _text(line["content"], text_of),
+        tuple(_call(call, text_of) for call in get("calls", ())),
+        get("turn", 0),
+        get("seeded", False),
+        get("phase", 1),
+        get("call_id", ""),
+    )
+
+
+def _call(line: Line, text_of: TextOf) -> ToolCall:
+    get = line.get
+    stored, error = get("result_text"), get("error")
+    return ToolCall(
+        line["id"],
+        line["turn"],
+        line["index"],
+        line["tool"],
+        get("args", NOTHING),
+        get("raw_args"),
+        get("result") if stored is None else text_of(stored),
+        None if error is None else ToolError(error["type"], error["message"]),
+        get("started", 0.0),
+        get("ended", 0.0),
+        get("by", "agent"),
+        get("tape", "none"),
+    )
+
+
+def _ask(line: Line) -> Ask:
+    get = line.get
+    return Ask(
+        line["turn"],
+        line["started"],
+        line["ended"],
+        read_usage(get("usage", {})),
+        get("finish", "stop"),
+        get("first_token_s"),
+        get("reasoning", ""),
+    )
+
+
+def _event(line: Line) -> Event:
+    return Event(line["at"], line["kind"], line["text"], line.get("details", NOTHING))
+
+
+def _outcome(line: Line, text_of: TextOf) -> Outcome:
+    answer = Answer(_text(line.get("answer", ""), text_of), line.get("state", NOTHING))
+    files = {path: _file(file, text_of) for path, file in line.get("before", {}).items()}
+    before = Tree(files) if files else Tree()
+    changes = line.get("after", {})
+    return Outcome(answer, before, _changed(before, changes, text_of) if changes else before)
+
+
+def _changed(before: Tree, changes: Line, text_of: TextOf) -> Tree:
+    files = dict(before.files)
+    for path, file in changes.items():
+        if file is None:
+            del files[path]
+        else:
+            files[path] = _file(file, text_of)
+    return Tree(dict(sorted(files.items())))
+
+
+def _file(line: Line, text_of: TextOf) -> FileText:
+    if "why" in line:
+        return FileText(line["d"], line["size"], None, line["why"])
+    return FileText(line["d"], line["size"], text_of(line["d"]))
+
+
+def _text(value: str | Line, text_of: TextOf) -> str:
+    return value if isinstance(value, str) else text_of(value["d"])
+
+
+def _grades(entry: Entry, line: Line) -> tuple[Grade, ...]:
+    rest = line.get("grades")
+    if rest is None:
+        return entry.grades
+    return tuple(_grade(grade, more) for grade, more in zip(entry.grades, rest, strict=True))
+
+
+def _grade(grade: Grade, more: Line) -> Grade:
+    return replace(
+        grade,
+        rationale=more.get("rationale", grade.rationale),
+        checks=tuple(_check(check) for check in more.get("checks", ())),
+        details=more.get("details", NOTHING),
+    )
+
+
+def _check(line: dict[str, Any]) -> Check:
+    return Check(line["claim"], line["passed"], line.get("expected", ""), line.get("found", ""))

@@ -1,0 +1,1 @@
+"""Task and suite files: what authors write, read strictly and explained when it is wrong."""

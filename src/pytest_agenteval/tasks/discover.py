@@ -1,0 +1,42 @@
+"""Which files are suites and tasks, by name alone: cheap enough to ask of every file of a tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_agenteval.errors import Problem, ProblemsFound
+
+SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
+_SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def find_suite(folder: Path, stop: Path) -> Path | None:
+    """Give the suite file of the nearest folder upward, up to ``stop`` itself, that has one."""
+    for place in (folder, *folder.parents):
+        found = [path for name in SUITE_NAMES if (path := place / name).is_file()]
+        if len(found) > 1:
+            names = " and ".join(path.name for path in found)
+            raise ProblemsFound([Problem(str(found[0]), None, (), "one suite file in a folder", names)])
+        if found or place == stop:
+            return found[0] if found else None
+    return None
+
+
+def is_task_path(path: Path, suite_dir: Path | None) -> bool:
+    """Tell whether a file may hold tasks; below a suite most JSON and YAML files may.
+
+    Not below a folder named ``workspace`` or starting with ``_`` or ``.``, and not a hidden file.
+    """
+    if path.suffix.lower() not in _SUFFIXES or path.name.startswith("."):
+        return False
+    if suite_dir is None:
+        return is_task_name(path)
+    if path.stem.lower() == "suite" or not path.is_relative_to(suite_dir):
+        return False
+    folders = path.relative_to(suite_dir).parts[:-1]
+    return not any(folder == "workspace" or folder.startswith(("_", ".")) for folder in folders)
+
+
+def is_task_name(path: Path) -> bool:
+    """Tell whether a file's own name says that it is a task."""
+    return path.stem.lower() == "task" and path.suffix.lower() in _SUFFIXES

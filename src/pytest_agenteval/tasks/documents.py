@@ -1,0 +1,177 @@
+"""Reading one JSON or YAML file strictly, and finding its lines again when a problem has to be shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import isinf
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from pytest_agenteval.canonical import JSON, compact
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+
+_SURROGATE = re.compile(r"\\u[dD][89abAB]")
+_MENTIONED_ID = re.compile(r"""(?:^|[\s{,"'-])(id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""", re.MULTILINE)
+
+
+class Places(Protocol):
+    """Knows the line of every key of a document."""
+
+    def line_of(self, path: KeyPath) -> int:
+        """Give the line on which the key stands, or that of its nearest parent that exists."""
+        ...
+
+
+class Document:
+    """A file's value, and its lines for whoever asks."""
+
+    def __init__(self, path: Path, text: str, value: JSON) -> None:
+        self.path, self.text, self.value = path, text, value
+
+    def line_of(self, path: KeyPath) -> int:
+        """Give the line on which the key stands, or that of its nearest parent that exists."""
+        return self._places.line_of(path)
+
+    @cached_property
+    def _places(self) -> Places:
+        if is_json(self.path):
+            from pytest_agenteval.tasks.json_places import places
+
+            return places(self.text)
+        from pytest_agenteval.tasks.yaml_reading import YamlPlaces
+
+        return YamlPlaces(self.text)
+
+
+def is_json(path: Path) -> bool:
+    """Tell JSON files from YAML files, by their names."""
+    return path.suffix.lower() == ".json"
+
+
+def shown(path: Path) -> str:
+    """Write a path as a terminal can jump to it: from the current folder where it lies below it."""
+    try:
+        return path.relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def read_document(path: Path) -> Document:
+    """Read a file, or raise every problem that reading it shows."""
+    return parse_document(path, read_bytes(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Give the bytes of a file that its author can read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        _refuse(shown(path), None, "a file that can be read", error.strerror or str(error))
+
+
+def parse_document(path: Path, data: bytes) -> Document:
+    """Read the bytes of a file; its name says whether they are JSON or YAML."""
+    file = shown(path)
+    text = _decoded(data, file)
+    try:
+        value = _read_json(text, file) if is_json(path) else _read_yaml(text, file)
+        if _SURROGATE.search(text):
+            compact(value).encode()
+    except RecursionError:
+        _refuse(file, None, "lists and maps not nested too deeply", "more levels than can be read")
+    except UnicodeEncodeError:
+        _refuse(file, None, "text that UTF-8 can hold", "half of a surrogate pair, escaped")
+    return Document(path, text, value)
+
+
+def lines_of_ids(document: Document) -> tuple[int, ...]:
+    """Give the line of each task's ``id``, for a document that holds one task or a list of them.
+
+    One pass of a pattern is enough where it finds these ids in this order and nothing else;
+    otherwise the document is read again with its lines.
+    """
+    value = document.value
+    tasks: Sequence[Any] = value if isinstance(value, list) else [value]
+    ids = [task.get("id") if isinstance(task, dict) else None for task in tasks]
+    known = set(filter(None, (one for one in ids if isinstance(one, str))))
+    hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[2] in known]
+    if [match[2] for match in hits] == ids:
+        return _lines_at(document.text, [match.start(1) for match in hits])
+    paths: list[KeyPath] = [(index, "id") for index in range(len(ids))] if tasks is value else [("id",)]
+    return tuple(map(document.line_of, paths))
+
+
+def _lines_at(text: str, positions: Sequence[int]) -> tuple[int, ...]:
+    lines, line, seen = [], 1, 0
+    for position in positions:
+        line += text.count("\n", seen, position)
+        seen = position
+        lines.append(line)
+    return tuple(lines)
+
+
+def _decoded(data: bytes, file: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        _refuse(file, line, "a text in UTF-8", f"the byte 0x{data[error.start]:02x}")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _read_yaml(text: str, file: str) -> JSON:
+    from pytest_agenteval.tasks.yaml_reading import read_yaml
+
+    return read_yaml(text, file)
+
+
+class _Unusable(ValueError):
+    """Well formed, but not something JSON should say."""
+
+
+def _read_json(text: str, file: str) -> JSON:
+    try:
+        return _STRICT_JSON(text)
+    except json.JSONDecodeError as error:
+        _refuse(file, error.lineno, "a JSON document", _reason(error, text))
+    except _Unusable:
+        from pytest_agenteval.tasks.json_places import json_problems
+
+        raise ProblemsFound(json_problems(text, file)) from None
+    except ValueError:
+        _refuse(file, None, "numbers of at most 4300 digits", "a longer one")
+
+
+def _reason(error: json.JSONDecodeError, text: str) -> str:
+    rest = text[error.pos : error.pos + 20].split("\n")[0]
+    return f"{error.msg}, at {rest!r}" if rest else f"{error.msg}, at the end of a line"
+
+
+def _map(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Unusable
+    return found
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise _Unusable
+    return number
+
+
+def _constant(text: str) -> NoReturn:
+    raise _Unusable(text)
+
+
+_STRICT_JSON: Callable[[str], JSON] = json.JSONDecoder(
+    object_pairs_hook=_map, parse_float=_float, parse_constant=_constant
+).decode
+
+
+def _refuse(file: str, line: int | None, expected: str, found: str) -> NoReturn:
+    raise ProblemsFound([Problem(file, line, (), expected, found)]) from None

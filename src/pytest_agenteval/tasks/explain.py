@@ -1,0 +1,171 @@
+"""From what pydantic complains about to what an author can mend: place, expected, found, hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.errors import KeyPath, Problem, nearest
+from pytest_agenteval.tasks.parts import SPELLINGS
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+    from pytest_agenteval.tasks.documents import Document
+
+_LONGEST = 60
+_MISSING = object()
+Shape = Mapping[str, Any]
+
+
+def explain(
+    error: ValidationError, document: Document, file: str, base_path: KeyPath, shape: Shape
+) -> list[Problem]:
+    """Give every problem of one value of a document, in reading order.
+
+    ``base_path`` leads to the value that was validated; ``shape`` is its model's JSON Schema, whose
+    descriptions are the *expected* lines.
+    """
+    teller = _Teller(document, file, base_path, shape)
+    details = error.errors(include_url=False)
+    return causes(problem for detail in details for problem in teller.problems(detail))
+
+
+def causes(problems: Iterable[Problem]) -> list[Problem]:
+    """Drop a complaint that another one explains; keep the file's order.
+
+    A child explains its parent, the first of several about one key explains the others, and a
+    misspelled key explains that the right one is missing.
+    """
+    found: dict[KeyPath, Problem] = {}
+    for problem in problems:
+        found.setdefault(problem.path, problem)
+    parents = {path[:length] for path in found for length in range(len(path))}
+    meant = {(*one.path[:-1], name) for one in found.values() if (name := _meant(one))}
+    kept = [
+        one for path, one in found.items() if path not in parents and not (_is_missing(one) and path in meant)
+    ]
+    return sorted(kept, key=lambda problem: problem.line or 0)
+
+
+def in_words(value: object) -> str:
+    """Say what a value is, shortly and with its type in plain words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} (true or false)"
+    if isinstance(value, str):
+        return f"{_short(value)!r} (text)"
+    if isinstance(value, int | float):
+        return f"{value} (number)"
+    if isinstance(value, Mapping):
+        return f"a map with {_short(', '.join(map(str, value)))}" if value else "an empty map"
+    return f"a list of {len(value)}" if isinstance(value, list | tuple) and value else "an empty list"
+
+
+class _Teller:
+    """Knows one document and one shape; turns pydantic's details into problems."""
+
+    def __init__(self, document: Document, file: str, base_path: KeyPath, shape: Shape) -> None:
+        self._document, self._file, self._base, self._shape = document, file, base_path, shape
+
+    def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
+        """Tell one complaint; a check of ours may hold several."""
+        path = self._real(detail["loc"])
+        if detail["type"] == "problems":
+            context = detail["ctx"]
+            for below, expected, found in context["problems"]:
+                yield self._problem((*path, *below), expected, found, context["hint"])
+        elif detail["type"] == "extra_forbidden":
+            yield self._unknown(path)
+        elif detail["type"] == "missing":
+            expected = self._expected((*path, detail["loc"][-1]))
+            yield self._problem((*path, detail["loc"][-1]), expected, f"no key {detail['loc'][-1]!r}")
+        else:
+            value = _at(self._document.value, (*self._base, *path))
+            yield self._problem(path, self._expected(path), in_words(value))
+
+    def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+        place = (*self._base, *path)
+        return Problem(self._file, self._document.line_of(place), place, expected, found, hint)
+
+    def _real(self, loc: KeyPath) -> KeyPath:
+        """Keep the steps that stand in the document: pydantic adds names of branches, and renames keys."""
+        value = _at(self._document.value, self._base)
+        path: KeyPath = ()
+        for step in loc:
+            for spelling in (step, *(theirs for theirs, ours in SPELLINGS.items() if ours == step)):
+                if (below := _at(value, (spelling,))) is not _MISSING:
+                    value, path = below, (*path, spelling)
+                    break
+        return path
+
+    def _unknown(self, path: KeyPath) -> Problem:
+        key = str(path[-1])
+        properties = _shape_at(self._shape, path[:-1]).get("properties", {})
+        known = sorted(set(properties) - set(SPELLINGS))
+        if key in properties:
+            expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
+            return self._problem(path, expected, in_words(_at(self._document.value, (*self._base, *path))))
+        return self._problem(path, f"one of {', '.join(known)}", f"unknown key {key!r}", nearest(key, known))
+
+    def _expected(self, path: KeyPath) -> str:
+        shape = _shape_at(self._shape, path, resolve_last=False)
+        if "description" in shape and path:
+            return str(shape["description"])
+        return _described(_resolved(shape, self._shape))
+
+
+def _described(shape: Shape) -> str:
+    properties = [key for key in shape.get("properties", ()) if key not in SPELLINGS]
+    if not properties:
+        return str(shape.get("description", "another value"))
+    needed = [key for key in properties if key in shape.get("required", ())]
+    others = sorted(set(properties) - set(needed))
+    also = f" (and, as needed, {', '.join(others)})" if others else ""
+    return f"a map with {', '.join(needed)}{also}" if needed else f"a map of {', '.join(others)}"
+
+
+def _shape_at(root: Shape, path: KeyPath, *, resolve_last: bool = True) -> Shape:
+    """Give the part of a JSON Schema that describes a key."""
+    shape = root
+    for step in path:
+        shape = _resolved(shape, root)
+        below = shape.get("items") if isinstance(step, int) else shape.get("properties", {}).get(step)
+        below = below if below is not None else shape.get("additionalProperties")
+        shape = below if isinstance(below, dict) else {}
+    return _resolved(shape, root) if resolve_last else shape
+
+
+def _resolved(shape: Shape, root: Shape) -> Shape:
+    """Follow references, and step into the branch that says more than null."""
+    branches = [one for one in shape.get("anyOf", ()) if one.get("type") != "null"]
+    if branches:
+        return _resolved(branches[0], root)
+    if "$ref" in shape:
+        target: Shape = root["$defs"][shape["$ref"].rsplit("/", 1)[-1]]
+        return _resolved(target, root)
+    return shape
+
+
+def _at(value: Any, path: KeyPath) -> Any:
+    for step in path:
+        in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if not in_list and not (isinstance(value, dict) and step in value):
+            return _MISSING
+        value = value[step]
+    return value
+
+
+def _meant(problem: Problem) -> str:
+    """Give the key that a hint proposes."""
+    return problem.hint.split("'")[1] if problem.hint.startswith("did you mean '") else ""
+
+
+def _is_missing(problem: Problem) -> bool:
+    return problem.found.startswith("no key ")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

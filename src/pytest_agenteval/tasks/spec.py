@@ -1,0 +1,167 @@
+"""What authors write: one frozen model for each thing in a task file or a suite file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from pytest_agenteval.tasks.parts import (
+    Arguments,
+    Clock,
+    Count,
+    Flag,
+    Map,
+    Models,
+    Named,
+    Number,
+    Paths,
+    Positive,
+    Share,
+    Spec,
+    Tag,
+    Text,
+    Texts,
+    Tokens,
+    TwoSpellings,
+)
+
+Source = Literal["manual", "captured", "synthesized"]
+Kind = Literal["capability", "regression", "mixed"]
+Split = Literal["dev", "held_out"]
+OnMiss = Literal["error", "tool_error"]
+
+
+class GraderSpec(Spec):
+    """Which grader to apply, how it is set, and how much it weighs."""
+
+    name: Named = Field(description="the name of a registered grader")
+    config: Map = Field(default_factory=dict, description="a map of the grader's own settings")
+    weight: Positive = Field(default=1.0, description="a number above 0")
+    threshold: Share | None = Field(default=None, description="a number from 0 to 1: the score to reach")
+    require: Flag = Field(default=False, description="true or false: whether the grade has to be decided")
+    label: Named | None = Field(default=None, description="a text that tells graders of one name apart")
+
+    @property
+    def title(self) -> str:
+        """What reports call it: its label, or else its name."""
+        return self.label or self.name
+
+
+class Limits(Spec):
+    """How much a trial may use up before it is stopped."""
+
+    steps: Count | None = Field(default=None, description="a whole number, 1 or more: turns of the model")
+    seconds: Positive | None = Field(default=None, description="a number of seconds above 0")
+    tokens: Count | None = Field(default=None, description="a whole number, 1 or more: tokens in and out")
+    cost_usd: Positive | None = Field(default=None, description="a number of US dollars above 0")
+
+
+class PlannedCall(Spec):
+    """A tool call that a turn makes; a text as ``args`` is what the model would send in place of JSON."""
+
+    tool: Named = Field(description="the name of a tool")
+    args: Arguments = Field(default_factory=dict, description="a map of arguments, or a text instead of JSON")
+
+
+class Turn(Spec):
+    """One reply of the model: what it says and which tools it calls."""
+
+    text: Text = Field(default="", description="what the model says: a text")
+    calls: tuple[PlannedCall, ...] = Field(default=(), description="a list of tool calls")
+
+
+class ScriptEntry(Turn):
+    """One reply of the scripted model, with what it costs."""
+
+    seconds: Annotated[Number, Field(ge=0)] = Field(
+        default=0.0, description="a number of seconds, 0 or more: how long the model thinks"
+    )
+    input_tokens: Tokens = Field(default=0, description="a whole number, 0 or more")
+    output_tokens: Tokens = Field(default=0, description="a whole number, 0 or more")
+
+
+def _known_source(value: Any) -> Any:
+    return "manual" if isinstance(value, str) and value not in ("captured", "synthesized") else value
+
+
+class ReferenceSolution(TwoSpellings):
+    """How the task can be solved, and what is then true."""
+
+    source: Annotated[Source, BeforeValidator(_known_source), WithJsonSchema({"type": "string"})] = Field(
+        default="manual", description="manual, captured or synthesized; any other text means manual"
+    )
+    expected_outcome: Map = Field(default_factory=dict, description="a map of what is true afterwards")
+    turns: tuple[Turn, ...] = Field(default=(), description="a list of turns that solve the task")
+    sample_transcript: Any = Field(default=None, description="a transcript of a solution, in any form")
+
+
+def _told_apart(graders: tuple[GraderSpec, ...]) -> tuple[GraderSpec, ...]:
+    first: dict[str, int] = {}
+    problems = [
+        ((index,), "a name or label of its own", f"{one.title!r}, which graders[{first[one.title]}] has too")
+        for index, one in enumerate(graders)
+        if first.setdefault(one.title, index) != index
+    ]
+    if problems:
+        hint = "give one of them a `label`"
+        raise PydanticCustomError("problems", "{hint}", {"problems": problems, "hint": hint})
+    return graders
+
+
+class Task(Spec):
+    """One question for an agent, where it starts, and how its answer is graded."""
+
+    id: Annotated[Text, Field(pattern=r"^[^\s/\\:\[\]]+$")] = Field(
+        description="a text with no space, slash, colon or bracket"
+    )
+    description: Text = Field(default="", description="a text: what the task is about")
+    input: Map = Field(description="a map: what the agent is given")
+    metadata: Texts = Field(default_factory=dict, description="a map; `failure_bucket` names the bucket")
+    tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
+    graders: Annotated[tuple[GraderSpec, ...], Field(min_length=1), AfterValidator(_told_apart)] = Field(
+        description="a list of 1 grader or more"
+    )
+    trials_per_run: Count | None = Field(default=None, description="a whole number, 1 or more")
+    timeout_seconds: Positive | None = Field(
+        default=None, description="a number of seconds above 0; `limits.seconds` comes before it"
+    )
+    limits: Limits = Field(default=Limits(), description="a map of limits: steps, seconds, tokens, cost_usd")
+    clock: Clock | None = Field(default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00")
+    agent: Named | None = Field(default=None, description="the name of a registered agent")
+    split: Split = Field(default="dev", description="dev or held_out")
+    script: tuple[ScriptEntry, ...] | None = Field(
+        default=None, description="a list of the replies that the scripted model gives"
+    )
+    prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
+    settings: Map = Field(default_factory=dict, description="a map of the agent's settings for this task")
+    reference_solution: ReferenceSolution | None = Field(default=None, description="a map: how it is solved")
+
+
+class SuiteDefaults(Spec):
+    """What holds for each task of a suite that does not say otherwise."""
+
+    trials_per_run: Count | None = Field(default=None, description="a whole number, 1 or more")
+    limits: Limits = Field(default=Limits(), description="a map of limits: steps, seconds, tokens, cost_usd")
+    clock: Clock | None = Field(default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00")
+    model: Models = Field(default=(), description="the name of a model, or a list of names")
+    tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
+    settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
+
+
+class Suite(TwoSpellings):
+    """What the tasks below a folder have in common."""
+
+    name: Named = Field(description="a text that is not blank: the suite's name")
+    description: Text = Field(default="", description="a text: what the suite is about")
+    agent: Named | None = Field(default=None, description="the name of a registered agent")
+    kind: Kind = Field(default="mixed", description="capability, regression or mixed")
+    defaults: SuiteDefaults = Field(default=SuiteDefaults(), description="a map: what holds for each task")
+    prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
+    settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
+    on_miss: OnMiss = Field(default="error", description="error or tool_error: what a cassette miss is")
+    require_reference_solution: Flag = Field(
+        default=False, description="true or false: whether each task needs a reference_solution"
+    )
+    task_pass_threshold: Share = Field(default=1.0, description="a number from 0 to 1")

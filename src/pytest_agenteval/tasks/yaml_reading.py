@@ -1,0 +1,188 @@
+"""YAML read as if it were JSON with comments: no guessed dates, octals or yes and no.
+
+This is the only module of the room that imports yaml.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isinf
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_agenteval.canonical import JSON
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+
+if TYPE_CHECKING or yaml.__with_libyaml__:
+    from yaml._yaml import CParser as _Parser
+else:
+    from yaml.composer import Composer
+    from yaml.parser import Parser
+    from yaml.reader import Reader
+    from yaml.scanner import Scanner
+
+    class _Parser(Reader, Scanner, Parser, Composer):
+        """PyYAML's own parser, for where libyaml is missing."""
+
+        def __init__(self, stream: str) -> None:
+            for part in (Reader, Scanner, Parser, Composer):
+                part.__init__(self, *([stream] if part is Reader else []))
+
+
+PLAIN, QUOTED = "plain", "quoted"
+_VALUES_PER_CHARACTER = 20  # a text without aliases has fewer than one
+_WORDS: dict[str, JSON] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+class _Reader(_Parser):
+    """Composes nodes; the tag of a scalar only says whether it was written plainly."""
+
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
+        """Tell plain scalars, which may be numbers, from quoted ones, which are text."""
+        return PLAIN if kind is yaml.ScalarNode and implicit[0] else QUOTED
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
+        """Tags do not depend on the path."""
+
+    def ascend_resolver(self) -> None:
+        """Tags do not depend on the path."""
+
+
+def read_yaml(text: str, file: str) -> JSON:
+    """Give a YAML document's value, or raise every problem that its reading shows."""
+    try:
+        root = _compose(text)
+        values = _Values(file, len(text))
+        value = None if root is None else values.value(root, ())
+    except yaml.YAMLError as error:
+        raise ProblemsFound([_syntax(error, text, file)]) from None
+    if values.problems:
+        raise ProblemsFound(sorted(values.problems, key=lambda problem: problem.line or 0))
+    return value
+
+
+class YamlPlaces:
+    """The lines of a YAML document that has been read without a problem."""
+
+    def __init__(self, text: str) -> None:
+        self._root = _compose(text)
+
+    def line_of(self, path: KeyPath) -> int:
+        """Give the line on which the key stands, or that of its nearest parent that exists."""
+        node = self._root
+        line = _line(node) if node else 1
+        for step in path:
+            found = _child(node, step)
+            if found is None:
+                break
+            key, node = found
+            line = _line(key)
+        return line
+
+
+def _compose(text: str) -> yaml.Node | None:
+    root: yaml.Node | None = _Reader(text).get_single_node()
+    return root
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((pair for pair in node.value if pair[0].value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None
+
+
+class _Values:
+    """Turns nodes into values, and collects what has no JSON counterpart."""
+
+    def __init__(self, file: str, size: int) -> None:
+        self.problems: list[Problem] = []
+        self._file = file
+        self._open: set[int] = set()
+        self._left = _VALUES_PER_CHARACTER * (size + 1)
+
+    def value(self, node: yaml.Node, path: KeyPath) -> JSON:
+        """Give the value of a node; where there is none, note a problem and give None."""
+        self._left -= 1
+        if self._left < 0:
+            self._refuse(node, path, "aliases that stand for less", "aliases of aliases without measure")
+            raise ProblemsFound(self.problems)
+        if node.tag not in (PLAIN, QUOTED):
+            return self._refuse(node, path, "no tags", f"the tag {_tag(node.tag)}")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path) if node.tag == PLAIN else str(node.value)
+        if id(node) in self._open:
+            return self._refuse(node, path, "a value that ends", "an alias of what it stands in")
+        self._open.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            found: JSON = self._map(node, path)
+        else:
+            found = [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        self._open.discard(id(node))
+        return found
+
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> JSON:
+        text: str = node.value
+        if text in _WORDS:
+            return _WORDS[text]
+        if text[0] not in "-0123456789":
+            return text
+        match = _NUMBER.fullmatch(text)
+        return text if match is None else self._number(node, path, whole=not (match[1] or match[2]))
+
+    def _number(self, node: yaml.ScalarNode, path: KeyPath, *, whole: bool) -> JSON:
+        try:
+            number = int(node.value) if whole else float(node.value)
+        except ValueError:
+            return self._refuse(node, path, "a number of at most 4300 digits", f"{len(node.value)} digits")
+        if isinf(number):
+            return self._refuse(node, path, "a number that JSON knows", node.value)
+        return number
+
+    def _map(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, JSON]:
+        found: dict[str, JSON] = {}
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            key = self._key(key_node, path)
+            if key is None:
+                continue
+            if key in found:
+                again = f"{key!r} a second time (first on line {lines[key]})"
+                self._refuse(key_node, (*path, key), "each key only once", again)
+            lines[key] = _line(key_node)
+            found[key] = self.value(value_node, (*path, key))
+        return found
+
+    def _key(self, node: yaml.Node, path: KeyPath) -> str | None:
+        if not isinstance(node, yaml.ScalarNode) or node.tag not in (PLAIN, QUOTED):
+            self._refuse(node, path, "keys that are text", "a list, a map or a tag as a key")
+            return None
+        if node.value == "<<" and node.tag == PLAIN:
+            self._refuse(node, path, "keys written out", "the merge key <<")
+            return None
+        return str(node.value)
+
+    def _refuse(self, node: yaml.Node, path: KeyPath, expected: str, found: str) -> JSON:
+        self.problems.append(Problem(self._file, _line(node), path, expected, found))
+        return None
+
+
+def _tag(tag: str) -> str:
+    return tag.replace("tag:yaml.org,2002:", "!!")
+
+
+def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
+    mark = getattr(error, "problem_mark", None)
+    line = None if mark is None else int(mark.line) + 1
+    reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    if isinstance(error, yaml.reader.ReaderError):
+        before = text.encode()[: error.position] if yaml.__with_libyaml__ else text[: error.position].encode()
+        line, reason = before.count(b"\n") + 1, f"{reason} ({error.character!r})"
+    return Problem(file, line, (), "a YAML document", reason.splitlines()[0])

@@ -1,0 +1,1 @@
+"""Tools that agents call, and the box that watches over every call."""

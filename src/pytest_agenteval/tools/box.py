@@ -1,0 +1,153 @@
+"""The box through which every tool call goes: faults, argument check, tape, then the tool."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.errors import AgentEvalError, CassetteMiss, TrialBroken
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.tools.arguments import complaint
+from pytest_agenteval.tools.tool import Fault, Tool, ToolFailed, ToolResult
+
+if TYPE_CHECKING:
+    from pytest_agenteval.tools.tape import ToolTape
+
+
+class ToolBox:
+    """One trial's tools.
+
+    Every call is written into the transcript with its times, whatever comes of it. Without a tape, tools that
+    ask the outside world are called as they are; a tape may be given as a function that opens it, called at the first
+    call that needs it. ``on_miss`` says whether the agent is shown a call that was not recorded
+    as a failed call (``tool_error``) or the trial breaks (``error``).
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        *,
+        tape: ToolTape | Callable[[], ToolTape] | None = None,
+        on_miss: str = "error",
+        faults: Sequence[Fault] = (),
+        registered: Mapping[str, Tool] | None = None,
+    ) -> None:
+        self._recorder = recorder
+        self._open = tape if callable(tape) else None
+        self.tape: ToolTape | None = None if callable(tape) else tape
+        self._on_miss = on_miss
+        self._faults = tuple(faults)
+        self._registered = registered or {}
+        self._tools: dict[str, Tool] = {}
+        self._times: dict[str, int] = {}
+        self.specs: tuple[ToolSpec, ...] = ()
+
+    def offer(self, *tools: Tool) -> None:
+        """Put tools into the box, in the order in which the model is told of them."""
+        self._tools.update({tool.spec.name: tool for tool in tools})
+        self.specs = tuple(tool.spec for tool in self._tools.values())
+
+    def offer_named(self, names: Sequence[str]) -> None:
+        """Put registered tools into the box by name."""
+        self.offer(*(self._registered[name] for name in names))
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Make one call and give what came of it; an agent's mistake comes back as an error, never raised.
+
+        Raises CassetteMiss, ProviderDown and their like, which are not the agent's doing.
+        """
+        place = self._recorder.begin_call(call)
+        started = self._recorder.at()
+        tape, result = "none", ToolResult(error=ToolError("not_finished", "the call did not end"))
+        try:
+            tape, result = await self._carried_out(call)
+            return result
+        except TrialBroken as broken:
+            tape = "miss" if isinstance(broken, CassetteMiss) else "none"
+            self._recorder.broken = broken
+            raise
+        finally:
+            self._recorder.end_call(
+                place,
+                replace(
+                    call,
+                    result=result.value,
+                    error=result.error,
+                    started=started,
+                    ended=self._recorder.at(),
+                    tape=tape,  # type: ignore[arg-type]  # one of the four words
+                ),
+            )
+
+    async def _carried_out(self, call: ToolCall) -> tuple[str, ToolResult]:
+        nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
+        for fault in self._faults:
+            struck = fault.strike(call, nth)
+            if struck is not None:
+                return "none", struck
+        tool = self._tools.get(call.tool)
+        refused = self._refusal(call, tool)
+        if refused is not None or tool is None:
+            return "none", refused or ToolResult()
+        if self.tape is None and self._open is not None and tool.spec.taped:
+            self.tape = self._open()
+        if tool.spec.taped and self.tape is not None:
+            return await self._taped(tool, call, self.tape)
+        return "none", await self._made(tool, call)
+
+    def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
+        if tool is None:
+            offered = ", ".join(self._tools) or "none"
+            return _error("unknown_tool", f"there is no tool {call.tool!r}; the tools are: {offered}")
+        if call.raw_args is not None:
+            return _error("bad_arguments", "the arguments are not a JSON object")
+        wrong = complaint(tool.spec, call.args) if tool.spec.checked else ""
+        return _error("bad_arguments", wrong) if wrong else None
+
+    async def _taped(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
+        played = tape.play(call)
+        if played is not None:
+            return "hit", played
+        if tape.live:
+            result = await self._made(tool, call)
+            tape.record(call, result)
+            return "live", result
+        miss = tape.miss(call)
+        if self._on_miss == "error":
+            raise miss
+        return "miss", _error("not_recorded", f"no answer to this call of {call.tool} is available")
+
+    async def _made(self, tool: Tool, call: ToolCall) -> ToolResult:
+        try:
+            if tool.spec.blocking and not inspect.iscoroutinefunction(tool.function):
+                value = await in_daemon_thread(tool.function, call.args)
+            else:
+                value = tool.function(call.args)
+            if inspect.isawaitable(value):
+                value = await value
+            return ToolResult(_json_value(value))
+        except ToolFailed as failed:
+            return _error(failed.type, str(failed))
+        except (AgentEvalError, asyncio.CancelledError):
+            raise
+        except Exception as failed:  # a tool may raise anything; the agent is told, as in production
+            self._recorder.event("tool_exception", f"{call.tool}: {type(failed).__name__}: {failed}")
+            return _error(type(failed).__name__, str(failed))
+
+
+def _error(type: str, message: str) -> ToolResult:
+    return ToolResult(error=ToolError(type, message))
+
+
+def _json_value(value: Any) -> Any:
+    """Give the value as JSON would bring it back, so that a recorded answer equals a live one."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False, default=str))

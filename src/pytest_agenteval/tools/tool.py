@@ -1,0 +1,60 @@
+"""What a tool is: a declaration and something to call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolCall, ToolError
+
+ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
+
+
+class ToolFailed(Exception):
+    """A tool's way to say no: its text goes to the agent as the call's error."""
+
+    def __init__(self, message: str, type: str = "tool_error") -> None:
+        super().__init__(message)
+        self.type = type
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something an agent can call.
+
+    ``function`` takes the arguments as one map and returns a JSON value, or an awaitable of one; it raises
+    ToolFailed to tell the agent what is wrong.
+    """
+
+    spec: ToolSpec
+    function: ToolFunction
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call: a JSON value, or an error."""
+
+    value: Any = None
+    error: ToolError | None = None
+
+    @property
+    def content(self) -> str:
+        """The text that the model is shown."""
+        if self.error is not None:
+            return compact({"error": self.error.message, "error_type": self.error.type})
+        return self.value if isinstance(self.value, str) else compact(self.value)
+
+    def message(self, call: ToolCall) -> dict[str, Any]:
+        """Give the result as the message that answers a call."""
+        return {"role": "tool", "tool_call_id": call.id, "content": self.content}
+
+
+class Fault(Protocol):
+    """Something that makes a tool fail on purpose."""
+
+    def strike(self, call: ToolCall, nth: int) -> ToolResult | None:
+        """Give the result to show in place of the real one, or None to let the nth call of the tool through."""
+        ...

@@ -1,0 +1,67 @@
+"""Looking at a tree: every file's text, bounded, with the digest of the whole content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_agenteval.canonical import DIGEST_CHARS
+from pytest_agenteval.records.outcome import FileText, Tree
+
+MOST_BYTES = 256 * 1024
+"""A file larger than this is kept by digest only."""
+
+EMPTY = Tree()
+
+
+def snapshot(root: Path, known: Tree = EMPTY) -> Tree:
+    """Read a tree; a file equal to one of ``known`` shares its text. Links are not followed."""
+    found = {path: _look(root / path, known.files.get(path)) for path in sorted(_paths(root))}
+    return Tree(found) if found else EMPTY
+
+
+def seeded(layers: Sequence[Path]) -> Tree:
+    """Give the tree that layers make together, read once per process."""
+    if not layers:
+        return EMPTY
+    return _seeded(tuple(layers))
+
+
+# Kept: all trials of a task, and all tasks of one base fixture, start from the same texts.
+@lru_cache(maxsize=4096)
+def _seeded(layers: tuple[Path, ...]) -> Tree:
+    if len(layers) == 1:
+        return snapshot(layers[0])
+    below, above = _seeded(layers[:-1]), _seeded(layers[-1:])
+    merged = {**below.files, **above.files}
+    return Tree(dict(sorted(merged.items())))
+
+
+def _paths(root: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(root):
+        linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in [*names, *linked]:
+            yield os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
+
+
+def _look(path: Path, known: FileText | None) -> FileText:
+    if path.is_symlink():
+        target = os.readlink(path).encode("utf-8", "surrogateescape")
+        return FileText(_digest(target), len(target), None, "link")
+    content = path.read_bytes()
+    digest = _digest(content)
+    if known is not None and known.digest == digest:
+        return known
+    if len(content) > MOST_BYTES:
+        return FileText(digest, len(content), None, "too large")
+    try:
+        return FileText(digest, len(content), content.decode("utf-8"))
+    except UnicodeDecodeError:
+        return FileText(digest, len(content), None, "binary")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:DIGEST_CHARS]

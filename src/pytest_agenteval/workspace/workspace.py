@@ -1,0 +1,84 @@
+"""One trial's own tree: built from layers when first used, gone when the trial is over."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_agenteval.errors import FixtureBroken
+from pytest_agenteval.records.outcome import Tree
+from pytest_agenteval.workspace.snapshot import seeded, snapshot
+
+
+class OutsideWorkspace(Exception):
+    """A path that leaves the workspace: by ``..``, by being absolute, or through a link."""
+
+
+class Workspace:
+    """A folder of one trial; nothing in it is shared with any other.
+
+    ``layers`` are copied in order, later ones over earlier ones. Where ``at`` is given the tree is already there, and is
+    used as it is.
+    """
+
+    def __init__(self, layers: Sequence[Path], *, parent: Path | None = None, at: Path | None = None) -> None:
+        self._layers = tuple(layers)
+        self._parent = parent
+        self._path = at
+        self._given = at is not None
+        self._before = snapshot(at) if at is not None else None
+
+    @property
+    def made(self) -> bool:
+        """Whether anyone has asked for the tree."""
+        return self._path is not None
+
+    @property
+    def path(self) -> Path:
+        """The root of the tree, which is made if it is not there yet."""
+        if self._path is None:
+            self._path = build(self._layers, self._parent)
+        return self._path
+
+    def inside(self, relative: str) -> Path:
+        """Give the real path of something in the tree.
+
+        Raises OutsideWorkspace when it would leave the tree. The path need not exist.
+        """
+        root = self.path.resolve()
+        found = (root / relative.lstrip("/")).resolve()
+        if not found.is_relative_to(root):
+            raise OutsideWorkspace(f"outside the workspace: {relative}")
+        return found
+
+    def before(self) -> Tree:
+        """Give the tree as the trial found it."""
+        if self._before is None:
+            self._before = seeded(self._layers)
+        return self._before
+
+    def after(self) -> Tree:
+        """Give the tree as it is now; a tree that nobody asked for is as it was."""
+        if self._path is None:
+            return self.before()
+        return snapshot(self._path, known=self.before())
+
+    def remove(self) -> None:
+        """Delete the tree, unless it was given from outside."""
+        if self._path is not None and not self._given:
+            shutil.rmtree(self._path, ignore_errors=True)
+
+
+def build(layers: Sequence[Path], parent: Path | None) -> Path:
+    """Make a new folder from layers; raises FixtureBroken when a layer cannot be copied."""
+    try:
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        root = Path(tempfile.mkdtemp(prefix="agenteval-", dir=parent))
+        for layer in layers:
+            shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as broken:
+        raise FixtureBroken(f"the workspace could not be built: {broken}") from broken
+    return root

@@ -1,0 +1,128 @@
+"""Sharing trials out to xdist's workers: a deep queue for ours, xdist's own way for everyone else's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xdist.scheduler import LoadScheduling
+
+if TYPE_CHECKING:
+    import pytest
+
+TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
+"""What the node ids of trials look like: the controller knows nothing else of them."""
+
+DEPTH = 32
+"""A queue at least this deep keeps a worker busy with quick trials."""
+
+
+class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is not typed
+    """Keeps as many trials queued at each worker as it can run at once, and more.
+
+    Tests that are not trials go first, in the chunks in which xdist's own ``load`` sends them. Without trials this is
+    ``load`` and nothing else.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, concurrency: int) -> None:
+        super().__init__(config, log)
+        self._concurrency = concurrency
+        self._depth = max(DEPTH, 2 * concurrency)
+        self._trials: list[int] = []
+
+    @property
+    def tests_finished(self) -> bool:
+        """Whether nothing is left to be sent and at most the last test of each worker is running."""
+        return not self._trials and bool(super().tests_finished)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything is left to be run."""
+        return bool(self._trials) or bool(super().has_pending)
+
+    def schedule(self) -> None:
+        """Share out the first tests, or look at every worker again."""
+        if self.collection is None and self._check_nodes_have_same_collection():
+            collected = next(iter(self.node2collection.values()))
+            self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
+            if self._trials:
+                self._share_out(collected)
+                return
+        super().schedule()
+
+    def check_schedule(self, node: Any, duration: float = 0) -> None:
+        """Send a worker more when it needs more."""
+        if node.shutting_down:
+            return
+        if self.pending or not self._trials:
+            super().check_schedule(node, duration)
+        if not self.pending and self._trials:
+            self._send_trials(node)
+
+    def mark_test_pending(self, item: str) -> None:
+        """Take a test back, to be run again."""
+        assert self.collection is not None
+        if TRIAL.search(item):
+            self._trials.insert(0, self.collection.index(item))
+            for node in self.node2pending:
+                self.check_schedule(node)
+        else:
+            super().mark_test_pending(item)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Forget a worker; what it was to run goes to the others, except the test it was at."""
+        pending = self.node2pending.get(node, [])
+        collection = self.collection or []
+        rest = [index for index in pending[1:] if TRIAL.search(collection[index])]
+        self.node2pending[node] = [index for index in pending if index not in rest]
+        self._trials = rest + self._trials
+        crashed: str | None = super().remove_node(node)
+        for other in self.node2pending:
+            self.check_schedule(other)
+        return crashed
+
+    def _share_out(self, collected: list[str]) -> None:
+        trials, self.collection = set(self._trials), collected
+        self.maxschedchunk = self.maxschedchunk or len(collected)
+        self.pending[:] = [index for index in range(len(collected)) if index not in trials]
+        if self.pending:
+            self._first_chunks()
+        for node in self.nodes:
+            self.check_schedule(node)
+
+    def _first_chunks(self) -> None:
+        """Send everyone else's tests as ``load`` would at the start, were they alone."""
+        nodes = self.nodes
+        if len(self.pending) < 2 * len(nodes):
+            for number in range(len(self.pending)):
+                self._send_tests(nodes[number % len(nodes)], 1)
+            return
+        chunk = max(min(len(self.pending) // len(nodes) // 4, self.maxschedchunk), 2)
+        for node in nodes:
+            self._send_tests(node, chunk)
+
+    def _send_trials(self, node: Any) -> None:
+        """Fill a worker's queue, when half of it is empty."""
+        queued = len(self.node2pending[node])
+        # Near the end everyone gets a share: a deep queue here would leave other workers idle.
+        share = -(-(len(self._trials) + self._queued()) // max(1, len(self.node2pending)))
+        depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
+        if queued <= depth // 2:
+            chosen = self._trials[: depth - queued]
+            del self._trials[: len(chosen)]
+            self.node2pending[node].extend(chosen)
+            node.send_runtest_some(chosen)
+        if not self._trials:
+            for other in self.nodes:
+                other.shutdown()
+
+    def _queued(self) -> int:
+        return sum(map(len, self.node2pending.values()))
+
+
+def scheduler(config: pytest.Config, log: Any, concurrency: Callable[[], int]) -> DepthScheduling | None:
+    """Give our scheduler for ``--dist load``; every other way of sharing is xdist's own."""
+    if config.getvalue("dist") != "load":
+        return None
+    return DepthScheduling(config, log, concurrency())

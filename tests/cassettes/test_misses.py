@@ -1,0 +1,171 @@
+"""What a user reads when a call was not recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cassettes import Interaction, Library, Request, Response
+from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.interaction import (
+    chat_interaction,
+    chat_request,
+    tool_interaction,
+    tool_request,
+)
+from pytest_agenteval.errors import CassetteMiss
+
+NAME = "cassettes/ko/L3/L3-001.yaml"
+RETRY = "pytest evals/ko/L3 -k L3-001 --agent-record=new_episodes"
+
+
+def place(keyword: str, **more: Any) -> Interaction:
+    """Give a recorded search for a place."""
+    return tool_interaction("PlaceSearch_kakao", {"keyword": keyword, **more}, result=[])
+
+
+def miss(
+    folder: Path, held: list[Interaction], asked: Request, mode: str = "none", kind: str = "tool"
+) -> str:
+    """Give the text of a miss in a cassette that holds these."""
+    (folder / NAME).parent.mkdir(parents=True, exist_ok=True)
+    write(folder / NAME, Recording(tuple(held)))
+    library = Library(folder, started=(folder / NAME).stat().st_mtime + 1)
+    tape = library.open(Path(NAME), mode, kind)  # type: ignore[arg-type]  # written as text
+    made = tape.miss(asked, RETRY)
+    assert isinstance(made, CassetteMiss)
+    return str(made)
+
+
+def test_a_miss_says_what_differs_and_how_to_record_it(tmp_path: Path) -> None:
+    """The cassette, the call, the nearest recorded call, and the command that records this one."""
+    held = [place("청량리역 근처 대학교", size=1), place("서울역 맛집", size=3)]
+    asked = tool_request("PlaceSearch_kakao", {"keyword": "청량리역 근처 대학교", "size": 2})
+
+    assert (
+        miss(tmp_path, held, asked)
+        == f"""\
+cassettes/ko/L3/L3-001.yaml: PlaceSearch_kakao(keyword='청량리역 근처 대학교', size=2)
+  expected: a recorded call (mode is replay: nothing is sent)
+  found:    2 calls of this tool; the nearest differs in size: 1
+  hint:     record it:  {RETRY}"""
+    )
+
+
+TOOL_CASES = {
+    "each argument that differs, and those that only one side has": (
+        [place("a", size=1, sort="near")],
+        tool_request("PlaceSearch_kakao", {"keyword": "b", "size": 1, "page": 2}),
+        "1 call of this tool; the nearest differs in keyword: 'a', page: (not given), sort: 'near'",
+    ),
+    "of calls that differ equally, the most similar": (
+        [place("서울역 근처 맛집"), place("강남역 12번 출구"), place("부산")],
+        tool_request("PlaceSearch_kakao", {"keyword": "강남역 11번 출구"}),
+        "3 calls of this tool; the nearest differs in keyword: '강남역 12번 출구'",
+    ),
+    "long values are cut": (
+        [place("x" * 100)],
+        tool_request("PlaceSearch_kakao", {"keyword": "y"}),
+        f"1 call of this tool; the nearest differs in keyword: '{'x' * 58}…",
+    ),
+    "another tool": (
+        [place("a"), tool_interaction("Route", {}, result=1)],
+        tool_request("Weather", {}),
+        "no call of this tool; recorded are: PlaceSearch_kakao, Route",
+    ),
+    "no recordings": ([], tool_request("Weather", {}), "no recordings at all"),
+    "played already": ([place("a")], place("a").request, "1 recording of this very call, played already"),
+    "an HTTP request": (
+        [Interaction(Request("GET", "https://x/a?q=1&size=2"), Response(200))],
+        Request("GET", "https://x/a?q=2&size=2"),
+        "1 request of this address; the nearest differs in q: '1'",
+    ),
+    "an HTTP body": (
+        [Interaction(Request("POST", "https://x/a", "old"), Response(200))],
+        Request("POST", "https://x/a", "new"),
+        "1 request of this address; the nearest differs in body: 'old'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("held", "asked", "found"), TOOL_CASES.values(), ids=TOOL_CASES)
+def test_the_nearest_recorded_call(
+    tmp_path: Path, held: list[Interaction], asked: Request, found: str
+) -> None:
+    """The reader sees whether the agent asked something else, or the recording is another one."""
+    assert miss(tmp_path, held, asked).splitlines()[2] == f"  found:    {found}"
+
+
+def test_an_http_request_is_named_by_its_address(tmp_path: Path) -> None:
+    """Method, address, then what was asked for by name."""
+    asked = Request("POST", "https://x/a?key=abc&q=1", '{"size": 2}')
+
+    assert (
+        miss(tmp_path, [], asked).splitlines()[0]
+        == f"{NAME}: POST https://x/a(key='<redacted>', q='1', size=2)"
+    )
+
+
+def test_the_mode_once_says_why_it_does_not_record(tmp_path: Path) -> None:
+    """With once the file's existence is the reason, which the reader may not expect."""
+    told = miss(tmp_path, [place("a")], tool_request("x", {}), "once")
+
+    assert told.splitlines()[1] == (
+        "  expected: a recorded call (mode is once, and the file was there before: nothing is sent)"
+    )
+
+
+USER, SYSTEM = {"role": "user", "content": "Route it"}, {"role": "system", "content": "Be brief"}
+SEARCH = {"name": "search", "parameters": {}}
+ASKED = {"messages": [SYSTEM, USER], "tools": [SEARCH], "settings": {"temperature": 0, "seed": 1}}
+
+
+def ask(model: str = "claude", repetition: int = 1, number: int = 2, **changed: Any) -> Request:
+    """Give an ask that differs from the recorded one in what is said."""
+    return chat_request("agent", model, repetition, number, {**ASKED, **changed})
+
+
+CHAT_CASES = {
+    "model": (ask(model="gpt"), "1 ask recorded; the nearest differs in model: claude"),
+    "repetition": (ask(repetition=3), "1 ask recorded; the nearest differs in repetition: 1"),
+    "ask number": (ask(number=5), "1 ask recorded; the nearest differs in ask: 2"),
+    "a message": (
+        ask(messages=[SYSTEM, {"role": "user", "content": "Now"}]),
+        "1 ask recorded; the nearest differs in messages[1].content: 'Route it'",
+    ),
+    "one message more": (
+        ask(messages=[SYSTEM, USER, USER]),
+        "1 ask recorded; the nearest differs in messages: 2 of them, not 3",
+    ),
+    "a tool": (
+        ask(tools=[{**SEARCH, "name": "find"}]),
+        "1 ask recorded; the nearest differs in tools[0].name: 'search'",
+    ),
+    "settings": (
+        ask(settings={"temperature": 1, "top_p": 1}),
+        "1 ask recorded; the nearest differs in settings.temperature: 0, settings.top_p: (not given), "
+        "settings.seed: 1",
+    ),
+    "a key": (ask(response_schema={}), "1 ask recorded; the nearest differs in response_schema: None"),
+}
+
+
+@pytest.mark.parametrize(("asked", "found"), CHAT_CASES.values(), ids=CHAT_CASES)
+def test_what_differs_in_a_chat(tmp_path: Path, asked: Request, found: str) -> None:
+    """A changed model, message, tool or setting is named, as each of them has another remedy."""
+    held = chat_interaction("agent", "claude", 1, 2, ASKED, {"text": "done"})
+
+    told = miss(tmp_path, [held], asked, kind="chat").splitlines()
+
+    assert told[1] == "  expected: a recorded reply (mode is replay: nothing is sent)"
+    assert told[2] == f"  found:    {found}"
+
+
+def test_a_chat_is_named_by_who_asks_whom(tmp_path: Path) -> None:
+    """Role, model, repetition and ask number say which reply is missing."""
+    told = miss(tmp_path, [place("a")], ask(), kind="chat").splitlines()
+
+    assert told[0] == f"{NAME}: agent asks claude (repetition 1, ask 2)"
+    assert told[2] == "  found:    no recorded chats"

@@ -1,0 +1,101 @@
+"""What users may type as a model, and which key is missing for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.chat.models import SHIPPED, missing_key, resolve, resolve_all
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.plan import Model
+
+OFFLINE = frozenset({"baseline", "nop"})
+
+
+def test_each_kind_of_name_finds_its_model() -> None:
+    """Offline models, shipped aliases, litellm ids and the user's own aliases, which come before the shipped ones."""
+    mine = {"claude": "anthropic/claude-opus-5-5", "hot": {"id": "gpt", "temperature": 1.5}, "dry": "nop"}
+    assert resolve("nop", {}, OFFLINE) == Model("nop", "nop", offline=True)
+    assert resolve("claude", {}, OFFLINE) == Model("claude", SHIPPED["claude"])
+    assert resolve(" openai/gpt-5.5 ", {}, OFFLINE) == Model("openai/gpt-5.5", "openai/gpt-5.5")
+    assert resolve("claude", mine, OFFLINE).id == "anthropic/claude-opus-5-5"
+    assert resolve("hot", mine, OFFLINE) == Model("hot", SHIPPED["gpt"], params={"temperature": 1.5})
+    assert resolve("dry", mine, OFFLINE).offline
+
+
+def test_a_table_holds_params_and_the_name_of_a_key() -> None:
+    """Everything but id and api_key_env goes to the provider; dates and ``@`` are fine in an id."""
+    table = {
+        "id": "vertex_ai/claude@20250929",
+        "api_base": "http://localhost:8000",
+        "api_key_env": "LOCAL_KEY",
+        "request_seconds": 5,
+        "reasoning_effort": "low",
+    }
+    model = resolve("local", {"local": table}, OFFLINE)
+    assert (model.id, model.api_key_env) == ("vertex_ai/claude@20250929", "LOCAL_KEY")
+    assert model.params == {"api_base": "http://localhost:8000", "request_seconds": 5, "reasoning_effort": "low"}
+
+
+@pytest.mark.parametrize(
+    "typed", ["모델", "a/b[c]", "a/b::c", "vertex_ai/x@1", "a b/c", "a/b\n1", "a/b]", "é/x", "a/b,c"]
+)
+def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> None:
+    """The text says how to make one."""
+    with pytest.raises(UsageMistake, match=r"add `short_name = .*` to \[tool.agenteval.models\]"):
+        resolve(typed, {}, OFFLINE)
+
+
+@pytest.mark.parametrize(
+    ("typed", "aliases", "told"),
+    [
+        ("", {}, "needs a name"),
+        ("cluade", {}, "did you mean 'claude'?"),
+        ("basline", {}, "did you mean 'baseline'?"),
+        ("a", {"a": {"temperature": 1}}, "the key id is missing"),
+        ("a", {"a": "no-provider"}, "expected an id such as"),
+        ("a", {"a": 3}, "expected a litellm id or a table"),
+        ("a", {"a": {"id": "x/y", "api_key": "sk-1"}}, "name its variable: api_key_env"),
+        ("a", {"a": {"id": "x/y", "stream": True}}, "stream cannot be set"),
+        ("a", {"a": {"id": "x/y", "temperature": "warm"}}, "temperature: expected a number, 0 or more"),
+        ("a", {"a": {"id": "x/y", "temperature": True}}, "temperature: expected"),
+        ("a", {"a": {"id": "x/y", "max_tokens": 0.5}}, "max_tokens: expected a whole number"),
+        ("a", {"a": {"id": "x/y", "request_seconds": 0}}, "request_seconds: expected"),
+        ("nop", {"nop": "openai/gpt-5.5"}, "the name is that of an offline model"),
+    ],
+)
+def test_mistakes_are_said_in_the_users_words(typed: str, aliases: Any, told: str) -> None:
+    """Each names what to change; a key never stands in a file."""
+    with pytest.raises(UsageMistake) as caught:
+        resolve(typed, aliases, OFFLINE)
+    assert told in str(caught.value)
+    assert "sk-1" not in str(caught.value)
+
+
+def test_a_list_keeps_its_order_and_names_nobody_twice() -> None:
+    """Trials of one model under one name could not be told apart."""
+    assert [model.name for model in resolve_all(["nop", "gpt"], {}, OFFLINE)] == ["nop", "gpt"]
+    with pytest.raises(UsageMistake, match="'nop' is named more than once"):
+        resolve_all(["nop", "gpt", " nop"], {}, OFFLINE)
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "missing"),
+    [
+        (Model("claude", "anthropic/x"), {}, "ANTHROPIC_API_KEY"),
+        (Model("claude", "anthropic/x"), {"ANTHROPIC_API_KEY": ""}, "ANTHROPIC_API_KEY"),
+        (Model("claude", "anthropic/x"), {"ANTHROPIC_API_KEY": "k"}, ""),
+        (Model("g", "gemini/x"), {}, "GEMINI_API_KEY or GOOGLE_API_KEY"),
+        (Model("g", "gemini/x"), {"GOOGLE_API_KEY": "k"}, ""),
+        (Model("l", "openai/x", params={"api_base": "http://localhost"}), {}, ""),
+        (Model("l", "openai/x", params={"api_base": "b"}, api_key_env="K"), {"OPENAI_API_KEY": "k"}, "K"),
+        (Model("l", "openai/x", api_key_env="K"), {"K": "k"}, ""),
+        (Model("b", "bedrock/x"), {}, ""),
+        (Model("o", "ollama/x"), {}, ""),
+        (Model("nop", "nop", offline=True), {}, ""),
+    ],
+)
+def test_the_missing_key_is_named(model: Model, environ: dict[str, str], missing: str) -> None:
+    """Only where one is needed and not there; providers with other ways to sign in are not checked."""
+    assert missing_key(model, environ) == missing

@@ -1,0 +1,141 @@
+"""The retry layer: what is tried again, who pays for the time, and what is written down."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pytest_agenteval.chat.trial_chat import TrialChat
+from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.records.plan import Allowance
+
+from .bench import QUESTION, Bench, ModelServer, ReplyPlan
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+OK = ReplyPlan(text="ok")
+
+
+def test_retry_after_is_waited_counted_and_forgiven(bench: Bench) -> None:
+    """What the provider asks for is waited; the trial pays for neither the failed attempt nor the wait."""
+    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "0.3"}), OK]) as server:
+        reply = bench.ask(bench.retrying(bench.chat(server)))
+
+    (event,) = bench.recorder.transcript().events
+    assert (reply.text, reply.usage.attempts, reply.usage.asks) == ("ok", 2, 1)
+    assert 0.3 <= bench.slept[0] <= 0.34
+    assert bench.budget.at >= 0.3 > bench.budget.seconds > 0
+    assert (event.kind, event.details["status"], event.details["cause"]) == ("chat_retry", 429, "rate_limit")
+    assert event.text.startswith("attempt 1 of 4: 429 rate_limit: ")
+
+
+def test_a_server_error_passes(bench: Bench) -> None:
+    """One failure is no reason to give up."""
+    with ModelServer([ReplyPlan(status=500), OK]) as server:
+        assert bench.ask(bench.retrying(bench.chat(server))).usage.attempts == 2
+
+
+def test_a_provider_that_stays_down_is_said_in_one_line(bench: Bench) -> None:
+    """After the last attempt the text names the model, the attempts, the last error and what to do."""
+    with ModelServer([ReplyPlan(status=503)]) as server, pytest.raises(ProviderDown) as caught:
+        bench.ask(bench.retrying(bench.chat(server)))
+
+    told = str(caught.value)
+    assert "\n" not in told
+    assert told.startswith(f"model-a ({bench.model(server).id}): no reply after 4 attempts; last error: 503 provider: ")
+    assert told.endswith("; try again later")
+    assert [event.details["attempt"] for event in bench.recorder.transcript().events] == [1, 2, 3, 4]
+    assert len(server.requests) == 4 and len(bench.slept) == 3
+
+
+def test_waits_double_and_are_the_same_for_the_same_seed(bench: Bench) -> None:
+    """Jitter is drawn from the seed, so that a run can be repeated."""
+    waits = []
+    with ModelServer([ReplyPlan(status=500)]) as server:
+        for seed in (7, 7, 8):
+            bench.slept.clear()
+            with pytest.raises(ProviderDown):
+                bench.ask(bench.retrying(bench.chat(server), seed=seed))
+            waits.append(tuple(bench.slept))
+
+    assert waits[0] == waits[1] != waits[2]
+    assert all(0.5 * least <= wait <= least for least, wait in zip((0.01, 0.02, 0.04), waits[0], strict=True))
+
+
+def test_a_wait_is_never_longer_than_the_cap(bench: Bench) -> None:
+    """A provider that asks for an hour gets no more than the cap."""
+    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "3600"}), OK]) as server:
+        bench.ask(bench.retrying(bench.chat(server), longest_wait_s=0.05))
+
+    assert 0.05 <= bench.slept[0] <= 0.056
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_what_cannot_pass_is_not_tried_again(bench: Bench, status: int) -> None:
+    """A wrong key, model or request stays wrong."""
+    with ModelServer([ReplyPlan(status=status)]) as server, pytest.raises(ProviderDown, match="after 1 attempt;"):
+        bench.ask(bench.retrying(bench.chat(server)))
+
+    assert len(server.requests) == 1 and bench.slept == []
+
+
+def test_a_provider_that_hangs_is_down_not_the_trial_limited(bench: Bench) -> None:
+    """No deadline of the trial falls into requests that time out, nor into the waits between them."""
+    budget = bench.begin(Allowance(seconds=0.1))
+    with ModelServer([ReplyPlan(hang_s=30)]) as server:
+        chat = bench.retrying(bench.chat(server, request_seconds=0.15), attempts=2)
+
+        async def within_the_limit() -> None:
+            async with asyncio.timeout(budget.seconds_left) as deadline:
+                budget.forgiving = lambda seconds: deadline.reschedule((deadline.when() or 0) + seconds)
+                await TrialChat(chat, recorder=bench.recorder, budget=budget).ask(QUESTION)
+
+        with pytest.raises(ProviderDown, match="timeout"):
+            bench.loop.run(within_the_limit())
+
+    assert isinstance(bench.recorder.broken, ProviderDown)
+
+
+def test_a_slow_reply_is_the_trials_own_time(bench: Bench) -> None:
+    """Time that led to a reply counts, so that the deadline strikes once the reply is there."""
+    forgiven: list[float] = []
+    bench.budget.forgiving = forgiven.append
+    with ModelServer([ReplyPlan(text="ok", latency_s=0.3)]) as server:
+        bench.ask(bench.retrying(bench.chat(server)))
+
+    assert bench.budget.seconds >= 0.3
+    assert sum(forgiven) == pytest.approx(0, abs=0.05)
+
+
+def test_the_wait_one_trial_is_told_holds_for_all(bench: Bench) -> None:
+    """Other trials of the process do not ask a model that has asked for quiet."""
+    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "0.3"}), OK]) as server:
+        first, second = (bench.retrying(bench.chat(server)) for _ in range(2))
+
+        async def both() -> None:
+            one = asyncio.create_task(first.ask(QUESTION))
+            while not bench.quiet:
+                await asyncio.sleep(0.01)
+            await asyncio.gather(one, second.ask(QUESTION))
+
+        bench.loop.run(both())
+        times = sorted(request.received_at for request in server.requests)
+
+    assert len(times) == 3
+    assert times[1] - times[0] >= 0.29
+
+
+def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:
+    """What was forgiven ahead is taken back when a wait ends early."""
+    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "30"})]) as server:
+        chat = bench.retrying(bench.chat(server))
+
+        async def cut_short() -> None:
+            async with asyncio.timeout(0.3):
+                await chat.ask(QUESTION)
+
+        with pytest.raises(TimeoutError):
+            bench.loop.run(cut_short())
+
+    assert -0.01 <= bench.budget.seconds < 0.2

@@ -1,0 +1,106 @@
+"""The JSON Schemas that editors and reference pages use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tasks.discover import find_suite, is_task_path
+from pytest_agenteval.tasks.documents import read_document
+from pytest_agenteval.tasks.load import load_suite, load_tasks
+from pytest_agenteval.tasks.parts import Spec
+from pytest_agenteval.tasks.schema import suite_schema, task_schema
+
+EVALS = Path(__file__).parents[2] / "evals"
+LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
+
+
+def subclasses(model: type[Spec]) -> list[type[Spec]]:
+    return [model, *(below for one in model.__subclasses__() for below in subclasses(one))]
+
+
+def valid(schema: dict[str, Any], value: Any) -> bool:
+    jsonschema = pytest.importorskip("jsonschema")
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+
+
+@pytest.mark.parametrize("make", [task_schema, suite_schema])
+def test_a_schema_is_itself_valid_and_says_what_it_is(make: Callable[[], dict[str, Any]]) -> None:
+    """Draft 2020-12, with an id that no one has to fetch."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = make()
+
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"].startswith("urn:pytest-agenteval:")
+    assert schema["title"]
+    assert schema["description"]
+
+
+@pytest.mark.parametrize("model", subclasses(Spec))
+def test_every_field_says_what_is_expected(model: type[Spec]) -> None:
+    """The description is the *expected* line of an error: without one an author learns nothing."""
+    assert [name for name, field in model.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        (LEAST, True),
+        ([LEAST, LEAST], True),
+        ([], False),
+        ({**LEAST, "unknown": 1}, False),
+        ({**LEAST, "reference_solution": None}, True),
+        ({**LEAST, "reference_solution": {"sampleTranscript": [], "source": "dreamt"}}, True),
+        ({**LEAST, "script": [{"calls": [{"tool": "t", "args": "{oops"}]}]}, True),
+        ({**LEAST, "script": [{"calls": [{"tool": "t", "args": 3}]}]}, False),
+        ({**LEAST, "metadata": {"n": 3}}, True),
+        ({**LEAST, "id": "a b"}, False),
+        ({**LEAST, "graders": []}, False),
+        ({**LEAST, "graders": [{"name": "n", "weight": 0}]}, False),
+        ({"id": "a"}, False),
+    ],
+)
+def test_the_task_schema_takes_what_the_reader_takes(value: Any, good: bool) -> None:
+    """One task or a list; unknown keys are mistakes."""
+    assert valid(task_schema(), value) is good
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        ({"name": "s"}, True),
+        ({"name": "s", "agent_name": "a", "requireReferenceSolution": True, "taskPassThreshold": 1.0}, True),
+        ({"name": "s", "defaults": {"model": "claude"}}, True),
+        ({"name": "s", "defaults": {"model": ["claude", "x"], "limits": {"steps": 3}}}, True),
+        ({"name": "s", "defaults": {"model": 3}}, False),
+        ({"name": "s", "kind": "odd"}, False),
+        ({}, False),
+    ],
+)
+def test_the_suite_schema_takes_what_the_reader_takes(value: Any, good: bool) -> None:
+    """In both spellings."""
+    assert valid(suite_schema(), value) is good
+
+
+@pytest.mark.skipif(not EVALS.is_dir(), reason="no evals/ here")
+def test_our_own_evals_follow_the_schemas_and_are_read_without_a_problem() -> None:
+    """What the project ships is the first user of its own rules."""
+    mistakes: list[str] = []
+    for path in sorted(EVALS.rglob("*")):
+        suite_file = find_suite(path.parent, EVALS)
+        if path == suite_file:
+            mistakes += [] if valid(suite_schema(), read_document(path).value) else [str(path)]
+        elif is_task_path(path, suite_file.parent if suite_file else None):
+            try:
+                tasks = load_tasks(path, load_suite(suite_file) if suite_file else None)
+            except ProblemsFound as found:
+                mistakes.append(str(found))
+                continue
+            mistakes += [] if not tasks or valid(task_schema(), read_document(path).value) else [str(path)]
+
+    assert mistakes == []
