@@ -92,7 +92,10 @@ class TaskFile(pytest.Module):
     def _trials(
         self, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...], evals: Evals
     ) -> Iterator[TrialItem]:
-        function = _function(task, cases, uses)
+        marks = ("agenteval", task.kind, *_marks_of(task))
+        for mark in evals.new_marks(marks):
+            self.config.addinivalue_line("markers", f"{mark}: a tag of task files (pytest-agenteval)")
+        function = _function(task, cases, marks, uses)
         words = _keywords(task)
         for item, case in zip(self._shaped(function, task, cases, uses, evals), cases, strict=True):
             item.task, item.case = task, case
@@ -155,26 +158,23 @@ def _verdict(trial: Trial) -> None:
     """The test that every trial is: what it has to say is said by its item."""
 
 
-def _function(task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...]) -> Any:
+def _function(task: PlannedTask, cases: tuple[Case, ...], marks: Iterable[str], uses: tuple[str, ...]) -> Any:
     """Make the function of a task, with its tags as marks."""
     function: Any = types.FunctionType(_verdict.__code__, _verdict.__globals__, task.id)
     function.__module__ = "agenteval_tasks"
     function.agenteval = cases
-    names = ("agenteval", task.kind, *(tag.replace("-", "_").replace(".", "_") for tag in task.tags))
-    marks = [getattr(pytest.mark, name) for name in dict.fromkeys(names) if _may_be_mark(name)]
-    function.pytestmark = [mark.mark for mark in marks]
+    function.pytestmark = [getattr(pytest.mark, name).mark for name in dict.fromkeys(marks)]
     if uses:
         function.pytestmark.append(pytest.mark.usefixtures(*uses).mark)
     return function
 
 
-def _may_be_mark(name: str) -> bool:
-    return name.isidentifier() and not name.startswith("_") and name not in RESERVED
-
-
-def mark_names(task: PlannedTask) -> tuple[str, ...]:
-    """Give the marks that a task's tags become, for those who check that every mark is known."""
-    return tuple(name for tag in task.tags if _may_be_mark(name := tag.replace("-", "_").replace(".", "_")))
+def _marks_of(task: PlannedTask) -> tuple[str, ...]:
+    """Give the marks that a task's tags become: Python names that mean nothing else to pytest."""
+    names = (tag.replace("-", "_").replace(".", "_") for tag in task.tags)
+    return tuple(
+        name for name in names if name.isidentifier() and not name.startswith("_") and name not in RESERVED
+    )
 
 
 def _keywords(task: PlannedTask) -> set[str]:

@@ -1,0 +1,1 @@
+"""Agents played by hand."""

@@ -14,6 +14,7 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.card import CardAgent
 from pytest_agenteval.builtin import pytest_agenteval_register
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Evidence
@@ -22,7 +23,7 @@ from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import Ask, ToolCall
+from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.workspace.workspace import Workspace
@@ -70,34 +71,6 @@ class Acted:
         return Reply("", tuple(calls))
 
 
-class Recorded:
-    """A chat that writes what is said into the transcript, as the engine's does."""
-
-    def __init__(self, chat: Chat, recorder: Recorder, budget: Budget) -> None:
-        self._chat, self._recorder, self._budget = chat, recorder, budget
-
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
-    ) -> Reply:
-        """Count the step, write down what was heard, ask, write down the reply."""
-        self._budget.step()
-        self._recorder.turn += 1
-        self._recorder.heard(messages)
-        started = self._recorder.at()
-        reply = await self._chat.ask(messages, tools=tools)
-        turn = self._recorder.turn
-        calls = tuple(replace(call, turn=turn) for call in reply.calls)
-        ask = Ask(turn, started, self._recorder.at(), reply.usage, reply.finish)
-        self._recorder.replied(reply.message(), calls, ask)
-        self._budget.spend(reply.usage)
-        return reply
-
-
 async def _no_more() -> None:
     return None
 
@@ -116,7 +89,7 @@ def context(
     return AgentContext(
         Workspace(layers, at=at),
         ToolBox(recorder),
-        Recorded(chat, recorder, budget),
+        TrialChat(chat, recorder=recorder, budget=budget),
         Clock(NOW),
         budget,
         Prompts(CardAgent.templates, prompts or {}),
@@ -145,6 +118,7 @@ class CardTask:
 
     @property
     def id(self) -> str:
+        """The task's id."""
         return str(self.written["id"])
 
     @property

@@ -43,7 +43,7 @@ def of_body(body: str | bytes) -> Interaction:
     return Interaction(Request("GET", "https://x", body), Response(200, "OK", body=body))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(INTERACTIONS, max_size=3))
 @example(
     [of_body(text) for text in ("yes", "null", "1e3", "0x1f", "2020-01-01", "~", "", "=", "<<", "12:30:45")]
@@ -69,7 +69,7 @@ def test_what_is_written_is_read_back_to_the_last_byte(interactions: list[Intera
     assert interactions_in(yaml.load(text, Loader=yaml.SafeLoader)) == tuple(interactions)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(INTERACTIONS.filter(lambda it: not {type(it.request.body), type(it.response.body)} & {bytes}))
 )

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes import Library, Redactor
@@ -140,6 +140,7 @@ def test_which_variables_are_secret(name: str, secret: bool) -> None:
     assert Redactor.from_environ({name: "abcdefg"}).text("-abcdefg-") == "-abcdefg-"
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["password", "q", "api_key"]), st.text() | st.integers() | st.lists(st.text())

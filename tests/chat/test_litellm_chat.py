@@ -40,7 +40,12 @@ def test_text_usage_and_cost_of_a_reply(bench: Bench) -> None:
 
     usage = reply.usage
     assert (reply.text, reply.finish, reply.calls, reply.first_token_s) == ("안녕", "stop", (), None)
-    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens) == (100, 50, 40, 20)
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens) == (
+        100,
+        50,
+        40,
+        20,
+    )
     assert (usage.asks, usage.attempts) == (1, 1)
     fresh, cached, output = (5e-06, 5e-07, 3e-05) if bench.wire == "openai" else (3e-06, 3e-07, 1.5e-05)
     assert reply.cost_usd == pytest.approx(60 * fresh + 40 * cached + 50 * output)
@@ -153,7 +158,9 @@ def test_a_key_is_sent_only_where_it_belongs(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setenv("OPENAI_API_KEY", "real-openai-key")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "real-anthropic-key")
     monkeypatch.setenv("MY_KEY", "my-own-key")
-    with ModelServer([ReplyPlan(text="ok"), ReplyPlan(text="ok"), ReplyPlan(status=401, text="bad: my-own-key")]) as server:
+    with ModelServer(
+        [ReplyPlan(text="ok"), ReplyPlan(text="ok"), ReplyPlan(status=401, text="bad: my-own-key")]
+    ) as server:
         model = bench.model(server)
         named = Model("m", model.id, params=model.params, api_key_env="MY_KEY")
         bench.ask(LitellmChat(model))
@@ -180,7 +187,12 @@ FAILURES: dict[str, tuple[ReplyPlan, str, bool, int | None]] = {
     "unavailable": (ReplyPlan(status=503), "provider", True, 503),
     "dropped": (ReplyPlan(drop=True), "connection", True, None),
     "hang": (ReplyPlan(hang_s=30), "timeout", True, None),
-    "length": (ReplyPlan(status=400, text="prompt is too long: 9 tokens > 8 maximum"), "context_length", False, 400),
+    "length": (
+        ReplyPlan(status=400, text="prompt is too long: 9 tokens > 8 maximum"),
+        "context_length",
+        False,
+        400,
+    ),
 }
 
 
@@ -202,7 +214,9 @@ def test_each_failure_is_told_apart(bench: Bench, kind: str) -> None:
     assert not any(wrapping in failed.message for wrapping in ("\n", "litellm", "Exception", "Error:", "{"))
 
 
-def test_no_server_and_no_key_are_not_the_providers_fault(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_and_no_key_are_not_the_providers_fault(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A refused connection may pass; a key that is missing does not, though litellm calls both a 500."""
     with ModelServer() as server:
         chat = bench.chat(server)
@@ -266,7 +280,15 @@ def test_litellm_comes_late_quietly_and_goes_without_a_trace(tmp_path: Path) -> 
     tmp_path.joinpath(".env").write_text("SECRET_OF_DOTENV=1")
     with ModelServer() as server:
         done = subprocess.run(
-            [sys.executable, "-W", "error::ResourceWarning", "-c", ALONE, server.openai_base, server.anthropic_base],
+            [
+                sys.executable,
+                "-W",
+                "error::ResourceWarning",
+                "-c",
+                ALONE,
+                server.openai_base,
+                server.anthropic_base,
+            ],
             env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""},
             cwd=tmp_path,
             capture_output=True,

@@ -35,7 +35,11 @@ def test_a_table_holds_params_and_the_name_of_a_key() -> None:
     }
     model = resolve("local", {"local": table}, OFFLINE)
     assert (model.id, model.api_key_env) == ("vertex_ai/claude@20250929", "LOCAL_KEY")
-    assert model.params == {"api_base": "http://localhost:8000", "request_seconds": 5, "reasoning_effort": "low"}
+    assert model.params == {
+        "api_base": "http://localhost:8000",
+        "request_seconds": 5,
+        "reasoning_effort": "low",
+    }
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,17 @@ RESULTS = [
 ]
 HEARD: list[dict[str, Any]] = [
     {"role": "user", "content": "go"},
-    *({"role": "tool", "tool_call_id": "x", "content": r if isinstance(r, str) else json.dumps(r)} for r in RESULTS),
+    *(
+        {"role": "tool", "tool_call_id": "x", "content": r if isinstance(r, str) else json.dumps(r)}
+        for r in RESULTS
+    ),
 ]
 
 
 def plan(**said: Any) -> Plan:
-    task = PlannedTask(suite="s", id="t", agent="a", kind="mixed", bucket="b", graders=(), file="evals/t.json", **said)
+    task = PlannedTask(
+        suite="s", id="t", agent="a", kind="mixed", bucket="b", graders=(), file="evals/t.json", **said
+    )
     return Plan(task, MODEL)
 
 
@@ -72,7 +77,9 @@ def test_the_oracle_acts_out_its_turns_and_then_rests() -> None:
 @pytest.mark.parametrize("reference", [None, {}, {"turns": []}, {"expected_outcome": {}}])
 def test_an_oracle_without_turns_says_so(reference: Any) -> None:
     """It never passes for silence: the file and the key to fill in are named."""
-    with pytest.raises(NothingToActOut, match=r"nothing to act out: evals/t.json has no reference_solution.turns"):
+    with pytest.raises(
+        NothingToActOut, match=r"nothing to act out: evals/t.json has no reference_solution.turns"
+    ):
         ask(oracle(MODEL, plan(reference=reference)))
 
 
@@ -98,7 +105,9 @@ def test_arguments_refer_to_earlier_results(written: Any, sent: Any) -> None:
     assert acted({"x": written}) == {"x": sent}
 
 
-@pytest.mark.parametrize("lost", ["$0", "$4", "$1.documents[2]", "$1.nothing", "$2.a", "$3.x", "$1[0]", "a $9 b"])
+@pytest.mark.parametrize(
+    "lost", ["$0", "$4", "$1.documents[2]", "$1.nothing", "$2.a", "$3.x", "$1[0]", "a $9 b"]
+)
 def test_a_reference_that_leads_nowhere_is_named(lost: str) -> None:
     """The author is told the file, the turn and the reference, not shown a KeyError."""
     named = lost.removeprefix("a ").removesuffix(" b")

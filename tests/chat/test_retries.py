@@ -43,7 +43,9 @@ def test_a_provider_that_stays_down_is_said_in_one_line(bench: Bench) -> None:
 
     told = str(caught.value)
     assert "\n" not in told
-    assert told.startswith(f"model-a ({bench.model(server).id}): no reply after 4 attempts; last error: 503 provider: ")
+    assert told.startswith(
+        f"model-a ({bench.model(server).id}): no reply after 4 attempts; last error: 503 provider: "
+    )
     assert told.endswith("; try again later")
     assert [event.details["attempt"] for event in bench.recorder.transcript().events] == [1, 2, 3, 4]
     assert len(server.requests) == 4 and len(bench.slept) == 3
@@ -74,7 +76,10 @@ def test_a_wait_is_never_longer_than_the_cap(bench: Bench) -> None:
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_what_cannot_pass_is_not_tried_again(bench: Bench, status: int) -> None:
     """A wrong key, model or request stays wrong."""
-    with ModelServer([ReplyPlan(status=status)]) as server, pytest.raises(ProviderDown, match="after 1 attempt;"):
+    with (
+        ModelServer([ReplyPlan(status=status)]) as server,
+        pytest.raises(ProviderDown, match="after 1 attempt;"),
+    ):
         bench.ask(bench.retrying(bench.chat(server)))
 
     assert len(server.requests) == 1 and bench.slept == []

@@ -49,7 +49,10 @@ def test_a_conversation_is_written_down_as_it_happens() -> None:
         ("tool", "1"),
         ("assistant", "done"),
     ]
-    assert [(call.turn, call.index, call.tool) for call in transcript.messages[1].calls] == [(1, 0, "a"), (1, 1, "b")]
+    assert [(call.turn, call.index, call.tool) for call in transcript.messages[1].calls] == [
+        (1, 0, "a"),
+        (1, 1, "b"),
+    ]
     assert [ask.turn for ask in transcript.asks] == [1, 2]
     assert transcript.asks[1].ended - transcript.asks[1].started >= 0.05
     assert (transcript.usage.tokens, transcript.usage.asks, transcript.usage.cost_usd) == (15, 2, 0.0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import Model
 
@@ -52,10 +53,12 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 
 def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]) -> tuple[Model, ...]:
     """Turn each name into a model; a name may stand only once."""
-    twice = sorted({name for name in typed if typed.count(name) > 1})
-    if twice:
-        raise UsageMistake(f"the model {twice[0]!r} is named more than once")
-    return tuple(resolve(name, aliases, offline) for name in typed)
+    models = {}
+    for model in (resolve(name, aliases, offline) for name in typed):
+        if model.name in models:
+            raise UsageMistake(f"the model {model.name!r} is named more than once")
+        models[model.name] = model
+    return tuple(models.values())
 
 
 def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
@@ -96,7 +99,7 @@ def _check_name(name: str) -> None:
     if not name:
         raise UsageMistake("a model needs a name")
     if not _TYPEABLE.fullmatch(name) or _FORBIDDEN.search(name):
-        alias = f'add `short_name = "{name}"` to {TABLE} in pyproject.toml and name that'
+        alias = f"add `short_name = {compact(name)}` to {TABLE} in pyproject.toml and name that"
         raise UsageMistake(
             f"the model name {name!r} cannot stand in a test id, which is ASCII without blanks, "
             f"commas, '[', ']', '@' and '::'; {alias}"

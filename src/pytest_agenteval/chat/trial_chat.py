@@ -39,7 +39,12 @@ class TrialChat:
         recorder.heard(messages)
         try:
             reply = await taped_ask(
-                self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
+                self._tape,
+                self._inner,
+                messages,
+                tools=tools,
+                response_schema=response_schema,
+                settings=settings,
             )
         except TrialBroken as broken:
             recorder.broken = broken

@@ -46,6 +46,13 @@ class Evals:
         self.shapes: dict[Any, Any] = {}
         self.selected: list[Any] = []
         self.refusal = ""
+        self._marks = {"agenteval", "capability", "regression", "mixed"}
+
+    def new_marks(self, names: Iterable[str]) -> list[str]:
+        """Give those marks that were not given before: pytest wants each to be declared."""
+        fresh = [name for name in names if name not in self._marks]
+        self._marks.update(fresh)
+        return fresh
 
     @property
     def runs(self) -> Path:

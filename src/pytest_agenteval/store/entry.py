@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pytest_agenteval.records.grade import Grade
@@ -36,8 +36,8 @@ class Entry:
     score: float | None
     grades: tuple[Grade, ...]
     place: Place
-    digests: Digests = Digests()
-    usage: Usage = Usage()
+    digests: Digests = field(default_factory=Digests)
+    usage: Usage = field(default_factory=Usage)
     full: bool = False
     kind: Kind = "mixed"
     bucket: str = ""
@@ -47,8 +47,8 @@ class Entry:
     message: str = ""
     started_at: str = ""
     seconds: float = 0.0
-    tool_tape: TapeCounts = TapeCounts()
-    chat_tape: TapeCounts = TapeCounts()
+    tool_tape: TapeCounts = field(default_factory=TapeCounts)
+    chat_tape: TapeCounts = field(default_factory=TapeCounts)
     attempts: int = 1
     earlier: tuple[Usage, ...] = ()
 

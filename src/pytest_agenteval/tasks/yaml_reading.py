@@ -31,6 +31,7 @@ else:
 
 
 PLAIN, QUOTED = "plain", "quoted"
+_DEEPEST = 200
 _VALUES_PER_CHARACTER = 20  # a text without aliases has fewer than one
 _WORDS: dict[str, JSON] = {"true": True, "false": False, "null": None, "~": None, "": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -39,15 +40,21 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 class _Reader(_Parser):
     """Composes nodes; the tag of a scalar only says whether it was written plainly."""
 
+    _depth = 0
+
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
         """Tell plain scalars, which may be numbers, from quoted ones, which are text."""
         return PLAIN if kind is yaml.ScalarNode and implicit[0] else QUOTED
 
     def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
-        """Tags do not depend on the path."""
+        """Called before each node: libyaml itself descends until the process crashes."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise RecursionError
 
     def ascend_resolver(self) -> None:
-        """Tags do not depend on the path."""
+        """Called after each node."""
+        self._depth -= 1
 
 
 def read_yaml(text: str, file: str) -> JSON:

@@ -1,0 +1,196 @@
+"""A run's folder: made once, ended once, found by any of its names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.store.samples import key
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.store import atomic
+from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.planned import PlannedGroup, planned_groups
+from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.runs import end_run, find_run, list_runs, new_run, read_header, write_planned
+
+
+def _header(started_at: str = "2026-11-21T09:30:15+09:00", *models: str) -> RunHeader:
+    return RunHeader(started_at, models=tuple(RunModel(name, name) for name in models or ("baseline",)))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Give the place where runs are kept."""
+    return tmp_path / ".agenteval" / "runs"
+
+
+def test_a_run_is_named_by_time_and_models(root: Path) -> None:
+    """The name tells runs apart in a listing, and the header knows it."""
+    folder = new_run(root, _header("2026-11-21T09:30:15+09:00", "claude", "gpt/4o mini"))
+
+    assert folder == root / "20261121-093015-claude+gpt-4o-mini"
+    assert read_header(folder).name == folder.name
+
+
+def test_a_taken_name_gets_a_number(root: Path) -> None:
+    """Two runs of one second never share a folder."""
+    names = [new_run(root, _header()).name for _ in range(3)]
+
+    assert names == ["20261121-093015-baseline", "20261121-093015-baseline-2", "20261121-093015-baseline-3"]
+
+
+def test_our_folder_stays_out_of_git_and_theirs_is_theirs(root: Path, tmp_path: Path) -> None:
+    """``.agenteval`` ignores itself; a folder that the user named gets no file beside it."""
+    new_run(root, _header())
+    new_run(tmp_path / "mine" / "results", _header())
+
+    assert (root.parent / ".gitignore").read_text() == "*\n"
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["results"]
+
+
+def test_the_end_of_a_run_is_added_to_its_header(root: Path) -> None:
+    """All else stays as it was, and nothing but the header is left behind."""
+    folder = new_run(root, _header())
+    before = read_header(folder)
+    end_run(folder, "2026-11-21T09:31:00+09:00", 1)
+
+    assert (before.ended_at, before.exit_status) == ("", None)
+    assert read_header(folder) == replace(before, ended_at="2026-11-21T09:31:00+09:00", exit_status=1)
+    assert [path.name for path in folder.iterdir()] == ["run.json"]
+
+
+_texts = st.text(max_size=20)
+
+
+@given(
+    st.builds(
+        RunHeader,
+        _texts,
+        st.lists(_texts).map(tuple),
+        st.lists(st.builds(RunModel, _texts, _texts, st.booleans(), _texts)).map(tuple),
+        st.lists(_texts).map(tuple),
+        st.lists(st.builds(RunSuite, _texts, st.just("mixed"), _texts, st.floats(0, 1))).map(tuple),
+        st.integers(),
+        st.none() | st.integers(1),
+    )
+)
+def test_any_header_comes_back_equal(header: RunHeader) -> None:
+    """Header to JSON and back loses nothing."""
+    assert RunHeader.from_json(header.to_json()) == header
+
+
+def test_a_header_with_more_keys_can_still_be_read() -> None:
+    """Keys may be added within one version."""
+    assert RunHeader.from_json({"started_at": "x", "new": 1, "suites": [{"name": "s", "new": 1}]}) == RunHeader(
+        "x", suites=(RunSuite("s"),)
+    )
+
+
+def test_planned_trials_are_counted_by_bucket(root: Path) -> None:
+    """Tasks, trials, and the repetitions of the task that has fewest."""
+    trials = [(key("t1", 1), "a"), (key("t1", 2), "a"), (key("t2"), "a"), (key("t3"), "b")]
+    trials += [(key("t3", model="claude"), "b")]
+    folder = new_run(root, _header())
+    write_planned(folder, planned_groups(trials))
+
+    assert read_run(folder).planned == (
+        PlannedGroup("s", "baseline", "", "a", tasks=2, trials=3, repetitions=1),
+        PlannedGroup("s", "baseline", "", "b", tasks=1, trials=1, repetitions=1),
+        PlannedGroup("s", "claude", "", "b", tasks=1, trials=1, repetitions=1),
+    )
+
+
+@pytest.fixture
+def several(root: Path) -> Path:
+    """Keep four runs; the second and third have claude, on one day."""
+    for time, model in (
+        ("2026-11-20T08:00:00", "baseline"),
+        ("2026-11-21T09:00:00", "claude"),
+        ("2026-11-21T10:00:00", "claude"),
+        ("2026-11-21T11:00:00", "baseline"),
+    ):
+        new_run(root, _header(time, model))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("latest", "20261121-110000-baseline"),
+        ("20261120-080000-baseline", "20261120-080000-baseline"),
+        ("20261120", "20261120-080000-baseline"),
+        ("claude@20261121", "20261121-100000-claude"),
+    ],
+)
+def test_a_run_is_found_by_name_prefix_day_and_latest(several: Path, named: str, found: str) -> None:
+    """Every way of naming leads to a real folder, never to the pointer."""
+    assert find_run(several, named) == several / found
+
+
+def test_a_path_is_a_name_too(several: Path, tmp_path: Path) -> None:
+    """A run that was copied elsewhere can be read where it is."""
+    moved = (several / "20261120-080000-baseline").rename(tmp_path / "copy")
+
+    assert find_run(several, str(moved)) == moved
+
+
+def test_a_full_name_beats_longer_names_that_begin_with_it(root: Path) -> None:
+    """``…-baseline`` means itself, though ``…-baseline-2`` begins alike."""
+    first, _ = new_run(root, _header()), new_run(root, _header())
+
+    assert find_run(root, first.name) == first
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("20261121", "several runs begin with '20261121'.*110000-baseline.*100000-claude.*090000-claude$"),
+        ("gpt@20261121", "no run 'gpt@20261121'.*20261121-110000-baseline.*20261120-080000-baseline$"),
+        ("nothing", "no run 'nothing'"),
+        ("", "no run ''"),
+    ],
+)
+def test_a_name_that_does_not_lead_to_one_run_lists_what_is_there(several: Path, named: str, said: str) -> None:
+    """The mistake can be mended from its message alone."""
+    with pytest.raises(UsageMistake, match=said):
+        find_run(several, named)
+
+
+@pytest.mark.parametrize("named", ["latest", "x"])
+def test_without_any_run_it_is_said(root: Path, named: str) -> None:
+    """The first use of ``latest`` comes before the first run."""
+    with pytest.raises(UsageMistake, match="there are no runs yet"):
+        find_run(root, named)
+
+
+def test_runs_are_listed_newest_first_without_the_pointer(several: Path) -> None:
+    """What is no run, or cannot be read, is passed over; ``latest`` is not a fifth run."""
+    (several / "broken").mkdir()
+    (several / "broken" / "run.json").write_text("{")
+    names = [run.path.name[:15] for run in list_runs(several)]
+
+    assert names == ["20261121-110000", "20261121-100000", "20261121-090000", "20261120-080000"]
+
+
+def test_latest_is_a_text_where_links_cannot_be_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows without the right to make links reads the pointer all the same."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("a required privilege is not held")
+
+    monkeypatch.setattr(atomic.Path, "symlink_to", refused)
+    new_run(root, _header("2026-11-20T08:00:00"))
+    last = new_run(root, _header("2026-11-21T08:00:00"))
+
+    assert not (root / "latest").is_symlink()
+    assert find_run(root, "latest") == last
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    """The message names the file that is missing."""
+    with pytest.raises(UsageMistake, match=r"is not a run: .*run\.json"):
+        read_run(tmp_path)

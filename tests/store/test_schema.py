@@ -1,0 +1,67 @@
+"""The published schemas say what is really written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.store.samples import FULL, plan, trial
+
+from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.journal import JournalWriter
+from pytest_agenteval.store.planned import planned_groups
+from pytest_agenteval.store.runs import end_run, new_run, write_planned
+from pytest_agenteval.store.schema import SCHEMAS
+
+HEADER = RunHeader(
+    "2026-11-21T09:30:15+00:00",
+    ("pytest", "evals"),
+    (RunModel("baseline", "baseline", True, "rule-based"),),
+    ("short",),
+    (RunSuite("card", "capability", "card", 0.8),),
+    7,
+    3,
+    "0.1.0",
+    "9.2.0",
+)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """Give a run's folder with lines of every kind, full and plain."""
+    folder = new_run(tmp_path / "runs", HEADER)
+    journal = JournalWriter(folder, "main")
+    journal.started([plan()])
+    journal.finished([FULL, trial(), trial("t2", ending="errored", score=None, grades=(), cause="provider")])
+    write_planned(folder, planned_groups([(FULL.key, "b")]))
+    end_run(folder, "2026-11-21T09:31:00+00:00", 0)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "lines"),
+    [
+        ("journal", "journal-*.jsonl", 4),
+        ("transcript", "transcripts-*.jsonl", 3),
+        ("text", "texts-*.jsonl", 3),
+        ("run", "run.json", 1),
+        ("planned", "planned.json", 1),
+    ],
+)
+def test_every_line_fits_its_schema(written: Path, name: str, pattern: str, lines: int) -> None:
+    """Schemas are closed, so a field that is written and not described fails here."""
+    validator = jsonschema.Draft202012Validator(SCHEMAS[name])
+    found = [line for path in written.glob(pattern) for line in path.read_text("utf-8").splitlines()]
+
+    assert [list(validator.iter_errors(json.loads(line))) for line in found] == [[]] * len(found)
+    assert len(found) >= lines
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_are_of_draft_2020_12_and_refuse_what_is_not_theirs(name: str) -> None:
+    """A schema that accepts everything would describe nothing."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"v": 1, "surprise": True}, SCHEMAS[name])

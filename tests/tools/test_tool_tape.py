@@ -1,0 +1,124 @@
+"""The tool box with a tape: calls are recorded once, then played without the tool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cassettes.cassette import Mode
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.errors import CassetteMiss
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.tools.tape import ToolTape
+from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
+
+RETRY = "pytest evals -k t --agent-record=new_episodes"
+
+
+class Search:
+    """A tool of the outside world that counts how often it is reached."""
+
+    def __init__(self) -> None:
+        self.reached = 0
+
+    def __call__(self, args: Mapping[str, Any]) -> Any:
+        self.reached += 1
+        if args.get("q") == "bad":
+            raise ToolFailed("없는 장소", "not_found")
+        return {"hits": [args.get("q")], "n": self.reached}
+
+
+def box_of(tape: ToolTape | None, search: Search, on_miss: str = "error") -> tuple[ToolBox, Recorder]:
+    recorder = Recorder(lambda: 0.0)
+    box = ToolBox(recorder, tape=tape, on_miss=on_miss)
+    box.offer(
+        Tool(ToolSpec("search", taped=True, blocking=False), search),
+        Tool(ToolSpec("local", blocking=False), search),
+    )
+    return box, recorder
+
+
+def tape_of(path: Path, mode: Mode, library: Library | None = None) -> ToolTape:
+    return ToolTape((library or Library(path.parent)).open(path, mode, "tool"), retry_command=RETRY)
+
+
+def call(box: ToolBox, tool: str = "search", **args: Any) -> ToolResult:
+    return asyncio.run(box.call(ToolCall("c", 1, 0, tool, args)))
+
+
+def record(path: Path) -> None:
+    library = Library(path.parent)
+    box, recorder = box_of(tape_of(path, "once", library), Search())
+    for query in ("서울", "bad", "서울"):
+        call(box, q=query)
+    assert [made.tape for made in recorder.calls] == ["live"] * 3
+    library.save()
+
+
+def test_calls_are_played_in_order_and_errors_as_errors(tmp_path: Path) -> None:
+    """Equal calls give their recordings one after the other, failures included, without reaching the tool."""
+    record(tmp_path / "t.yaml")
+    search, tape = Search(), tape_of(tmp_path / "t.yaml", "none")
+    box, recorder = box_of(tape, search)
+
+    assert [call(box, q="서울").value["n"] for _ in range(2)] == [1, 3]
+    failed = call(box, q="bad")
+    assert failed.error is not None and (failed.error.type, failed.error.message) == (
+        "not_found",
+        "없는 장소",
+    )
+    assert search.reached == 0
+    assert [made.tape for made in recorder.calls] == ["hit"] * 3
+    assert (tape.hits, tape.misses, tape.recorded) == (3, 0, 0)
+
+
+def test_a_miss_breaks_the_trial_with_the_way_to_record(tmp_path: Path) -> None:
+    """The nearest recorded call and the command are named, and nothing is sent."""
+    record(tmp_path / "t.yaml")
+    search, tape = Search(), tape_of(tmp_path / "t.yaml", "none")
+    box, recorder = box_of(tape, search)
+    with pytest.raises(CassetteMiss) as caught:
+        call(box, q="부산")
+
+    told = str(caught.value)
+    assert "search(q='부산')" in told and "q: '서울'" in told and RETRY in told
+    assert (search.reached, recorder.calls[0].tape, tape.misses) == (0, "miss", 1)
+
+
+def test_a_suite_may_show_a_miss_to_the_agent(tmp_path: Path) -> None:
+    """Then it is a failed call like any other."""
+    box, recorder = box_of(tape_of(tmp_path / "t.yaml", "none"), Search(), on_miss="tool_error")
+    missed = call(box, q="x")
+    assert missed.error is not None and missed.error.type == "not_recorded"
+    assert recorder.calls[0].tape == "miss"
+
+
+def test_new_episodes_sends_only_what_is_new(tmp_path: Path) -> None:
+    """What is known is played, the rest is recorded beside it."""
+    record(tmp_path / "t.yaml")
+    library, search = Library(tmp_path), Search()
+    tape = tape_of(tmp_path / "t.yaml", "new_episodes", library)
+    box, recorder = box_of(tape, search)
+    call(box, q="서울")
+    call(box, q="부산")
+    library.save()
+
+    assert [made.tape for made in recorder.calls] == ["hit", "live"]
+    assert (search.reached, tape.live, tape.hits, tape.recorded) == (1, True, 1, 1)
+    again, _ = box_of(tape_of(tmp_path / "t.yaml", "none"), Search())
+    assert call(again, q="부산").value["hits"] == ["부산"]
+
+
+def test_tools_of_the_workspace_are_never_taped(tmp_path: Path) -> None:
+    """Only tools that ask the outside world are played."""
+    search, tape = Search(), tape_of(tmp_path / "t.yaml", "none")
+    box, recorder = box_of(tape, search)
+    assert call(box, "local", q="x").value["hits"] == ["x"]
+    assert (search.reached, recorder.calls[0].tape, tape.hits, tape.misses) == (1, "none", 0, 0)
