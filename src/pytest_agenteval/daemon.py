@@ -1,4 +1,4 @@
-"""Running a function that waits, on a thread that cannot hold up the end of the process."""
+"""Running functions that wait, on threads that cannot hold up the end of the process."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+NAME = "agenteval-blocking"
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
     """Call the function in a daemon thread and give what it returns.
 
-    Unlike ``asyncio.to_thread``, a function that never returns does not keep the interpreter from exiting after
-    ``-x`` or Ctrl-C. Context variables travel along.
+    Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from exiting
+    after ``-x`` or Ctrl-C. Context variables travel along.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -25,19 +29,44 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
         if not future.done():
             put(value)
 
-    def post(put: Callable[[Any], None], value: Any) -> None:
-        try:
-            loop.call_soon_threadsafe(settle, put, value)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            pass
-
     def body() -> None:
+        put: Callable[[Any], None] = future.set_result
         try:
-            result = context.run(function, *args)
+            value: Any = context.run(function, *args)
         except BaseException as raised:
-            post(future.set_exception, raised)
-        else:
-            post(future.set_result, result)
+            put, value = future.set_exception, _bearable(raised)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, put, value)
 
-    threading.Thread(target=body, daemon=True, name="agenteval-blocking").start()
+    threading.Thread(target=body, daemon=True, name=NAME).start()
     return await future
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """An executor for ``asyncio.to_thread``, whose threads then do not hold up the end either."""
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call the function in a daemon thread of its own."""
+        future: Future[T] = Future()
+
+        def body() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as raised:
+                future.set_exception(_bearable(raised))
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=body, daemon=True, name=NAME).start()
+        return future
+
+
+def _bearable(raised: BaseException) -> BaseException:
+    """Give the exception, or one that stands for it where asyncio would refuse it and wait for ever."""
+    if not isinstance(raised, StopIteration):
+        return raised
+    error = RuntimeError("the function raised StopIteration")
+    error.__cause__ = raised
+    return error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.reasons import explain, short_reason
@@ -72,12 +72,16 @@ class TaskFile(pytest.Module):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Give an item for each trial of each task, or say everything that is wrong with the file."""
+        evals = evals_of(self.config)
+        if evals.refusal:
+            return []
         try:
-            return list(self._items(evals_of(self.config)))
+            return list(self._items(evals))
         except ProblemsFound as wrong:
             raise self.CollectError(str(wrong)) from None
         except UsageMistake as mistake:
-            raise pytest.UsageError(str(mistake)) from None
+            evals.refuse(mistake)
+            return []
 
     def _items(self, evals: Evals) -> Iterator[TrialItem]:
         named = self.session.isinitpath(self.path)
@@ -241,11 +245,7 @@ def _change(request: pytest.FixtureRequest, asked: set[str]) -> Callable[[Planne
 
 def collect_file(path: Path, parent: pytest.Collector) -> TaskFile | None:
     """Collect a file if it may hold tasks."""
-    try:
-        evals = evals_of(parent.config)
-        wanted = evals.planner.may_hold_tasks(path) or parent.session.isinitpath(path)
-    except AgentEvalError as mistake:
-        raise pytest.UsageError(str(mistake)) from None
+    wanted = parent.session.isinitpath(path) or evals_of(parent.config).planner.may_hold_tasks(path)
     return TaskFile.from_parent(parent, path=path) if wanted else None
 
 

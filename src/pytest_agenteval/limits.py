@@ -11,6 +11,17 @@ from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.transcript import Usage
 
 
+MOST_REFUSED = 20
+"""How often an agent may go on asking after its limit was reached."""
+
+
+class LimitIgnored(BaseException):
+    """Ends an agent that catches LimitReached and asks again and again: its loop would never end, nor let others run.
+
+    No Exception, so that ``except Exception`` does not catch this one too.
+    """
+
+
 class Clock:
     """The date and time that an agent sees: fixed where the task says so, else the real one."""
 
@@ -38,6 +49,7 @@ class Budget:
         self.cost_usd = 0.0
         self.forgiving: Callable[[float], None] | None = None
         self.reached: LimitReached | None = None
+        self._refused = 0
 
     @property
     def at(self) -> float:
@@ -79,6 +91,10 @@ class Budget:
         self.cost_usd += usage.cost_usd or 0.0
 
     def _within(self, limit: str, allowed: float | None, used: float) -> None:
-        if allowed is not None and used >= allowed:
-            self.reached = LimitReached(limit, allowed, used)
-            raise self.reached
+        if allowed is None or used < allowed:
+            return
+        self.reached = LimitReached(limit, allowed, used)
+        self._refused += 1
+        if self._refused > MOST_REFUSED:
+            raise LimitIgnored(str(self.reached))
+        raise self.reached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -137,7 +138,7 @@ def test_settings_of_the_model_win_and_a_schema_is_sent(bench: Bench) -> None:
 
 
 def test_a_refused_temperature_is_left_out(bench: Bench) -> None:
-    """A model that knows no temperature does not break: litellm or the provider says so, and it is asked without."""
+    """A model that knows no temperature is asked without it, whether litellm or the provider says so."""
 
     def picky(body: Any, n: int) -> ReplyPlan:
         refusal = ReplyPlan(status=400, text="Unsupported parameter: 'temperature' is not supported")
@@ -153,8 +154,26 @@ def test_a_refused_temperature_is_left_out(bench: Bench) -> None:
         assert bench.ask(LitellmChat(Model("m", known, params=base.params)), settings=warm).text == "ok"
 
 
+def test_what_is_asked_is_not_written_into(bench: Bench) -> None:
+    """litellm gets copies of messages, tools and schema; half a character does not stop the request."""
+    messages = [{"role": "user", "content": [{"type": "text", "text": "half \ud83d"}]}]
+    before = json.dumps([messages, ADD.declaration(), SCHEMA])
+    with ModelServer() as server:
+        assert bench.ask(bench.chat(server), messages, tools=[ADD], response_schema=SCHEMA).text == "ok"
+        assert "half ?" in json.dumps(server.requests[0].body)
+    assert json.dumps([messages, ADD.declaration(), SCHEMA]) == before
+
+
+def test_connections_are_used_again(bench: Bench) -> None:
+    """Asks one after the other, also of other trials, share a connection."""
+    with ModelServer() as server:
+        for _ in range(4):
+            bench.ask(bench.chat(server))
+        assert server._traffic.connections == 1
+
+
 def test_a_key_is_sent_only_where_it_belongs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address of the user's own never gets the key of the real provider, but the one that its table names."""
+    """An address of the user's own gets the key that its table names, never that of the real provider."""
     monkeypatch.setenv("OPENAI_API_KEY", "real-openai-key")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "real-anthropic-key")
     monkeypatch.setenv("MY_KEY", "my-own-key")
@@ -172,8 +191,29 @@ def test_a_key_is_sent_only_where_it_belongs(bench: Bench, monkeypatch: pytest.M
     with pytest.raises(AttemptFailed, match="MY_KEY is not set"):
         bench.ask(LitellmChat(named))
 
-    assert "real-" not in sent[0] and "my-own-key" in sent[1]
+    assert "real-" not in sent[0]
+    assert "my-own-key" in sent[1]
     assert "my-own-key" not in str(caught.value)
+
+
+def test_a_reply_that_trickles_in_for_ever_times_out(bench: Bench) -> None:
+    """The limit is on the whole request: a sign of life now and then does not stretch it."""
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n{")
+        while not writer.is_closing():
+            writer.write(b" ")
+            await asyncio.sleep(0.05)
+
+    async def ask() -> None:
+        async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+            base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            model = Model("m", f"{bench.wire}/x", params={"api_base": base, "request_seconds": 0.2})
+            await LitellmChat(model).ask(QUESTION)
+
+    with pytest.raises(AttemptFailed, match=r"timeout: no reply within 0.2 s"):
+        bench.loop.run(ask())
 
 
 FAILURES: dict[str, tuple[ReplyPlan, str, bool, int | None]] = {
@@ -198,15 +238,15 @@ FAILURES: dict[str, tuple[ReplyPlan, str, bool, int | None]] = {
 
 @pytest.mark.parametrize("kind", FAILURES)
 def test_each_failure_is_told_apart(bench: Bench, kind: str) -> None:
-    """A failing request is one request; its cause is one word, and only what may pass is to be tried again."""
+    """A failing request is one request; its cause is one word, and only what may pass is tried again."""
     plan, cause, retryable, status = FAILURES[kind]
     if kind == "length" and bench.wire == "openai":
         plan = ReplyPlan(status=400, text="This model's maximum context length is 8 tokens.")
-    with ModelServer([plan]) as server, pytest.raises(AttemptFailed) as caught:
-        try:
-            bench.ask(bench.chat(server, request_seconds=0.3))
-        finally:
-            assert len(server.requests) == 1
+    patience = {"request_seconds": 0.3} if kind == "hang" else {}
+    with ModelServer([plan]) as server:
+        with pytest.raises(AttemptFailed) as caught:
+            bench.ask(bench.chat(server, **patience))
+        assert len(server.requests) == 1
 
     failed = caught.value
     assert (failed.cause, failed.retryable, failed.status) == (cause, retryable, status)
@@ -247,7 +287,6 @@ from pytest_agenteval.chat import litellm_chat
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.records.plan import Model
 assert "litellm" not in sys.modules
-kept = dict(os.environ)
 real = socket.socket.connect
 
 def guarded(self, address):
@@ -263,7 +302,8 @@ async def main():
         ticks += 1
     socket.socket.connect = real
     assert ticks > 20, ticks
-    assert not {"LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP"} & set(os.environ), "environment changed"
+    ours = {"LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP", "SECRET_OF_DOTENV"}
+    assert not ours & set(os.environ), "environment changed"
     for id, base in zip(("openai/x", "anthropic/claude-sonnet-4-5"), sys.argv[1:]):
         chat = LitellmChat(Model("m", id, params={"api_base": base, "input_cost_per_token": 1e-6}))
         question = [{"role": "user", "content": "hi"}]
@@ -276,19 +316,12 @@ asyncio.run(main())
 
 
 def test_litellm_comes_late_quietly_and_goes_without_a_trace(tmp_path: Path) -> None:
-    """It is imported when first needed, off the loop, without network; nothing is printed, also not at exit."""
+    """It is imported when first needed, off the loop, without network; nothing is printed, even at exit."""
     tmp_path.joinpath(".env").write_text("SECRET_OF_DOTENV=1")
+    alone = [sys.executable, "-W", "error::ResourceWarning", "-c", ALONE]
     with ModelServer() as server:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-W",
-                "error::ResourceWarning",
-                "-c",
-                ALONE,
-                server.openai_base,
-                server.anthropic_base,
-            ],
+            [*alone, server.openai_base, server.anthropic_base],
             env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""},
             cwd=tmp_path,
             capture_output=True,

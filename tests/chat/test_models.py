@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.models import SHIPPED, missing_key, resolve, resolve_all
+from pytest_agenteval.chat.models import SHIPPED, Aliases, missing_key, resolve, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 
@@ -14,8 +14,12 @@ OFFLINE = frozenset({"baseline", "nop"})
 
 
 def test_each_kind_of_name_finds_its_model() -> None:
-    """Offline models, shipped aliases, litellm ids and the user's own aliases, which come before the shipped ones."""
-    mine = {"claude": "anthropic/claude-opus-5-5", "hot": {"id": "gpt", "temperature": 1.5}, "dry": "nop"}
+    """Offline models, shipped aliases, litellm ids and the user's aliases, which beat the shipped ones."""
+    mine: Aliases = {
+        "claude": "anthropic/claude-opus-5-5",
+        "hot": {"id": "gpt", "temperature": 1.5},
+        "dry": "nop",
+    }
     assert resolve("nop", {}, OFFLINE) == Model("nop", "nop", offline=True)
     assert resolve("claude", {}, OFFLINE) == Model("claude", SHIPPED["claude"])
     assert resolve(" openai/gpt-5.5 ", {}, OFFLINE) == Model("openai/gpt-5.5", "openai/gpt-5.5")

@@ -16,7 +16,7 @@ from pytest_agenteval.chat.offline.nop import nop
 from pytest_agenteval.chat.offline.oracle import oracle
 from pytest_agenteval.chat.offline.scripted import scripted
 from pytest_agenteval.errors import NothingToActOut, ScriptEnded
-from pytest_agenteval.records.plan import Model, PlannedTask, Plan
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 
 MODEL = Model("m", "m", offline=True)
 RESULTS = [
@@ -34,6 +34,7 @@ HEARD: list[dict[str, Any]] = [
 
 
 def plan(**said: Any) -> Plan:
+    """Plan a trial of a task of which this is said."""
     task = PlannedTask(
         suite="s", id="t", agent="a", kind="mixed", bucket="b", graders=(), file="evals/t.json", **said
     )
@@ -41,11 +42,13 @@ def plan(**said: Any) -> Plan:
 
 
 def turns(*turns: Any) -> Plan:
+    """Plan a trial of a task with these reference turns."""
     return plan(reference={"turns": list(turns)})
 
 
 def ask(chat: Chat, messages: list[dict[str, Any]] | None = None) -> Reply:
-    return asyncio.run(chat.ask(messages or HEARD[:1]))  # type: ignore[arg-type]  # a coroutine, in truth
+    """Ask once."""
+    return asyncio.run(chat.ask(messages or HEARD[:1]))
 
 
 def acted(args: Any) -> Any:
@@ -137,11 +140,11 @@ def test_a_script_is_followed_to_its_end() -> None:
     assert time.perf_counter() - began >= 0.05
     assert (first.calls[0].id, first.calls[0].raw_args, first.usage.input_tokens) == ("call_1", "{", 3)
     assert ask(chat).text == "bye"
-    with pytest.raises(ScriptEnded, match="evals/t.json: the script has 2 entries"):
+    with pytest.raises(ScriptEnded, match=r"evals/t.json: the script has 2 entries"):
         ask(chat)
 
 
 def test_a_task_without_a_script_says_so() -> None:
     """The scripted model needs a script."""
-    with pytest.raises(NothingToActOut, match="evals/t.json has no script"):
+    with pytest.raises(NothingToActOut, match=r"evals/t.json has no script"):
         ask(scripted(MODEL, plan()))

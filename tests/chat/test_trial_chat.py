@@ -18,6 +18,7 @@ from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 
+FREE = Allowance()
 QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 SCRIPT: list[dict[str, Any]] = [
     {"text": "let me see", "calls": [{"tool": "a"}, {"tool": "b", "args": {"x": 1}}], "input_tokens": 10},
@@ -25,7 +26,8 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 
 
-def trial(allowed: Allowance = Allowance()) -> tuple[Recorder, Budget]:
+def trial(allowed: Allowance = FREE) -> tuple[Recorder, Budget]:
+    """Begin a trial."""
     budget = Budget(allowed)
     return Recorder(lambda: budget.at), budget
 
@@ -60,7 +62,7 @@ def test_a_conversation_is_written_down_as_it_happens() -> None:
 
 
 def test_a_limit_ends_the_asking_and_a_break_is_noted() -> None:
-    """LimitReached and what breaks a trial reach the agent; the latter is noted, in case the agent swallows it."""
+    """Both reach the agent; what breaks the trial is noted, in case the agent swallows it."""
     recorder, budget = trial(Allowance(steps=1))
     chat = TrialChat(Scripted(SCRIPT, "t.json"), recorder=recorder, budget=budget)
     asyncio.run(chat.ask(QUESTION))
@@ -102,6 +104,7 @@ class Instant:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
+        """Give the same reply again."""
         return self.reply
 
 

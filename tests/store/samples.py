@@ -57,7 +57,9 @@ def file(text: str) -> FileText:
 
 FULL_USAGE = Usage(100, 20, 30, 5, 0.25, 2, 3)
 FULL_CALL = ToolCall("c1", 1, 0, "search", {"q": "미나"}, None, [{"id": 1}], None, 0.5, 0.75, "agent", "hit")
-FAILED_CALL = ToolCall("c2", 1, 1, "save", {}, "{oops", None, ToolError("bad_arguments", "no JSON"), by="seed")
+FAILED_CALL = ToolCall(
+    "c2", 1, 1, "save", {}, "{oops", None, ToolError("bad_arguments", "no JSON"), by="seed"
+)
 LONG_CALL = ToolCall("c3", 2, 0, "read", {}, result=LONG)
 FALSE_CALL = ToolCall("c4", 2, 1, "exists", {}, result=False)
 
@@ -118,7 +120,9 @@ _numbers = st.floats(0, 1e6, allow_nan=False)
 _shares = st.floats(0, 1, allow_nan=False)
 _counts = st.integers(0, 10**9)
 _leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _numbers | _texts
-_json = st.recursive(_leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3))
+_json = st.recursive(
+    _leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3)
+)
 _maps = st.dictionaries(_texts, _json, max_size=3)
 _usages = st.builds(Usage, _counts, _counts, _counts, _counts, st.none() | _numbers, _counts, _counts)
 _calls = st.builds(
@@ -148,7 +152,11 @@ _messages = st.builds(
 )
 _asks = st.builds(Ask, _counts, _numbers, _numbers, _usages, _texts, st.none() | _numbers, _texts)
 _files = _texts.map(file) | st.builds(
-    FileText, st.text("0123456789abcdef", min_size=16), _counts, st.none(), st.sampled_from(["binary", "link"])
+    FileText,
+    st.text("0123456789abcdef", min_size=16),
+    _counts,
+    st.none(),
+    st.sampled_from(["binary", "link"]),
 )
 _trees = st.dictionaries(_texts, _files, max_size=4).map(Tree)
 _grades = st.builds(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.store.samples import FULL, LONG, TRIALS, file, key, plan, trial
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.outcome import Answer, Outcome, Tree
@@ -24,6 +24,8 @@ from pytest_agenteval.store.header import RunHeader
 from pytest_agenteval.store.journal import JournalWriter
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import new_run
+
+from .samples import FULL, LONG, TRIALS, file, key, plan, trial
 
 
 def _stored(folder: Path, *trials: Trial) -> Run:
@@ -49,7 +51,7 @@ def test_a_trial_with_everything_in_it_comes_back_equal(folder: Path) -> None:
     assert run.trial(run.entries[0]) == FULL
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(TRIALS, min_size=1, max_size=3).map(_numbered))
 def test_any_trials_come_back_equal(trials: list[Trial]) -> None:
     """Whatever is in them, and however many are written at once."""
@@ -77,12 +79,19 @@ def test_one_batch_is_one_write_for_each_file_and_texts_come_first(
 ) -> None:
     """A crash between two writes leaves no journal line without transcript, no transcript without text."""
     written: list[str] = []
-    write = os.write
+    names: dict[int, str] = {}
+    opened, write = os.open, os.write
+
+    def named(path: Path, flags: int, mode: int) -> int:
+        fd = opened(path, flags, mode)
+        names[fd] = path.name
+        return fd
 
     def watched(fd: int, data: bytes) -> int:
-        written.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        written.append(names[fd])
         return write(fd, data)
 
+    monkeypatch.setattr("pytest_agenteval.store.appended.os.open", named)
     monkeypatch.setattr("pytest_agenteval.store.appended.os.write", watched)
     journal = JournalWriter(folder, "gw0")
     journal.started([plan("t1"), plan("t2")])
@@ -105,15 +114,11 @@ def test_equal_texts_are_stored_once(folder: Path) -> None:
     """Ten trials from one base tree with one system prompt store tree and prompt once."""
     tree = Tree({"a.md": file("short"), "b.md": file(LONG)})
     said = Transcript((Message("system", LONG), Message("user", "short")))
-    for number in range(1, 11):
-        _stored(folder, trial(repetition=number))
     journal = JournalWriter(folder, "w")
     for number in range(1, 11):
         journal.finished([trial("t2", number, outcome=Outcome(Answer(), tree, tree), transcript=said)])
 
-    assert [line["t"] for line in _json_lines(folder / "texts-w.jsonl")] == ["short", LONG] or [
-        line["t"] for line in _json_lines(folder / "texts-w.jsonl")
-    ] == [LONG, "short"]
+    assert sorted(line["t"] for line in _json_lines(folder / "texts-w.jsonl")) == [LONG, "short"]
 
 
 def test_a_torn_last_line_is_left_out_and_counted(folder: Path) -> None:
@@ -146,7 +151,7 @@ def test_a_full_disk_costs_only_the_batch_that_did_not_fit(
     """A write that is cut short raises, and the next one begins on a line of its own."""
     journal, write = JournalWriter(folder, "main"), os.write
     journal.finished([trial("t1")])
-    answers = iter([10, OSError(28, "No space left on device")])
+    answers: Iterator[int | OSError] = iter([10, OSError(28, "No space left on device")])
 
     def full(fd: int, data: bytes) -> int:
         answer = next(answers)
@@ -175,7 +180,9 @@ for number in range(1, 201):
 """
 
 
-@pytest.mark.parametrize("names", [("gw0", "gw1"), ("same", "same")], ids=["own-names", "one-name-by-mistake"])
+@pytest.mark.parametrize(
+    "names", [("gw0", "gw1"), ("same", "same")], ids=["own-names", "one-name-by-mistake"]
+)
 def test_two_processes_write_side_by_side(folder: Path, names: tuple[str, str]) -> None:
     """Nothing is lost or mixed; offsets stay right even if two processes share a name by mistake."""
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -190,7 +197,10 @@ def test_two_processes_write_side_by_side(folder: Path, names: tuple[str, str]) 
     assert len(run.entries) == 400
     assert run.torn == 0
     assert run.begun == ()
-    assert {(entry.key.task, run.trial(entry).output[:2]) for entry in run.entries} == {("a", "aa"), ("b", "bb")}
+    assert {(entry.key.task, run.trial(entry).output[:2]) for entry in run.entries} == {
+        ("a", "aa"),
+        ("b", "bb"),
+    }
 
 
 def test_the_last_attempt_counts_and_what_earlier_ones_took_is_kept(folder: Path) -> None:
@@ -278,7 +288,9 @@ def test_what_utf8_and_json_cannot_say_does_not_stop_the_journal(folder: Path) -
     """Half a surrogate pair comes back; infinity and objects come back as text."""
     strange = [float("inf"), {("a", 1): object}, "fine"]
     call = ToolCall("c", 1, 0, "tool", {"cut": "\ud83c"}, result=strange)
-    run = _stored(folder, trial(transcript=Transcript(calls=(call,)), outcome=Outcome(Answer("\udc80" * 2000))))
+    run = _stored(
+        folder, trial(transcript=Transcript(calls=(call,)), outcome=Outcome(Answer("\udc80" * 2000)))
+    )
 
     found = run.trial(run.entries[0])
 
@@ -292,7 +304,9 @@ def test_what_utf8_and_json_cannot_say_does_not_stop_the_journal(folder: Path) -
 
 def test_a_one_turn_trial_stays_small(folder: Path) -> None:
     """Defaults are left out: started, finished and transcript lines of a short trial stay below 1.2 KiB."""
-    said = Transcript((Message("user", "Say hello."), Message("assistant", "Hello!", turn=1)), usage=Usage(9, 2))
+    said = Transcript(
+        (Message("user", "Say hello."), Message("assistant", "Hello!", turn=1)), usage=Usage(9, 2)
+    )
     journal = JournalWriter(folder, "main")
     journal.started([plan()])
     journal.finished([trial(transcript=said, seconds=0.25, digests=FULL.digests)])

@@ -8,14 +8,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.samples import key
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.store import atomic
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import PlannedGroup, planned_groups
 from pytest_agenteval.store.reader import read_run
-from pytest_agenteval.store.runs import end_run, find_run, list_runs, new_run, read_header, write_planned
+from pytest_agenteval.store.runs import (
+    end_run,
+    find_run,
+    list_runs,
+    new_run,
+    open_run,
+    read_header,
+    write_planned,
+)
+
+from .samples import key
 
 
 def _header(started_at: str = "2026-11-21T09:30:15+09:00", *models: str) -> RunHeader:
@@ -41,6 +49,16 @@ def test_a_taken_name_gets_a_number(root: Path) -> None:
     names = [new_run(root, _header()).name for _ in range(3)]
 
     assert names == ["20261121-093015-baseline", "20261121-093015-baseline-2", "20261121-093015-baseline-3"]
+
+
+def test_a_folder_that_was_chosen_may_be_opened_by_every_process(root: Path) -> None:
+    """Workers that agree on a name and a header do not disturb each other."""
+    for _ in range(2):
+        open_run(root / "20261121-agreed", _header())
+
+    assert find_run(root, "latest") == root / "20261121-agreed"
+    assert read_header(root / "20261121-agreed").name == "20261121-agreed"
+    assert sorted(path.name for path in root.iterdir()) == ["20261121-agreed", "latest"]
 
 
 def test_our_folder_stays_out_of_git_and_theirs_is_theirs(root: Path, tmp_path: Path) -> None:
@@ -85,9 +103,9 @@ def test_any_header_comes_back_equal(header: RunHeader) -> None:
 
 def test_a_header_with_more_keys_can_still_be_read() -> None:
     """Keys may be added within one version."""
-    assert RunHeader.from_json({"started_at": "x", "new": 1, "suites": [{"name": "s", "new": 1}]}) == RunHeader(
-        "x", suites=(RunSuite("s"),)
-    )
+    assert RunHeader.from_json(
+        {"started_at": "x", "new": 1, "suites": [{"name": "s", "new": 1}]}
+    ) == RunHeader("x", suites=(RunSuite("s"),))
 
 
 def test_planned_trials_are_counted_by_bucket(root: Path) -> None:
@@ -154,7 +172,9 @@ def test_a_full_name_beats_longer_names_that_begin_with_it(root: Path) -> None:
         ("", "no run ''"),
     ],
 )
-def test_a_name_that_does_not_lead_to_one_run_lists_what_is_there(several: Path, named: str, said: str) -> None:
+def test_a_name_that_does_not_lead_to_one_run_lists_what_is_there(
+    several: Path, named: str, said: str
+) -> None:
     """The mistake can be mended from its message alone."""
     with pytest.raises(UsageMistake, match=said):
         find_run(several, named)
@@ -182,7 +202,7 @@ def test_latest_is_a_text_where_links_cannot_be_made(root: Path, monkeypatch: py
     def refused(*_: object, **__: object) -> None:
         raise OSError("a required privilege is not held")
 
-    monkeypatch.setattr(atomic.Path, "symlink_to", refused)
+    monkeypatch.setattr(Path, "symlink_to", refused)
     new_run(root, _header("2026-11-20T08:00:00"))
     last = new_run(root, _header("2026-11-21T08:00:00"))
 

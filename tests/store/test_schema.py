@@ -7,13 +7,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.store.samples import FULL, plan, trial
 
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.journal import JournalWriter
 from pytest_agenteval.store.planned import planned_groups
 from pytest_agenteval.store.runs import end_run, new_run, write_planned
 from pytest_agenteval.store.schema import SCHEMAS
+
+from .samples import FULL, plan, trial
 
 HEADER = RunHeader(
     "2026-11-21T09:30:15+00:00",

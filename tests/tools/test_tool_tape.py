@@ -14,7 +14,7 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
@@ -29,6 +29,7 @@ class Search:
         self.reached = 0
 
     def __call__(self, args: Mapping[str, Any]) -> Any:
+        """Answer, or fail where it is asked for something bad."""
         self.reached += 1
         if args.get("q") == "bad":
             raise ToolFailed("없는 장소", "not_found")
@@ -36,6 +37,7 @@ class Search:
 
 
 def box_of(tape: ToolTape | None, search: Search, on_miss: str = "error") -> tuple[ToolBox, Recorder]:
+    """Give a box with a tool of the outside world and one of the workspace."""
     recorder = Recorder(lambda: 0.0)
     box = ToolBox(recorder, tape=tape, on_miss=on_miss)
     box.offer(
@@ -46,14 +48,17 @@ def box_of(tape: ToolTape | None, search: Search, on_miss: str = "error") -> tup
 
 
 def tape_of(path: Path, mode: Mode, library: Library | None = None) -> ToolTape:
+    """Open a trial's tape."""
     return ToolTape((library or Library(path.parent)).open(path, mode, "tool"), retry_command=RETRY)
 
 
 def call(box: ToolBox, tool: str = "search", **args: Any) -> ToolResult:
+    """Make one call."""
     return asyncio.run(box.call(ToolCall("c", 1, 0, tool, args)))
 
 
 def record(path: Path) -> None:
+    """Record three calls, of which two are equal and one fails."""
     library = Library(path.parent)
     box, recorder = box_of(tape_of(path, "once", library), Search())
     for query in ("서울", "bad", "서울"):
@@ -70,10 +75,7 @@ def test_calls_are_played_in_order_and_errors_as_errors(tmp_path: Path) -> None:
 
     assert [call(box, q="서울").value["n"] for _ in range(2)] == [1, 3]
     failed = call(box, q="bad")
-    assert failed.error is not None and (failed.error.type, failed.error.message) == (
-        "not_found",
-        "없는 장소",
-    )
+    assert failed.error == ToolError("not_found", "없는 장소")
     assert search.reached == 0
     assert [made.tape for made in recorder.calls] == ["hit"] * 3
     assert (tape.hits, tape.misses, tape.recorded) == (3, 0, 0)
@@ -88,7 +90,7 @@ def test_a_miss_breaks_the_trial_with_the_way_to_record(tmp_path: Path) -> None:
         call(box, q="부산")
 
     told = str(caught.value)
-    assert "search(q='부산')" in told and "q: '서울'" in told and RETRY in told
+    assert all(part in told for part in ("search(q='부산')", "q: '서울'", RETRY))
     assert (search.reached, recorder.calls[0].tape, tape.misses) == (0, "miss", 1)
 
 
@@ -96,7 +98,8 @@ def test_a_suite_may_show_a_miss_to_the_agent(tmp_path: Path) -> None:
     """Then it is a failed call like any other."""
     box, recorder = box_of(tape_of(tmp_path / "t.yaml", "none"), Search(), on_miss="tool_error")
     missed = call(box, q="x")
-    assert missed.error is not None and missed.error.type == "not_recorded"
+    assert missed.error is not None
+    assert missed.error.type == "not_recorded"
     assert recorder.calls[0].tape == "miss"
 
 

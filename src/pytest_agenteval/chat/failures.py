@@ -31,8 +31,8 @@ _NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "credit balan
 class AttemptFailed(AgentEvalError):
     """One request that got no usable reply.
 
-    ``cause`` is one word: auth, bad_request, unknown_model, context_length, content_policy, quota, rate_limit,
-    timeout, connection or provider. ``status`` is None when no HTTP reply came.
+    ``cause`` is one word: auth, bad_request, unknown_model, context_length, content_policy, quota,
+    rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came.
     """
 
     def __init__(

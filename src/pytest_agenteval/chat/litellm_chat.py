@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed, failure_of
 from pytest_agenteval.chat.litellm_reply import reply_of
+from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
 from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec
@@ -21,6 +22,8 @@ from pytest_agenteval.records.tool import ToolSpec
 REQUEST_SECONDS = 120.0
 GRACE_S = 1.0
 NO_KEY = "no-key"
+# What litellm would import during its first request, on the loop.
+LATE = ("openai.resources.chat", "litellm.responses.mcp.chat_completions_handler")
 OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format")
 
 _lock = threading.Lock()
@@ -31,7 +34,8 @@ class LitellmChat:
     """Asks one real model; each ask is one request, and a failing one raises AttemptFailed.
 
     The model's own params go with every request and win over the settings of an ask. A setting that the
-    provider refuses is left out from then on. Where an address is given without the name of a key, no key is sent.
+    provider refuses is left out from then on. Where an address is given without the name of a key, no real
+    key is sent.
     """
 
     def __init__(self, model: Model) -> None:
@@ -85,11 +89,11 @@ class LitellmChat:
         asked = {**settings.said(), **self._params}
         choice = asked.pop("tool_choice", None)
         if tools:
-            asked["tools"] = [spec.declaration() for spec in tools]
+            asked["tools"] = [own(spec.declaration()) for spec in tools]
             if choice is not None:
-                asked["tool_choice"] = _choice(choice)
+                asked["tool_choice"] = tool_choice(choice)
         if response_schema is not None:
-            asked["response_format"] = _json_schema(response_schema)
+            asked["response_format"] = json_schema(response_schema)
         return {name: value for name, value in asked.items() if name not in self._refused}
 
     def _transport(self) -> dict[str, Any]:
@@ -105,8 +109,8 @@ class LitellmChat:
         return {"api_key": key}
 
     def _sent(self, message: ChatMessage) -> dict[str, Any]:
-        """Give a copy of a message, as litellm writes into what it is given; signed thoughts go back with their calls."""
-        sent = copy.deepcopy(dict(message))
+        """Give a copy of a message, with the signed thoughts that led to its calls."""
+        sent: dict[str, Any] = own(message)
         calls = sent.get("tool_calls")
         thoughts = self._thoughts.get(calls[0]["id"]) if calls else None
         return {**sent, "thinking_blocks": thoughts} if thoughts else sent
@@ -133,9 +137,10 @@ async def close() -> None:
     """Close litellm's connections; to be awaited at the end, on the loop on which models were asked."""
     if _litellm is None:
         return
-    from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+    with suppress(ImportError, RuntimeError):  # its tasks may belong to someone else's loop, closed by now
+        from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 
-    await GLOBAL_LOGGING_WORKER.stop()
+        await GLOBAL_LOGGING_WORKER.stop()
     await _litellm.close_litellm_async_clients()
 
 
@@ -144,9 +149,12 @@ def _import() -> None:
     with _lock:
         if _litellm is not None:
             return
-        # Its prices come from the package, not from the network; it does not read a .env file behind our back.
+        # Its prices come from the package, not from the network, and no .env file is read behind our back.
         with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
             import litellm
+        for name in LATE:
+            with suppress(ImportError):
+                import_module(name)
         litellm.suppress_debug_info = True
         litellm.telemetry = False
         if not os.environ.get("LITELLM_LOG"):
@@ -164,27 +172,3 @@ def _environment(**values: str) -> Iterator[None]:
     finally:
         for name in ours:
             os.environ.pop(name, None)
-
-
-def _choice(choice: Any) -> Any:
-    if choice in ("auto", "none", "required") or not isinstance(choice, str):
-        return choice
-    return {"type": "function", "function": {"name": choice}}
-
-
-def _json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    named = {"name": "reply", "schema": copy.deepcopy(dict(schema)), "strict": _closed(schema)}
-    return {"type": "json_schema", "json_schema": named}
-
-
-def _closed(schema: Any) -> bool:
-    """Whether every object in a schema lists all its keys as required and allows no others, as strict schemas must."""
-    if isinstance(schema, list | tuple):
-        return all(map(_closed, schema))
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.get("type") == "object":
-        keys = set(schema.get("properties", {}))
-        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != keys:
-            return False
-    return all(map(_closed, schema.values()))

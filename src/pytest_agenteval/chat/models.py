@@ -1,4 +1,4 @@
-"""What the user typed, turned into models: shipped aliases, the user's own, offline models and litellm ids."""
+"""What the user typed, turned into models: aliases, offline models and litellm ids."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
 
 
 def key_names(model: Model) -> tuple[str, ...]:
-    """Give the environment variables that may hold the model's key, best first; none where no key is looked for."""
+    """Give the environment variables that may hold the model's key, best first; none where none is needed."""
     if model.offline:
         return ()
     if model.api_key_env:
@@ -90,7 +90,7 @@ def key_names(model: Model) -> tuple[str, ...]:
 
 
 def missing_key(model: Model, environ: Mapping[str, str]) -> str:
-    """Name the environment variables of which one should hold the model's key; empty where nothing is missing."""
+    """Name the environment variables of which one should hold the model's key; empty where all is well."""
     names = key_names(model)
     return "" if any(environ.get(name) for name in names) else " or ".join(names)
 

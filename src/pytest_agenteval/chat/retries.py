@@ -56,9 +56,9 @@ class Provider(Chat, Protocol):
 class Retrying:
     """Asks until there is a reply or no hope of one.
 
-    Waits double from ``first_wait_s`` on, with jitter drawn from ``seed``; where the provider says how long to wait,
-    that is what is waited; ``longest_wait_s`` caps both. Failed attempts and waits are forgiven while they
-    last, so that no deadline falls into them, and a slow reply is charged when it is there.
+    Waits double from ``first_wait_s`` on, with jitter drawn from ``seed``; where the provider says how long
+    to wait, that is what is waited; ``longest_wait_s`` caps both. Failed attempts and waits are forgiven
+    while they last, so that no deadline falls into them, and a slow reply is charged when it is there.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Retrying:
                 return replace(reply, usage=replace(reply.usage, attempts=attempt))
 
     def _failed(self, failed: AttemptFailed, attempt: int, seconds: float) -> float:
-        """Write a failed attempt down and give the seconds to wait before the next; raises where there is none."""
+        """Write a failed attempt down and give the seconds until the next; raises where there is none."""
         over = not failed.retryable or attempt >= self._attempts
         wait_s = 0.0 if over else self._wait_s(failed, attempt)
         told = {
@@ -136,7 +136,7 @@ class Retrying:
         return wait_s
 
     async def _wait(self, wait_s: float) -> None:
-        """Wait for this trial's next attempt, and for the end of the quiet that the provider asked of anyone."""
+        """Wait for this trial's next attempt, and for the end of the quiet that any trial was asked for."""
         quiet = self._quiet_until.get(self._key, 0.0) - time.monotonic()
         if quiet > wait_s:
             wait_s = quiet * self._random.uniform(1, 1 + SPREAD)

@@ -103,7 +103,7 @@ async def taped_ask(
     response_schema: Mapping[str, Any] | None,
     settings: ChatSettings,
 ) -> Reply:
-    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss where nothing may be sent."""
+    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay."""
     if tape is None:
         return await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
     request = tape.request(messages, tools, response_schema, settings)

@@ -22,13 +22,22 @@ if TYPE_CHECKING:
 class Equipment:
     """Registered names, agents, prompts and cassettes of one process.
 
-    ``scratch`` is the folder for workspaces, or None for the system's own.
+    ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names of
+    cassettes are relative to, ``started`` when the whole run began, in seconds since 1970.
     """
 
-    def __init__(self, registry: Registry, *, scratch: Path | None = None, graders_at_once: int = 8) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        scratch: Path | None = None,
+        root: Path | None = None,
+        started: float | None = None,
+    ) -> None:
         self.registry = registry
         self.scratch = scratch
-        self.desk = Desk(registry, graders_at_once)
+        self._root, self._started = root, started
+        self.desk = Desk(registry)
         self.book = DigestBook()
         self._library: Library | None = None
         self._agents: dict[tuple[str, str], Agent] = {}
@@ -40,7 +49,7 @@ class Equipment:
         if self._library is None:
             from pytest_agenteval.cassettes.library import Library
 
-            self._library = Library()
+            self._library = Library(self._root, started=self._started)
         return self._library
 
     def agent(self, task: PlannedTask) -> Agent:
@@ -72,4 +81,4 @@ class Equipment:
         self.desk.close()
         litellm_chat = sys.modules.get("pytest_agenteval.chat.litellm_chat")
         if litellm_chat is not None:  # only where a real model was asked
-            await litellm_chat.close_clients()
+            await litellm_chat.close()

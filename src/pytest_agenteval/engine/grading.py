@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_agenteval.canonical import canonical
+from pytest_agenteval.engine.cancelling import being_cancelled
+from pytest_agenteval.engine.hands import Hands
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.graders.grader import AsksJudges, Grader, Judge
 from pytest_agenteval.records.evidence import Evidence
@@ -19,29 +21,13 @@ from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.registry import Registry
 
 
-@dataclass(slots=True)
-class _Job:
-    """A trial's plain graders, waiting for the thread."""
-
-    work: Callable[[], list[Any]]
-    future: asyncio.Future[list[Any]]
-    found: Any = None
-    raised: BaseException | None = None
-
-
 class Desk:
-    """Where graders are made and where trials are graded.
+    """Where graders are made and where trials are graded."""
 
-    The plain graders of trials that end in the same turn of the loop go to the worker thread together: changing
-    threads costs more than most graders.
-    """
-
-    def __init__(self, registry: Registry, at_once: int) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._graders: dict[str, Grader] = {}
-        self._threads: ThreadPoolExecutor | None = None
-        self._at_once = at_once
-        self._waiting: list[_Job] = []
+        self._hands = Hands()
 
     def grader(self, planned: PlannedGrader) -> Grader:
         """Give the grader that a task asks for, made once for each configuration."""
@@ -57,87 +43,81 @@ class Desk:
         self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: Sequence[Judge] = ()
     ) -> tuple[Grade, ...]:
         """Give every grade, in the task's order; a grader that raises is undecided."""
-        graders = [_with_judges(self.grader(each), judges) for each in planned]
-        plain = [grader for grader in graders if not inspect.iscoroutinefunction(grader.grade)]
-        slow = [grader for grader in graders if inspect.iscoroutinefunction(grader.grade)]
-        found = dict(zip(map(id, plain), await self._in_thread(plain, evidence), strict=True)) if plain else {}
-        if slow:
-            asked = await asyncio.gather(*(_ask(grader, evidence) for grader in slow))
-            found.update(zip(map(id, slow), asked, strict=True))
-        return tuple(
-            _weighed(each, grader, found[id(grader)]) for each, grader in zip(planned, graders, strict=True)
-        )
+        asked = [_Asked(self.grader(each), judges, evidence) for each in planned]
+        plain = [each for each in asked if not each.is_async]
+        if len(plain) == len(asked):
+            await self._ask_in_thread(plain)
+        else:
+            others = (each.ask_here() for each in asked if each.is_async)
+            await asyncio.gather(self._ask_in_thread(plain), *others)
+        return tuple(map(_weighed, planned, asked))
+
+    async def _ask_in_thread(self, plain: Sequence[_Asked]) -> None:
+        if plain:
+            await self._hands.do(partial(_ask_all, plain))
+        for each in plain:
+            await each.finish()
 
     def close(self) -> None:
         """Let the threads go; a grader that never returns does not hold up the end."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._hands.close()
 
-    async def _in_thread(self, graders: Sequence[Grader], evidence: Evidence) -> list[Any]:
-        loop = asyncio.get_running_loop()
-        job = _Job(lambda: [_found(grader, evidence) for grader in graders], loop.create_future())
-        if not self._waiting:
-            loop.call_soon(self._send)
-        self._waiting.append(job)
-        return await job.future
 
-    def _send(self) -> None:
-        jobs, self._waiting = self._waiting, []
-        loop = asyncio.get_running_loop()
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._at_once, "agenteval-graders")
-        self._threads.submit(self._work, jobs, loop)
+def _ask_all(asked: Sequence[_Asked]) -> None:
+    for each in asked:
+        each.ask()
 
-    def _work(self, jobs: list[_Job], loop: asyncio.AbstractEventLoop) -> None:
-        for job in jobs:
-            try:
-                job.found = job.work()
-            except BaseException as raised:  # told to the trial that waits for it
-                job.raised = raised
+
+class _Asked:
+    """One grader of one trial, and what it found so far: a grade, something to wait for, or what it raised."""
+
+    __slots__ = ("evidence", "found", "grader", "judges")
+
+    def __init__(self, grader: Grader, judges: Sequence[Judge], evidence: Evidence) -> None:
+        self.grader, self.judges, self.evidence = grader, judges, evidence
+        self.found: Any = None
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the grader belongs on the loop."""
+        return inspect.iscoroutinefunction(self.grader.grade)
+
+    async def ask_here(self) -> None:
+        """Let an async grader look at the evidence."""
+        self.ask()
+        await self.finish()
+
+    def ask(self) -> None:
+        """Let the grader look at the evidence."""
         try:
-            loop.call_soon_threadsafe(_settle, jobs)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            pass
+            grader = self.grader
+            if isinstance(grader, AsksJudges):
+                grader = grader.with_judges(self.judges)
+            self.found = grader.grade(self.evidence)
+        except TrialBroken:
+            raise
+        except BaseException as raised:  # even SystemExit: somebody's grader must not end the run
+            self.found = raised
+
+    async def finish(self) -> None:
+        """Wait for a grade that is still to come."""
+        if not inspect.isawaitable(self.found):
+            return
+        try:
+            self.found = await self.found
+        except (TrialBroken, GeneratorExit):
+            raise
+        except BaseException as raised:
+            if isinstance(raised, asyncio.CancelledError) and being_cancelled():
+                raise
+            self.found = raised
 
 
-def _settle(jobs: list[_Job]) -> None:
-    for job in jobs:
-        if job.future.done():
-            continue
-        if job.raised is not None:
-            job.future.set_exception(job.raised)
-        else:
-            job.future.set_result(job.found)
-
-
-def _with_judges(grader: Grader, judges: Sequence[Judge]) -> Grader:
-    return grader.with_judges(judges) if isinstance(grader, AsksJudges) else grader
-
-
-def _found(grader: Grader, evidence: Evidence) -> Any:
-    try:
-        return grader.grade(evidence)
-    except TrialBroken:
-        raise
-    except Exception as raised:
-        return raised
-
-
-async def _ask(grader: Grader, evidence: Evidence) -> Any:
-    found = _found(grader, evidence)
-    try:
-        return await found if inspect.isawaitable(found) else found
-    except TrialBroken:
-        raise
-    except Exception as raised:
-        return raised
-
-
-def _weighed(planned: PlannedGrader, grader: Grader, found: Any) -> Grade:
+def _weighed(planned: PlannedGrader, asked: _Asked) -> Grade:
     """Put the task's label, threshold and weight onto what a grader found."""
-    if not isinstance(found, Grade):
-        found = _undecided(planned, found)
-    own: float = getattr(grader, "threshold", 1.0)
+    wrong = _not_a_grade(asked.found)
+    found = Grade(planned.label, None, wrong, details=_trace(asked.found)) if wrong else asked.found
+    own: float = getattr(asked.grader, "threshold", 1.0)
     return replace(
         found,
         grader=planned.label,
@@ -147,10 +127,18 @@ def _weighed(planned: PlannedGrader, grader: Grader, found: Any) -> Grade:
     )
 
 
-def _undecided(planned: PlannedGrader, found: Any) -> Grade:
-    """Give the grade of a grader that raised or gave back something else."""
-    if isinstance(found, Exception):
-        trace = "".join(traceback.format_exception(found))
-        why = f"the grader raised {type(found).__name__}: {found}"
-        return Grade(planned.label, None, why, details={"traceback": trace})
-    return Grade(planned.label, None, f"the grader gave {type(found).__name__}, not a Grade")
+def _not_a_grade(found: Any) -> str:
+    """Say why what a grader gave is no grade, or give an empty text."""
+    if isinstance(found, BaseException):
+        return f"the grader raised {type(found).__name__}: {found}"
+    if not isinstance(found, Grade):
+        return f"the grader gave {type(found).__name__}, not a Grade"
+    score = found.score
+    if score is None or (isinstance(score, int | float) and 0 <= score <= 1):
+        return ""
+    return f"the grader gave the score {score!r}, not a number from 0 to 1"
+
+
+def _trace(found: Any) -> dict[str, Any]:
+    trace = traceback.format_exception(found) if isinstance(found, BaseException) else ()
+    return {"traceback": "".join(trace)} if trace else {}

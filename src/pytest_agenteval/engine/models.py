@@ -25,7 +25,7 @@ def chat_of(
     from pytest_agenteval.chat.litellm_chat import LitellmChat
     from pytest_agenteval.chat.retries import Retrying
 
-    live = Retrying(LitellmChat(model), budget=budget, recorder=recorder, seed=plan.seed)
+    live = Retrying(LitellmChat(model), budget=budget, recorder=recorder, seed=f"{plan.seed} {plan.task.id}")
     return live, _chat_tape(model, plan, equipment, role)
 
 
@@ -34,7 +34,7 @@ def tool_tape_of(plan: Plan, equipment: Equipment) -> ToolTape:
     from pytest_agenteval.tools.tape import ToolTape
 
     path = Path(f"{plan.task.cassette}.yaml")
-    tape = equipment.library.open(path, plan.conditions.record, "tools")  # type: ignore[arg-type]  # never "off"
+    tape = equipment.library.open(path, plan.conditions.record, "tool")  # type: ignore[arg-type]  # never "off"
     return ToolTape(tape, retry_command=_retry(plan, "--agent-record=new_episodes"))
 
 
@@ -44,7 +44,7 @@ def _chat_tape(model: Model, plan: Plan, equipment: Equipment, role: str) -> Cha
         return None
     from pytest_agenteval.chat.tape import ChatTape
 
-    tape = equipment.library.open(Path(chat_cassette(plan)), mode, "chats")
+    tape = equipment.library.open(Path(chat_cassette(plan)), mode, "chat")
     return ChatTape(
         tape,
         role=role,

@@ -6,9 +6,12 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from pytest_agenteval.daemon import DaemonThreads
+from pytest_agenteval.engine.cancelling import being_cancelled
 from pytest_agenteval.engine.trial import broken_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
@@ -69,7 +72,9 @@ class Pool:
         self._ended: list[tuple[Slot, Trial]] = []
         self._news = threading.Event()
         self._failure: BaseException | None = None
+        self._unable: BaseException | None = None
         self._closed = False
+        self._stopped = False
         self.running: set[Slot] = set()
         self.most_running = 0
         self._loop = asyncio.new_event_loop()
@@ -84,7 +89,7 @@ class Pool:
     def wait(self, slot: Slot, seconds: float) -> Trial | None:
         """Wait for a trial at most so long; None when it has not ended yet.
 
-        Raises what broke the pool itself, which is never a trial's doing.
+        Raises what kept trials from being written down, which is never a trial's doing.
         """
         if slot.trial is None and self._failure is None:
             self._news.wait(seconds)
@@ -105,18 +110,21 @@ class Pool:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
+        self._loop.set_default_executor(DaemonThreads())
         self._loop.create_task(self._come_up())
         try:
-            self._loop.run_forever()
+            while not self._stopped:
+                # A task that somebody's agent made may raise SystemExit: that ends the task, and not everyone else.
+                with suppress(SystemExit, KeyboardInterrupt):
+                    self._loop.run_forever()
         finally:
             self._loop.close()
 
     async def _come_up(self) -> None:
         try:
             await self._executor.ready()
-        except BaseException as raised:
-            self._fail(raised)
-            return
+        except BaseException as raised:  # told by every trial that is asked for
+            self._unable = raised
         self._up = True
         self._pump()
 
@@ -130,7 +138,7 @@ class Pool:
     def _pump(self) -> None:
         """Begin as many waiting trials as there is room for."""
         beginning: list[Slot] = []
-        while self._up and not self._closed and self._waiting and len(self.running) < self._at_once:
+        while self._waiting and self._may_begin():
             slot = self._waiting.popleft()
             self.running.add(slot)
             beginning.append(slot)
@@ -141,13 +149,19 @@ class Pool:
             for slot in beginning:
                 slot.task = self._loop.create_task(self._carry_out(slot))
 
+    def _may_begin(self) -> bool:
+        stopped = self._closed or self._failure is not None
+        return self._up and not stopped and len(self.running) < self._at_once
+
     async def _carry_out(self, slot: Slot) -> None:
         try:
+            if self._unable is not None:
+                raise self._unable
             trial = await self._executor.run(slot.plan, slot.given)
-        except asyncio.CancelledError:
-            self.running.discard(slot)
-            raise
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
+            if isinstance(raised, asyncio.CancelledError) and being_cancelled():
+                self.running.discard(slot)
+                raise
             trial = broken_trial(slot.plan, raised)
         self.running.discard(slot)
         slot.task = None
@@ -178,13 +192,16 @@ class Pool:
         self._news.set()
 
     async def _shut(self) -> None:
-        tasks = [slot.task for slot in self.running if slot.task is not None]
+        """Cancel every trial, and whatever agents have left running, and let go of the loop."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=1.0) if tasks else None
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
         if self._ended:
             self._publish()
         try:
             await self._executor.close()
         finally:
+            self._stopped = True
             self._loop.stop()

@@ -15,13 +15,14 @@ from typing import Any
 from pytest_agenteval.agents.agent import AgentContext, InspectsItself
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.engine.cancelling import being_cancelled
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.judges import judges_of
 from pytest_agenteval.engine.models import chat_of, tool_tape_of
 from pytest_agenteval.errors import LimitReached, TrialBroken
-from pytest_agenteval.limits import Budget, Clock
+from pytest_agenteval.limits import Budget, Clock, LimitIgnored
 from pytest_agenteval.output import CURRENT, Captured
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
@@ -51,7 +52,7 @@ class _Course:
     def broke(self, raised: BaseException) -> None:
         """Note that the trial broke; what we or an agent's author did wrong keeps its traceback."""
         if isinstance(raised, TrialBroken):
-            self.cause, self.message = raised.cause, str(raised)
+            self.cause, self.message, self.traceback = raised.cause, str(raised), ""
         else:
             self.cause, self.message = "crash", f"{type(raised).__name__}: {raised}"
             self.traceback = "".join(traceback.format_exception(raised))
@@ -115,7 +116,9 @@ async def _act(
     course.before = workspace.before()
     try:
         course.answer = await _within_limits(agent.run, task.input, ctx, course)
-    except Exception as raised:
+    except BaseException as raised:  # even SystemExit: an agent must not end the run
+        if _is_for_us(raised):
+            raise
         course.broke(raised)
     if recorder.broken is not None:  # even where the agent swallowed it
         course.broke(recorder.broken)
@@ -131,29 +134,35 @@ async def _act(
 async def _within_limits(
     run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext, course: _Course
 ) -> Answer:
-    """Run the agent until it answers or one of the trial's own limits runs out."""
+    """Run the agent until it answers or one of the trial's own limits runs out.
+
+    What an agent does when its limit is reached, be it to go on or to raise something else, makes no difference to how
+    the trial ends.
+    """
+    limits, answer = ctx.limits, None
     try:
-        async with asyncio.timeout(ctx.limits.seconds_left) as deadline:
-            ctx.limits.forgiving = _later(deadline)
+        async with asyncio.timeout(limits.seconds_left) as deadline:
+            limits.forgiving = _later(deadline)
             answer = await _run(run, task_input, ctx)
-    except LimitReached as reached:
-        answer = _limited(course, ctx, reached)
-    except TimeoutError:
-        if not deadline.expired():
+    except (Exception, LimitIgnored):
+        if limits.reached is None and not deadline.expired():
             raise
-        allowed = ctx.limits.allowed.seconds or 0.0
-        answer = _limited(course, ctx, LimitReached("seconds", allowed, ctx.limits.seconds))
     finally:
-        ctx.limits.forgiving = None
-    if ctx.limits.reached is not None and not course.limit:  # the agent caught it and went on
-        course.limit = ctx.limits.reached.limit
-    return answer
+        limits.forgiving = None
+    reached = limits.reached
+    if reached is None and deadline.expired():
+        reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds)
+    if reached is not None:
+        course.limit = reached.limit
+        ctx.transcript.event("limit", str(reached))
+    return Answer(ctx.transcript.last_words) if answer is None else answer
 
 
-def _limited(course: _Course, ctx: AgentContext, reached: LimitReached) -> Answer:
-    course.limit = reached.limit
-    ctx.transcript.event("limit", str(reached))
-    return Answer(ctx.transcript.last_words)
+def _is_for_us(raised: BaseException) -> bool:
+    """Whether an exception tells us to stop, and is not something that an agent let slip."""
+    if isinstance(raised, asyncio.CancelledError):
+        return being_cancelled()
+    return isinstance(raised, GeneratorExit)
 
 
 def _later(deadline: asyncio.Timeout) -> Callable[[float], None]:
@@ -171,6 +180,8 @@ async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: Agen
     else:
         answer = await in_daemon_thread(run, task_input, ctx)
         answer = await answer if inspect.isawaitable(answer) else answer
+    if answer is None:
+        return Answer()
     return answer if isinstance(answer, Answer) else Answer(str(answer))
 
 

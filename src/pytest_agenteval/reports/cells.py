@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 JOINER = "\u200d"
 EMOJI_STYLE = "\ufe0f"
@@ -23,9 +23,9 @@ def widths(text: str) -> list[int]:
     found: list[int] = []
     before = ""
     for char in text:
-        if char == EMOJI_STYLE and found and found[-1] == 1:
+        if char == EMOJI_STYLE and found and found[-1] == 1 and not before.isspace():
             found[-1] = 2
-        found.append(0 if before == JOINER else _width(char))
+        found.append(0 if before == JOINER and not char.isascii() else _width(char))
         before = char
     return found
 
@@ -38,7 +38,8 @@ def fit(text: str, most: int) -> str:
         return ""
     left = (most - 1) // 2
     head = cut(text, left)
-    return head + CUT + cut(text[::-1], most - 1 - cell_width(head))[::-1]
+    tail = cut(text[::-1], most - 1 - cell_width(head))[::-1]
+    return cut(head + CUT + tail, most)  # what is joined is sometimes wider when it stands alone
 
 
 def cut(text: str, most: int) -> str:
@@ -61,15 +62,18 @@ def wrap(text: str, width: int) -> list[str]:
     """Break a line at spaces into lines of at most ``width`` columns, the later ones hung below the first."""
     if cell_width(text) <= width:
         return [text]
-    indent = " " * (len(text) - len(text.lstrip()) + HANGING)
-    lines, words = [], text.split(" ")
-    line = words.pop(0)
-    for word in words:
-        if line.strip() and cell_width(line) + 1 + cell_width(word) > width:
-            lines.append(line)
-            line = indent + word
+    body = text.lstrip(" ")
+    line = text[: len(text) - len(body)]
+    hung = line + " " * HANGING
+    lines = []
+    for piece in _pieces(body, max(width - len(hung), 2)):
+        if not line.strip(" "):
+            line += piece
+        elif cell_width(line) + 1 + cell_width(piece) <= width:
+            line = f"{line} {piece}"
         else:
-            line = f"{line} {word}"
+            lines.append(line)
+            line = hung + piece
     return [*lines, line]
 
 
@@ -83,6 +87,17 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
         )
         for row in rows
     ]
+
+
+def _pieces(text: str, most: int) -> Iterator[str]:
+    """Give the words of a text; one that is too long for any line comes in pieces."""
+    for word in text.split(" "):
+        rest = word
+        while cell_width(rest) > most:
+            head = cut(rest, most)
+            yield head
+            rest = rest[len(head) :]
+        yield rest
 
 
 def _width(char: str) -> int:

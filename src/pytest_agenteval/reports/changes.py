@@ -29,13 +29,13 @@ def workspace_changes(outcome: Outcome) -> list[str]:
 
 def _file(outcome: Outcome, path: str, most: int) -> list[str]:
     if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
-        return [safe(f"{path}: too large to show")]
+        return [_line(f"{path}: too large to show")]
     lines = unified(outcome.before, outcome.after, path) or [f"{path}: differs only in how its lines end"]
     shown = [_line(line) for line in lines[:most]]
     left = len(lines) - most
-    return [*shown, f"... {counted(left, 'more line')} of {safe(path)}"] if left > 0 else shown
+    return [*shown, f"... {counted(left, 'more line')} of {_line(path)}"] if left > 0 else shown
 
 
 def _line(line: str) -> str:
-    text = safe(line.expandtabs(4))
+    text = safe(line.expandtabs(4)).replace("\n", "\\n")  # a file's name may hold a line break
     return text if len(text) <= MOST_LINE else text[: MOST_LINE - 1] + "…"

@@ -55,7 +55,7 @@ def explain(trial: Trial, width: int = 100) -> list[str]:
     for grade in trial.grades:
         lines += _about(grade, min(name, 32))
     if trial.limit:
-        lines.append(f"  limit reached: {trial.limit}")
+        lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
     if trial.outcome.answer.text:
         lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
     lines += [fit(f"  {line}", width) for line in workspace_changes(trial.outcome)]

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pytest_agenteval.reports.cells import aligned, fit
 from pytest_agenteval.reports.figures import Figures, Rate
 from pytest_agenteval.reports.view import SuiteView
-from pytest_agenteval.reports.wording import NOT_KNOWN, figure, one_line
+from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, figure, one_line
 from pytest_agenteval.scoring.intervals import Estimate
 
 NARROWEST_NAME = 16
 WIDEST_NAME = 40
-MOST_NAME = 200
 GAP = 2
 
 

@@ -10,7 +10,7 @@ from pytest_agenteval.reports.reasons import explain, why
 from pytest_agenteval.reports.remarks import remarks
 from pytest_agenteval.reports.table import table_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
-from pytest_agenteval.reports.wording import counted, figure, safe, trial_name
+from pytest_agenteval.reports.wording import counted, figure, one_line, safe, trial_name
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run
 
@@ -52,8 +52,8 @@ def misses(
 
 
 def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
-    title = f"{safe(suite.suite)} with {safe(suite.who)}" + (f": {suite.note}" if suite.note else "")
-    yield Line(fit(f"{title} ({suite.kind})", width), "bold")
+    title = f"{suite.suite} with {suite.who}" + (f": {suite.note}" if suite.note else "")
+    yield Line(fit(one_line(f"{title} ({suite.kind})", WIDEST), width), "bold")
     head, *rows = table_lines(suite, width - len(INDENT))
     yield Line(INDENT + head, "dim")
     yield from (Line(INDENT + row) for row in rows)
@@ -66,7 +66,6 @@ def _miss(run: Run, entry: Entry, verbose: bool, width: int) -> Iterator[Line]:
     word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {figure(entry.score)}"
     style: Style = "yellow" if entry.ending == "missed" else "red"
     yield Line(fit(f"{word}  {trial_name(entry.key)}", width), style)
-    said = [why(entry)]
-    if verbose:
-        said += explain(run.trial(entry), width - len(INDENT))[1:]
+    trial = run.trial(entry)
+    said = [why(trial), *(explain(trial, width - len(INDENT))[1:] if verbose else ())]
     yield from (Line(piece) for line in said for piece in wrap(INDENT + line, width))

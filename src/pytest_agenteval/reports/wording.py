@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pytest_agenteval.records.trial import TrialKey
 
 NOT_KNOWN = "-"
+MOST_NAME = 200
 
 # Controls, escapes and what turns the writing direction: an agent's answer must not paint the terminal.
 _UNSAFE = re.compile(
@@ -61,7 +62,7 @@ def counted(number: int, thing: str) -> str:
 def tally(counts: Mapping[str, int]) -> str:
     """Write counts by name, most first: ``3 provider, 1 fixture``."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{number} {safe(name) or 'unnamed'}" for name, number in ordered)
+    return ", ".join(f"{number} {one_line(name, MOST_NAME) or 'unnamed'}" for name, number in ordered)
 
 
 def who(model: str, variant: str) -> str:
@@ -71,4 +72,4 @@ def who(model: str, variant: str) -> str:
 
 def trial_name(key: TrialKey) -> str:
     """Write which trial is meant: ``card/mina_birthday[claude@short-1]``."""
-    return safe(f"{key.suite}/{key.task}[{who(key.model, key.variant)}-{key.repetition}]")
+    return one_line(f"{key.suite}/{key.task}[{who(key.model, key.variant)}-{key.repetition}]", MOST_NAME)

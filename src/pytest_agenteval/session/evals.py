@@ -15,7 +15,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.session.cases import Cases
 from pytest_agenteval.session.keys import check_keys
-from pytest_agenteval.session.place import place_of, refuse
+from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
 from pytest_agenteval.session.run import Run, Tried
 from pytest_agenteval.session.selection import wanted
@@ -27,9 +27,14 @@ from pytest_agenteval.store.runs import open_run, write_planned
 
 
 def evals_of(config: pytest.Config) -> Evals:
-    """Give the session's evals; raises UsageMistake for settings that cannot be obeyed."""
+    """Give the session's evals; settings that cannot be obeyed are refused."""
     if evals_key not in config.stash:
-        config.stash[evals_key] = Evals(config, settings_of(config))
+        try:
+            evals = Evals(config, settings_of(config))
+        except UsageMistake as mistake:
+            evals = Evals(config, Settings())
+            evals.refuse(mistake)
+        config.stash[evals_key] = evals
     return config.stash[evals_key]
 
 
@@ -75,19 +80,22 @@ class Evals:
         return "run" in self.__dict__
 
     def refuse(self, mistake: UsageMistake) -> None:
-        """End the session for a usage mistake: at once, or through the controller, which alone can say so."""
-        if not hasattr(self.config, "workerinput"):
-            raise pytest.UsageError(str(mistake)) from None
+        """Remember a usage mistake, which ends the session once everything is collected.
+
+        While a file is collected pytest would take any exception for a fault of that file.
+        """
         self.refusal = self.refusal or str(mistake)
 
     def select(self, items: list[Any]) -> list[Any]:
         """Keep the items that are to be run; give those left out."""
         trials = [item for item in items if hasattr(item, "case")]
         try:
-            questions = wanted(self.settings, self.tasks, self.runs)
+            questions = wanted(self.settings, self.tasks, self.runs) if trials else []
         except UsageMistake as mistake:
             self.refuse(mistake)
-            questions = [lambda plan: False]
+        if self.refusal:
+            del items[:]
+            return []
         out = {id(item) for item in trials if not all(ask(_plan(item)) for ask in questions)}
         left_out = [item for item in trials if id(item) in out]
         items[:] = [item for item in items if id(item) not in out]
@@ -96,19 +104,29 @@ class Evals:
     def settle(self, items: Iterable[Any]) -> None:
         """Take note of what will be run, and see that nothing is missing for it."""
         self.selected = [item for item in items if hasattr(item, "case")]
-        if self.config.getoption("collectonly", False):
-            return
+        dry = self.config.getoption("collectonly", False)
+        if not dry and not self.refusal:
+            self._check_keys()
+        if self.refusal:
+            self.selected = []
+            self._end()
+        elif self.selected and not dry:
+            self._open()
+
+    def _check_keys(self) -> None:
+        live = [item for item in self.selected if not item.case.model.offline]
         try:
             check_keys(
-                ((item.case.model, chat_cassette(_plan(item))) for item in self.selected if _live(item)),
-                self.settings.record_chat,
+                ((item.case.model, chat_cassette(_plan(item))) for item in live), self.settings.record_chat
             )
         except UsageMistake as mistake:
             self.refuse(mistake)
-        if self.refusal:
-            refuse(self.folder, self.refusal)
-        elif self.selected:
-            self._open()
+
+    def _end(self) -> None:
+        """End the session for a usage mistake; a worker leaves that to its controller, which alone can say so."""
+        if not hasattr(self.config, "workerinput"):
+            raise pytest.UsageError(self.refusal)
+        leave_word(self.config, self.refusal)
 
     def _open(self) -> None:
         """Write down what this run sets out to do; every worker writes the same."""
@@ -135,10 +153,6 @@ class Evals:
 
 def _plan(item: Tried) -> Plan:
     return Plan(item.task, item.case.model, item.case.variant, item.case.repetition, 1, Conditions())
-
-
-def _live(item: Tried) -> bool:
-    return not item.case.model.offline
 
 
 def _model(model: Model) -> RunModel:

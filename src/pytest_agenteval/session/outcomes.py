@@ -25,17 +25,18 @@ def tell(item: Any, report: pytest.TestReport) -> None:
     """Put what the trial has to say onto the report of one phase.
 
     Score and reasons stand on the call report, or on the setup report of an errored trial: reports cross
-    to the controller one by one, and what stood on each would cross three times.
+    to the controller one by one, and what stood on each would cross three times. JUnit reads the last report only.
     """
     trial: Trial = item.trial
-    report.user_properties = []
+    told = "setup" if trial.ending == "errored" else "call"
     if report.when == "setup":
         # The item only waited; the time is the agent's.
         report.duration = max(report.duration, trial.seconds)
-    if report.when == "call" or (report.when == "setup" and trial.ending == "errored"):
-        report.user_properties = list(properties(trial, _transcripts(item)))
+    if report.when == told or (report.when == "teardown" and item.config.getoption("xmlpath", None)):
+        report.user_properties += properties(trial, _transcripts(item))
+    if report.when == told:
         report.sections += _sections(trial)
-    if report.when == "setup" and trial.ending == "errored":
+    if report.when == told == "setup":
         report.longrepr = _broken(trial)
     if report.when == "teardown":
         item.trial = None

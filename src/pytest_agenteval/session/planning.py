@@ -1,24 +1,23 @@
-"""From a file to planned tasks: loaded, checked against what is registered, and put together with their suite."""
+"""From a file to planned tasks: loaded, checked, and put together with their suite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry, UnknownName
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.tasks.discover import find_suite, is_task_path
-from pytest_agenteval.tasks.documents import read_document, shown
+from pytest_agenteval.tasks.documents import read_document, read_text, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.spec import GraderSpec, Suite
+from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
 
 DEFAULT_AGENT = "tool_calling"
 STEPS, SECONDS = 50, 300.0
@@ -40,22 +39,28 @@ class Planner:
     """Turns task files into planned tasks; each suite is read once, each id is taken once for each suite."""
 
     def __init__(self, registry: Registry, root: Path) -> None:
-        self._registry = registry
+        self._checker = Checker(registry)
         self._root = root
         self._suites: dict[Path, FoundSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
+        self._apart: dict[Path, bool] = {}
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
-        self._told: set[Path] = set()
-        self._checked: dict[tuple[str, str], list[tuple[KeyPath, str, str, str]]] = {}
+        self._told: set[tuple[Path, KeyPath]] = set()
+        self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
-        """Whether a file may hold tasks, by its name and the suite above it."""
+        """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
         suite = self._suite_file(path.parent)
-        return is_task_path(path, suite.parent if suite else None)
+        return is_task_path(path, suite.parent if suite else None) and not self._set_apart(path.parent)
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
-        """Plan every task of a file; raises ProblemsFound with all that its author has to mend."""
+        """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
+
+        What is wrong with a suite is said at the first file below it; the others give no task then.
+        """
         found = self._suite_of(path)
+        if found is None:
+            return ()
         loaded = load_tasks(path, found.suite, found.folder, named=named)
         problems: list[Problem] = []
         planned = [self._planned(each, found, problems) for each in loaded]
@@ -80,7 +85,20 @@ class Planner:
                     self._suites[self._folders[folder]] = wrong  # type: ignore[index]  # just seen not to be None
         return self._folders[folder]
 
-    def _suite_of(self, path: Path) -> FoundSuite:
+    def _set_apart(self, folder: Path) -> bool:
+        """Whether a folder holds what tasks work on, or what nobody is to look at, and no tasks.
+
+        A suite of its own may lie in a folder of any name, unless it lies inside another suite.
+        """
+        if folder not in self._apart:
+            inner = folder not in (self._root, folder.parent)
+            named = inner and (folder.name == "workspace" or folder.name.startswith(("_", ".")))
+            suite = self._suite_file(folder) if named else None
+            own = suite is not None and suite.parent == folder and self._suite_file(folder.parent) is None
+            self._apart[folder] = (named and not own) or (inner and self._set_apart(folder.parent))
+        return self._apart[folder]
+
+    def _suite_of(self, path: Path) -> FoundSuite | None:
         file = self._suite_file(path.parent)
         if file is None:
             return NO_SUITE
@@ -89,9 +107,9 @@ class Planner:
         found = self._suites[file]
         if isinstance(found, FoundSuite):
             return found
-        if file in self._told:  # all of it was said at the first file below
-            raise ProblemsFound([Problem(shown(file), None, (), "a suite without problems", "see above")])
-        self._told.add(file)
+        if (file, ()) in self._told:
+            return None
+        self._told.add((file, ()))
         raise found
 
     def _loaded(self, file: Path) -> FoundSuite | ProblemsFound:
@@ -106,11 +124,12 @@ class Planner:
         task, suite = loaded.task, found.suite
         said = effective(task, suite)
         name = suite.name if suite else ""
-        wrong = self._taken(name, loaded) + self._unknown(loaded, said)
+        misfits = self._misfits(loaded, said)
+        wrong = [*self._taken(name, loaded), *self._placed(misfits, loaded, found)]
         layers = self._tried(wrong, lambda: starting_tree(task, found.folder, loaded.file, self._root), ())
-        prompts = self._tried(wrong, lambda: self._prompts(loaded, found), NOTHING)
+        prompts = self._tried(wrong, lambda: self._prompts_of(loaded, found), NOTHING)
         problems += wrong
-        if wrong:
+        if wrong or misfits:
             return None
         planned = PlannedTask(
             suite=name,
@@ -154,56 +173,31 @@ class Planner:
         found = f"{loaded.task.id!r}, which is also in {shown(first[0])}:{first[1]}"
         return [_problem(loaded, ("id",), "an id that no other task of the suite has", found)]
 
-    def _unknown(self, loaded: LoadedTask, said: TaskSettings) -> list[Problem]:
-        """Say which names are not registered and which settings do not fit."""
-        wrong = self._agent_problems(loaded, said)
+    def _misfits(self, loaded: LoadedTask, said: TaskSettings) -> list[Misfit]:
+        found = self._checker.agent(said.agent or DEFAULT_AGENT, said.settings, loaded.task.input)
         for index, spec in enumerate(loaded.task.graders):
-            for path, expected, found, hint in self._grader_problems(spec):
-                wrong.append(_problem(loaded, ("graders", index, *path), expected, found, hint))
-        return wrong
+            found += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
+        return found
 
-    def _agent_problems(self, loaded: LoadedTask, said: TaskSettings) -> list[Problem]:
-        try:
-            factory: Any = self._registry.agent_factory(said.agent or DEFAULT_AGENT)
-        except UnknownName as unknown:
-            known = f"one of {', '.join(unknown.known)}"
-            return [_problem(loaded, ("agent",), known, repr(unknown.name), unknown.hint)]
-        wrong = [
-            _problem(loaded, ("settings", *path), expected, found, hint)
-            for path, expected, found, hint in _misfits(factory, said.settings)
-        ]
-        input_problems = getattr(factory, "input_problems", None)
-        for path, expected, found in input_problems(loaded.task.input) if input_problems else ():
-            wrong.append(_problem(loaded, ("input", *path), expected, found))
-        return wrong
+    def _placed(self, misfits: Sequence[Misfit], loaded: LoadedTask, found: FoundSuite) -> Iterator[Problem]:
+        """Say what does not fit, where it was written; what the suite says is told once."""
+        for path, *rest in misfits:
+            above = _in_suite(path, loaded.task, found.suite)
+            file = self._suite_file(loaded.file.parent) if above else None
+            if above is None or file is None:
+                yield _problem(loaded, path, *rest)
+            elif (file, above) not in self._told:
+                self._told.add((file, above))
+                yield Problem(shown(file), read_document(file).line_of(above), above, *rest)
 
-    def _grader_problems(self, spec: GraderSpec) -> list[tuple[KeyPath, str, str, str]]:
-        key = (spec.name, canonical(spec.config))
-        if key not in self._checked:
-            if len(self._checked) > 4096:
-                self._checked.clear()
-            self._checked[key] = self._check_grader(spec)
-        return self._checked[key]
-
-    def _check_grader(self, spec: GraderSpec) -> list[tuple[KeyPath, str, str, str]]:
-        try:
-            factory = self._registry.grader_factory(spec.name)
-        except UnknownName as unknown:
-            return [(("name",), f"one of {', '.join(unknown.known)}", repr(spec.name), unknown.hint)]
-        misfits = _misfits(factory, spec.config)
-        if misfits:
-            return [(("config", *path), *rest) for path, *rest in misfits]  # type: ignore[misc]  # four parts
-        try:
-            factory(**spec.config)
-        except Exception as refused:  # the grader says what it wants of its settings
-            return [(("config",), f"settings that {spec.name} takes", str(refused), "")]
-        return []
-
-    def _prompts(self, loaded: LoadedTask, found: FoundSuite) -> Mapping[str, str]:
+    def _prompts_of(self, loaded: LoadedTask, found: FoundSuite) -> Mapping[str, str]:
         if not loaded.task.prompts and not (found.suite and found.suite.prompts):
             return NOTHING
         files = prompt_files(loaded.task, found.suite, found.folder, loaded.file, self._root)
-        return {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+        key = tuple(files.items())
+        if key not in self._prompts:
+            self._prompts[key] = {name: read_text(path) for name, path in key}
+        return self._prompts[key]
 
     def _cassette(self, loaded: LoadedTask) -> str:
         """Give where the task's recordings lie: ``cassettes/`` and the task's path below ``evals/``."""
@@ -214,6 +208,19 @@ class Planner:
         place = place.parent if place.name == "task" and len(place.parts) > 1 else place
         place = place if loaded.index is None else place / loaded.task.id
         return str(self._root / "cassettes" / place)
+
+
+def _in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | None:
+    """Give the key of the suite's file that a value comes from; None where the task says it itself."""
+    if suite is None:
+        return None
+    if path[0] == "agent":
+        return path if task.agent is None else None
+    if path[0] != "settings" or len(path) < 2 or path[1] in task.settings:
+        return None
+    if path[1] in suite.defaults.settings:
+        return ("defaults", *path)
+    return path if path[1] in suite.settings else None
 
 
 def _problem(loaded: LoadedTask, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
@@ -235,45 +242,3 @@ def _allowance(said: TaskSettings) -> Allowance:
 
 def _dumped(reference: Any) -> Mapping[str, Any] | None:
     return None if reference is None else reference.model_dump()
-
-
-def _misfits(factory: Any, config: Mapping[str, Any]) -> list[tuple[KeyPath, str, str, str]]:
-    """Say which settings a class has not, lacks, or has with another type; a plain function is not looked into."""
-    if not is_dataclass(factory) or not isinstance(factory, type):
-        return []
-    wanted = {field.name: field for field in fields(factory) if field.init}
-    wrong: list[tuple[KeyPath, str, str, str]] = []
-    known = f"one of {', '.join(wanted)}" if wanted else "nothing"
-    for key in config:
-        if key not in wanted:
-            wrong.append(((key,), known, f"unknown key {key!r}", nearest(key, wanted)))
-    if wrong:
-        return wrong
-    return _mistyped(factory, config)
-
-
-def _mistyped(factory: type, config: Mapping[str, Any]) -> list[tuple[KeyPath, str, str, str]]:
-    from pydantic import ValidationError
-
-    from pytest_agenteval.tasks.explain import in_words
-
-    try:
-        _adapter(factory).validate_python(dict(config))
-    except ValidationError as error:
-        return [
-            (
-                tuple(each["loc"]),
-                each["msg"].removeprefix("Value error, ").lower(),
-                "nothing" if each["type"].startswith("missing") else in_words(each["input"]),
-                "",
-            )
-            for each in error.errors()
-        ]
-    return []
-
-
-@cache
-def _adapter(factory: type) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(factory)

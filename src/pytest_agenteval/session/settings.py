@@ -6,18 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import RecordMode, Variant
 from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.session.variants import variants_of
 
 ENVIRONMENT = "AGENTEVAL_"
 RESULTS = ".agenteval/runs"
 SPLITS = ("dev", "held_out", "all")
 TRUE, FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+PROJECT = "pyproject.toml: tool.agenteval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,14 @@ class Settings:
     strict: bool = False
 
 
+class _Said(NamedTuple):
+    """What was said of a setting, where, and the folder that its paths start from."""
+
+    value: Any
+    place: str
+    folder: Path
+
+
 @dataclass(frozen=True, slots=True)
 class _Sources:
     """Where a setting may be said, in order of rank."""
@@ -50,16 +60,17 @@ class _Sources:
     config: pytest.Config
     project: Mapping[str, Any]
 
-    def said(self, name: str) -> tuple[Any, str] | None:
-        """Give what was said first by rank, with the place where it was said."""
+    def said(self, name: str) -> _Said | None:
+        """Give what was said first by rank."""
+        here = self.config.invocation_params.dir
         option = self.config.getoption(OPTION_OF.get(name, f"agent_{name}"), default=None)
         if option not in (None, [], False):
-            return option, FLAG_OF.get(name, "--agent-" + name.replace("_", "-"))
+            return _Said(option, FLAG_OF.get(name, "--agent-" + name.replace("_", "-")), here)
         variable = ENVIRONMENT + name.upper()
         if os.environ.get(variable):
-            return os.environ[variable], variable
+            return _Said(os.environ[variable], variable, here)
         if name in self.project:
-            return self.project[name], f"pyproject.toml: tool.agenteval.{name}"
+            return _Said(self.project[name], f"{PROJECT}.{name}", self.config.rootpath)
         return None
 
 
@@ -89,14 +100,15 @@ def settings_of(config: pytest.Config) -> Settings:
     """
     project = _project(config.rootpath / "pyproject.toml")
     said = _Sources(config, project).said
+    only, prompts = said("only"), said("prompt")
     return Settings(
         models=_list(said("model")),
         aliases=project.get("models", NOTHING),
         repetitions=_whole(said("repetitions"), 1),
-        variants=tuple(_variant(text, config.rootpath) for text in _list(said("prompt"))),
+        variants=variants_of(_list(prompts), prompts.place, prompts.folder) if prompts else (),
         split=_one_of(said("split"), SPLITS, "dev"),
         sample=_whole(said("sample"), 1),
-        only=str((said("only") or ("", ""))[0]),
+        only=str(only.value) if only else "",
         seed=_whole(said("seed"), 0) or 0,
         concurrency=_concurrency(config, _whole(said("concurrency"), 1) or 10),
         record=_one_of(said("record"), get_args(RecordMode)[1:], "none"),  # type: ignore[arg-type]  # checked there
@@ -120,80 +132,71 @@ def _project(path: Path) -> Mapping[str, Any]:
     import tomllib
 
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("agenteval", {})
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
         raise UsageMistake(f"{path}: not TOML: {broken}") from None
+    tools = document.get("tool", {})
+    table = _table(tools.get("agenteval", {}) if isinstance(tools, dict) else {}, PROJECT)
+    _table(table.get("models", {}), f"{PROJECT}.models")
     known = (*NAMES, "models")
     for key in table:
         if key not in known:
-            rows = [f"pyproject.toml: tool.agenteval.{key}: unknown", f"one of {', '.join(known)}"]
-            raise UsageMistake("; ".join([*rows, nearest(key, known)]).rstrip("; "))
-    found: Mapping[str, Any] = table
-    return found
+            rows = [f"{PROJECT}.{key}: unknown", f"one of {', '.join(known)}", nearest(key, known)]
+            raise UsageMistake("; ".join(row for row in rows if row))
+    return table
 
 
-def _list(said: tuple[Any, str] | None) -> tuple[str, ...]:
+def _table(value: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageMistake(f"{place}: expected a table; found {value!r}")
+    return value
+
+
+def _list(said: _Said | None) -> tuple[str, ...]:
     """Split comma lists; an option given several times gives several lists."""
     if said is None:
         return ()
-    values: Sequence[Any] = said[0] if isinstance(said[0], list) else [said[0]]
-    return tuple(part.strip() for value in values for part in str(value).split(",") if part.strip())
+    values: Sequence[Any] = said.value if isinstance(said.value, list) else [said.value]
+    for value in values:
+        if not isinstance(value, str):
+            raise UsageMistake(f"{said.place}: expected a text, or a list of texts; found {value!r}")
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-def _whole(said: tuple[Any, str] | None, least: int) -> int | None:
+def _whole(said: _Said | None, least: int) -> int | None:
     if said is None:
         return None
-    value, place = said
     try:
-        number = int(str(value))
+        number = int(str(said.value))
     except ValueError:
         number = least - 1
     if number < least:
-        raise UsageMistake(f"{place}: expected a whole number, {least} or more; found {value!r}")
+        raise UsageMistake(f"{said.place}: expected a whole number, {least} or more; found {said.value!r}")
     return number
 
 
-def _one_of(said: tuple[Any, str] | None, known: Sequence[str], default: str) -> str:
+def _one_of(said: _Said | None, known: Sequence[str], default: str) -> str:
     if said is None:
         return default
-    value, place = str(said[0]), said[1]
+    value = str(said.value)
     if value not in known:
         hint = nearest(value, known)
         raise UsageMistake(
-            f"{place}: expected one of {', '.join(known)}; found {value!r}" + (f"; {hint}" if hint else "")
+            f"{said.place}: expected one of {', '.join(known)}; found {value!r}" + (f"; {hint}" if hint else "")
         )
     return value
 
 
-def _flag(said: tuple[Any, str] | None) -> bool:
+def _flag(said: _Said | None) -> bool:
     if said is None:
         return False
-    value = str(said[0]).lower()
+    value = str(said.value).lower()
     if value not in TRUE + FALSE:
-        raise UsageMistake(f"{said[1]}: expected true or false; found {said[0]!r}")
+        raise UsageMistake(f"{said.place}: expected true or false; found {said.value!r}")
     return value in TRUE
 
 
-def _results(said: tuple[Any, str] | None, root: Path) -> Path | None:
-    where = RESULTS if said is None else str(said[0])
-    return None if where == "none" else root / where
-
-
-def _variant(text: str, root: Path) -> Variant:
-    """Read ``NAME=PATH``: a folder of prompt files, or one file that stands for ``system``."""
-    name, sign, where = text.partition("=")
-    if not sign or not name or not where:
-        raise UsageMistake(f"--agent-prompt: expected NAME=PATH; found {text!r}")
-    if not name.isascii() or any(letter in name for letter in "@[]: ,/"):
-        raise UsageMistake(f"--agent-prompt: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
-    path = root / where
-    if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
-        prompts = {file.name.partition(".")[0]: file.read_text(encoding="utf-8") for file in files}
-    elif path.is_file():
-        prompts = {"system": path.read_text(encoding="utf-8")}
-    else:
-        raise UsageMistake(f"--agent-prompt {name}: no such file or folder: {where}")
-    if not prompts:
-        raise UsageMistake(f"--agent-prompt {name}: no prompt file in {where}")
-    return Variant(name, prompts)
+def _results(said: _Said | None, root: Path) -> Path | None:
+    if said is None:
+        return root / RESULTS
+    return None if str(said.value) == "none" else said.folder / str(said.value)

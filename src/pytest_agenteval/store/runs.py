@@ -32,7 +32,10 @@ class StoredRun:
 
 
 def open_run(folder: Path, header: RunHeader) -> None:
-    """Make this folder the run's, and let ``latest`` point to it; every process of a run may, with the same header."""
+    """Make this folder the run's, and let ``latest`` point to it.
+
+    Every process of a run may do so, with the same header.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(folder.parent)
     replace_json(folder / HEADER, replace(header, name=folder.name).to_json())

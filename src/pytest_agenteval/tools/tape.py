@@ -12,7 +12,7 @@ from pytest_agenteval.tools.tool import ToolResult
 
 
 class ToolTape:
-    """One trial's recorded tool calls; a tool that failed when it was recorded fails the same way when played."""
+    """One trial's recorded tool calls; a tool that failed when recorded fails the same way when played."""
 
     def __init__(self, tape: Tape, *, retry_command: str) -> None:
         self._tape, self._retry_command = tape, retry_command

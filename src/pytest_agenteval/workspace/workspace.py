@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.records.outcome import Tree
@@ -48,7 +51,10 @@ class Workspace:
         Raises OutsideWorkspace when it would leave the tree. The path need not exist.
         """
         root = self.path.resolve()
-        found = (root / relative.lstrip("/")).resolve()
+        try:
+            found = (root / relative).resolve()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, a zero byte: no path of this tree
+            raise OutsideWorkspace(f"no path in the workspace: {relative!r}") from None
         if not found.is_relative_to(root):
             raise OutsideWorkspace(f"outside the workspace: {relative}")
         return found
@@ -68,7 +74,7 @@ class Workspace:
     def remove(self) -> None:
         """Delete the tree, unless it was given from outside."""
         if self._path is not None and not self._given:
-            shutil.rmtree(self._path, ignore_errors=True)
+            shutil.rmtree(self._path, onerror=_by_force)
 
 
 def build(layers: Sequence[Path], parent: Path | None) -> Path:
@@ -78,7 +84,29 @@ def build(layers: Sequence[Path], parent: Path | None) -> Path:
             parent.mkdir(parents=True, exist_ok=True)
         root = Path(tempfile.mkdtemp(prefix="agenteval-", dir=parent))
         for layer in layers:
+            if layer is not layers[0]:
+                _make_room(layer, root)
             shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
     except (OSError, shutil.Error) as broken:
         raise FixtureBroken(f"the workspace could not be built: {broken}") from broken
     return root
+
+
+def _make_room(layer: Path, root: Path) -> None:
+    """Take away what a layer replaces with something of another kind; a link is never written through."""
+    for folder, folders, names in os.walk(layer):
+        for name in [*folders, *names]:
+            coming = Path(folder, name)
+            there = root / coming.relative_to(layer)
+            if there.is_symlink() or (there.is_dir() and (coming.is_symlink() or not coming.is_dir())):
+                there.unlink() if there.is_symlink() else shutil.rmtree(there)
+            elif there.exists() and (coming.is_symlink() or coming.is_dir() != there.is_dir()):
+                there.unlink()
+
+
+def _by_force(function: Callable[..., Any], path: str, raised: Any) -> None:
+    """Remove what a fixture or an agent made read-only; what cannot be removed at all is left."""
+    with suppress(OSError):
+        os.chmod(Path(path).parent, 0o700)
+        os.chmod(path, 0o700)
+        function(path)

@@ -20,11 +20,11 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 class Oracle:
-    """Acts out the turns of a reference solution, one for each ask; afterwards it has no more to say than its last text.
+    """Acts out the turns of a reference solution, one for each ask; afterwards it repeats its last text.
 
-    Arguments may refer to earlier results: ``$1.documents[0].id`` is a part of what the first call gave, counted
-    over all results that stand in the conversation. Alone in its text a reference keeps the value's type; inside
-    a longer text it is written out. ``$$`` is a dollar sign.
+    Arguments may refer to earlier results: ``$1.documents[0].id`` is a part of what the first call gave,
+    counted over all results that stand in the conversation. Alone in its text a reference keeps the value's
+    type; inside a longer text it is written out. ``$$`` is a dollar sign.
     """
 
     def __init__(self, turns: Sequence[Mapping[str, Any]], file: str) -> None:
@@ -40,7 +40,7 @@ class Oracle:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the next turn; raises NothingToActOut where there is none at all, or a reference leads nowhere."""
+        """Give the next turn; raises NothingToActOut where there is none, or a reference leads nowhere."""
         if not self._turns:
             raise NothingToActOut(f"nothing to act out: {self._file} has no reference_solution.turns")
         self._asks += 1

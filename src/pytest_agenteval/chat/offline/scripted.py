@@ -29,7 +29,7 @@ class Scripted:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the next entry; raises ScriptEnded beyond the last, NothingToActOut where there is no script."""
+        """Give the next entry; raises ScriptEnded beyond the last, NothingToActOut without a script."""
         entry = self._next()
         seconds = entry.get("seconds") or 0.0
         if seconds > 0:

@@ -1,0 +1,159 @@
+"""Whether a task fits what is registered: its agent, that agent's settings and input, its graders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.registry import Registry, UnknownName
+from pytest_agenteval.tasks.spec import GraderSpec
+
+MOST_KEPT = 4096
+"""Configurations whose answer is remembered: most tasks of a suite have the same few."""
+
+
+class Misfit(NamedTuple):
+    """One thing that does not fit, at a key of the task."""
+
+    path: KeyPath
+    expected: str
+    found: str
+    hint: str = ""
+
+    def below(self, *steps: str | int) -> Misfit:
+        """Say the same of a key further down."""
+        return self._replace(path=(*steps, *self.path))
+
+
+class Checker:
+    """Compares names and settings with what is registered; equal ones are looked at once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[tuple[str, str, str], tuple[Misfit, ...]] = {}
+
+    def agent(self, name: str, settings: Mapping[str, Any], task_input: Mapping[str, Any]) -> list[Misfit]:
+        """Say what keeps this agent from being made of these settings and given this input."""
+        try:
+            factory: Any = self._registry.agent_factory(name)
+        except UnknownName as unknown:
+            return [_unknown(unknown).below("agent")]
+        key = ("agent", name, canonical(settings) if settings else "")
+        if key not in self._known:
+            self._keep(key, self._settings(name, factory, settings))
+        asked = getattr(factory, "input_problems", None)
+        refused = [Misfit(*problem) for problem in asked(task_input)] if asked else []
+        return [*self._known[key], *(misfit.below("input") for misfit in refused)]
+
+    def grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
+        """Say what keeps this grader from being made."""
+        key = ("grader", spec.name, canonical(spec.config) if spec.config else "")
+        if key not in self._known:
+            self._keep(key, self._grader(spec))
+        return self._known[key]
+
+    def _keep(self, key: tuple[str, str, str], misfits: tuple[Misfit, ...]) -> None:
+        # What is unknown now may be offered by a conftest further down.
+        if len(self._known) > MOST_KEPT:
+            self._known.clear()
+        self._known[key] = misfits
+
+    def _settings(self, name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+        wrong = misfits(name, factory, settings)
+        names = settings.get("tools", ()) if not wrong and hasattr(factory, "tools") else ()
+        known = self._registry.tools
+        missing = [
+            Misfit(("tools", index), _one_of(known), f"{tool!r}, which is no registered tool", nearest(tool, known))
+            for index, tool in enumerate(names)
+            if tool not in known
+        ]
+        return tuple(misfit.below("settings") for misfit in (*wrong, *missing))
+
+    def _grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
+        try:
+            factory = self._registry.grader_factory(spec.name)
+        except UnknownName as unknown:
+            return (_unknown(unknown).below("name"),)
+        wrong = misfits(spec.name, factory, spec.config)
+        if not wrong:
+            try:
+                factory(**spec.config)
+            except Exception as refused:  # the grader says what it wants of its settings
+                wrong = (_refused(spec.name, refused),)
+        return tuple(misfit.below("config") for misfit in wrong)
+
+
+def misfits(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+    """Say which settings a dataclass has not, lacks, or has with another type; others are not looked into."""
+    if not is_dataclass(factory) or not isinstance(factory, type):
+        return ()
+    wanted = {field.name for field in fields(factory) if field.init}
+    unknown = [
+        Misfit((key,), _one_of(wanted), f"unknown key {key!r}", nearest(key, wanted))
+        for key in settings
+        if key not in wanted
+    ]
+    return tuple(unknown) or _mistyped(name, factory, settings)
+
+
+def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+    from pydantic import ValidationError
+
+    try:
+        # As JSON: a list is a tuple there, and a text is no number.
+        _adapter(factory).validate_json(canonical(settings), strict=True)
+    except ValidationError as error:
+        found: dict[KeyPath, Misfit] = {}
+        for detail in error.errors(include_url=False):
+            misfit = _told(name, detail, settings)
+            found.setdefault(misfit.path, misfit)  # several branches of a union complain of one value
+        return tuple(found.values())
+    except Exception:  # types that pydantic cannot read: the class itself has to say what it wants
+        return ()
+    return ()
+
+
+def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> Misfit:
+    from pytest_agenteval.tasks.explain import in_words
+
+    if detail["type"] in ("value_error", "assertion_error"):
+        return _refused(name, detail["ctx"]["error"])._replace(path=_real(detail["loc"], settings))
+    if detail["type"].startswith("missing"):
+        return Misfit((detail["loc"][-1],), "a value: it has no default", f"no key {detail['loc'][-1]!r}")
+    expected = detail["msg"].lower().removeprefix("input should be ")
+    return Misfit(_real(detail["loc"], settings), expected, in_words(detail["input"]))
+
+
+def _real(loc: KeyPath, settings: Any) -> KeyPath:
+    """Keep the steps that stand in the file: pydantic adds the names of branches."""
+    path: KeyPath = ()
+    for step in loc:
+        try:
+            settings = settings[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        path = (*path, step)
+    return path
+
+
+def _refused(name: str, refused: object) -> Misfit:
+    return Misfit((), f"settings that {name} takes", str(refused) or type(refused).__name__)
+
+
+def _unknown(unknown: UnknownName) -> Misfit:
+    return Misfit((), _one_of(unknown.known), repr(unknown.name), unknown.hint)
+
+
+def _one_of(known: Any) -> str:
+    return f"one of {', '.join(sorted(known))}" if known else "nothing: there is none"
+
+
+@cache
+def _adapter(factory: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(factory)

@@ -1,0 +1,72 @@
+"""Small runs whose figures can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.outcome import Outcome
+from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.records.trial import Digests, Trial, TrialKey
+from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.journal import JournalWriter
+from pytest_agenteval.store.planned import planned_groups
+from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.runs import new_run, write_planned
+
+BASELINE = RunModel("baseline", "baseline", offline=True)
+CAPABILITY = RunSuite("s", "capability", "card")
+
+
+def key(task: str, repetition: int = 1, model: str = "baseline", variant: str = "") -> TrialKey:
+    """Name a trial of the suite ``s``."""
+    return TrialKey("s", task, "card", model, variant, repetition)
+
+
+def trial(task: str, repetition: int, score: float | None, bucket: str = "x", **fields: Any) -> Trial:
+    """Give a trial with one grade of threshold 1; with no score it is errored."""
+    plain: dict[str, Any] = {
+        "key": key(task, repetition),
+        "attempt": 1,
+        "ending": "errored" if score is None else "passed" if score == 1 else "missed",
+        "score": score,
+        "grades": () if score is None else (Grade("g", score, f"found {score}"),),
+        "transcript": Transcript(),
+        "outcome": Outcome(),
+        "digests": Digests(),
+        "kind": "capability",
+        "bucket": bucket,
+        "cause": "provider" if score is None else "",
+    }
+    return Trial(**{**plain, **fields})
+
+
+def stored(
+    root: Path,
+    trials: Iterable[Trial],
+    planned: Iterable[tuple[TrialKey, str]] = (),
+    models: tuple[RunModel, ...] = (BASELINE,),
+    suites: tuple[RunSuite, ...] = (CAPABILITY,),
+) -> Run:
+    """Write a run and read it back."""
+    folder = new_run(root, RunHeader("2026-11-21T09:30:15+00:00", models=models, suites=suites))
+    if planned:
+        write_planned(folder, planned_groups(planned))
+    JournalWriter(folder, "main").finished(list(trials))
+    return read_run(folder)
+
+
+PLANNED = [
+    (key(task, number), bucket) for task, bucket in zip("abcd", "xxyy", strict=True) for number in (1, 2)
+]
+MIXED = [
+    trial("a", 1, 1.0),
+    trial("a", 2, 0.5),
+    trial("b", 1, 1.0),
+    trial("b", 2, None, message="503 from the provider\nretry: pytest evals"),
+    trial("c", 1, 0.0, "y"),
+    trial("c", 2, 0.0, "y"),
+]
+"""Task a passes once of twice, b passes once and is errored once, c never passes, d is never run."""

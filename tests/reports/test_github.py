@@ -1,0 +1,89 @@
+"""The job summary: the table, in which no foreign text is taken for markup."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pytest_agenteval.reports.github import append_summary, escaped, summary_markdown
+from pytest_agenteval.reports.view import view_of
+
+from .runs import MIXED, PLANNED, stored, trial
+
+SUMMARY = r"""## Agent evals
+
+### s with baseline: rule-based, no LLM (capability)
+
+| bucket | tasks | passed | score | 95 % | trials | full | pass@1 | pass^2 | pass@2 |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| x | 2 | 2 | 0.83 | 0.00-1.00 | 3 of 4 | 0.67 | 0.75 | 0.00 | 1.00 |
+| y | 2 | 0 | 0.00 | - | 2 of 4 | 0.00 | 0.00 | 0.00 | 0.00 |
+| all | 4 | 2 | 0.50 | 0.00-1.00 | 5 of 8 | 0.40 | 0.50 | 0.00 | 0.50 |
+
+- 2 of 3 tasks passed; full score in 0.40 of trials
+- 1 errored, in no average: 1 provider
+- 2 not run
+- pass^2 and pass@2 are over the 2 of 4 tasks with 2 averaged trials
+- 0.0 s of agent time
+
+- baseline: rule-based, no LLM
+
+<details><summary>4 trials not passed</summary>
+
+- **MISSED 0.00** s/c\[baseline-1\]: g 0.00: found 0.0
+- **MISSED 0.00** s/c\[baseline-2\]: g 0.00: found 0.0
+- **MISSED 0.50** s/a\[baseline-2\]: g 0.50: found 0.5
+- **ERROR** s/b\[baseline-2\]: provider: 503 from the provider
+
+</details>
+
+run: RUN
+"""
+
+
+def test_the_summary_has_the_table_and_folds_the_misses(tmp_path: Path) -> None:
+    """The same figures and words as in the terminal."""
+    run = stored(tmp_path, MIXED, PLANNED)
+
+    assert summary_markdown(view_of(run)) == SUMMARY.replace("RUN", escaped(str(run.folder)))
+
+
+def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
+    """A bucket cannot add a column, close the fold, or run a script."""
+    hostile = "a|b</details><script>alert(1)</script>`c`\n| **d** [e](f) ~g~ $h$ &amp;"
+    view = view_of(stored(tmp_path, [trial(hostile, 1, 0.5, hostile), trial("b", 1, 1.0)]))
+    text = summary_markdown(view)
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+
+    assert len(rows) == 5
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
+    assert re.findall(r"<[^>]*>", text) == ["<details>", "<summary>", "</summary>", "</details>"]
+    assert escaped("a|b`*_[&<") == r"a\|b\`\*\_\[&amp;&lt;"
+
+
+def test_a_summary_is_added_to_what_is_there(tmp_path: Path) -> None:
+    """Other steps' summaries stay."""
+    path = tmp_path / "summary.md"
+    path.write_text("before\n", encoding="utf-8")
+    append_summary(path, "생일\n")
+
+    assert path.read_text(encoding="utf-8") == "before\n생일\n"
+
+
+def test_a_summary_that_github_would_drop_is_not_added(tmp_path: Path) -> None:
+    """Past 1 MiB everything is lost, other steps' summaries too; a sentence says what is missing."""
+    path = tmp_path / "summary.md"
+    path.write_text("x" * 900_000, encoding="utf-8")
+    append_summary(path, "y" * 200_000)
+
+    assert path.stat().st_size < 900_200
+    assert "left out" in path.read_text(encoding="utf-8")
+
+
+def test_many_misses_are_counted_not_listed(tmp_path: Path) -> None:
+    """Fifty are enough to see what is wrong."""
+    view = view_of(stored(tmp_path, [trial(f"t{number:03}", 1, 0.0) for number in range(60)]))
+    text = summary_markdown(view)
+
+    assert text.count("- **MISSED") == 50
+    assert "- and 10 more\n" in text

@@ -1,0 +1,98 @@
+"""Properties that survive JUnit: text only, legal XML, small."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+from hypothesis import HealthCheck, given, settings
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.junit import properties, totals
+from pytest_agenteval.reports.view import view_of
+from tests.store.samples import FULL, TRIALS
+
+from .runs import MIXED, PLANNED, stored, trial
+
+LEGAL = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
+
+
+def test_a_trial_has_these_properties() -> None:
+    """What the trial was, how it ended, each grade; a cost that nobody knows is not there."""
+    assert properties(FULL, "run/transcripts-gw0.jsonl:120") == [
+        ("agenteval.ending", "missed"),
+        ("agenteval.score", "0.4000"),
+        ("agenteval.limit", "steps"),
+        ("agenteval.suite", "card"),
+        ("agenteval.task", "생일 🎂"),
+        ("agenteval.bucket", "positive"),
+        ("agenteval.model", "claude"),
+        ("agenteval.variant", "short"),
+        ("agenteval.repetition", "2"),
+        ("agenteval.attempt", "3"),
+        ("agenteval.tokens", "120"),
+        ("agenteval.transcript", "run/transcripts-gw0.jsonl:120"),
+        ("agenteval.grade.card_must_contain", "0.4000"),
+        ("agenteval.grade.judge", "undecided"),
+    ]
+
+
+def test_an_errored_trial_has_a_cause_and_no_score() -> None:
+    """A score of 0 would enter somebody's average; a price of 0 is known."""
+    found = dict(properties(trial("a", 1, None)))
+
+    assert "agenteval.score" not in found
+    assert (found["agenteval.cause"], found["agenteval.cost_usd"]) == ("provider", "0.000000")
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(TRIALS)
+def test_properties_of_any_trial_are_legal_xml_and_small(some: Trial) -> None:
+    """They come back from XML as they went in, and cross the wire of xdist cheaply."""
+    found = properties(some, "path")
+    element = ElementTree.Element(
+        "properties", {f"n{place}": value for place, (_, value) in enumerate(found)}
+    )
+    back = ElementTree.fromstring(ElementTree.tostring(element))
+
+    assert [*back.attrib.values()] == [value for _, value in found]
+    assert all(LEGAL.fullmatch(part) for pair in found for part in pair)
+    assert all(name.startswith("agenteval.") for name, _ in found)
+
+
+def test_many_and_long_labels_stay_below_4_kb() -> None:
+    """What did not fit is counted."""
+    grades = tuple(Grade("🎂" * 500 + str(number), 0.5, "") for number in range(200))
+    long = "🎂" * 5000
+    key = MIXED[0].key._replace(suite=long, task=long, model=long, variant=long)
+    found = properties(trial("a", 1, 0.5, long, grades=grades, key=key, limit=long, cause=long), long)
+
+    assert sum(len(part.encode()) for pair in found for part in pair) < 4000
+    assert found[-1][0] == "agenteval.grades_left_out"
+    assert int(found[-1][1]) == 200 - sum(name.startswith("agenteval.grade.") for name, _ in found)
+
+
+def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:
+    """The same figures as in the table."""
+    run = stored(tmp_path, MIXED, PLANNED)
+    found = dict(totals(view_of(run)))
+
+    assert found.pop("agenteval.run") == str(run.folder)
+    assert {name.removeprefix("agenteval.s[baseline]."): value for name, value in found.items()} == {
+        "mean_score": "0.5000",
+        "interval_95": "0.00-1.00",
+        "pass@1": "0.5000",
+        "pass^2": "0.0000",
+        "pass@2": "0.5000",
+        "trials": "5",
+        "planned": "8",
+        "errored": "1",
+        "not_run": "2",
+        "tasks": "4",
+        "tasks_passed": "2",
+        "tokens": "0",
+        "cost_usd": "0.000000",
+        "note": "rule-based, no LLM",
+    }

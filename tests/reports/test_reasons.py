@@ -1,0 +1,155 @@
+"""Why a trial ended as it did: complete, bounded, safe to print."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.cells import cell_width
+from pytest_agenteval.reports.reasons import explain, short_reason
+from tests.store.samples import TRIALS, file
+
+from .runs import trial
+
+NEEDLES = Grade(
+    "card_must_contain",
+    0.5,
+    "1 of 2 needles",
+    (
+        Check("card contains 'Mina'", True, "Mina", "Mina"),
+        Check("card contains 'May'", False, "May", "March"),
+    ),
+)
+JUDGE = Grade("judge", None, "no judge is configured")
+CHOICE = Grade("card_template_choice", 0.5, "half credit", threshold=0.5)
+TREES = (
+    Tree({"gone.md": file("old\n"), "note.md": file("one\ntwo\n")}),
+    Tree({"note.md": file("one\n2\n"), "new.bin": FileText("ff", 9, None, "binary")}),
+)
+MISSED = trial(
+    "a",
+    1,
+    0.5,
+    grades=(CHOICE, NEEDLES, JUDGE),
+    limit="steps",
+    outcome=Outcome(Answer("I saved\nthe card."), *TREES),
+)
+
+REASON = "limit reached: steps; card_must_contain 0.50: no: card contains 'May' (expected May, found March)"
+EXPLAINED = f"""\
+score 0.50: {REASON}
+  card_template_choice  0.50 (threshold 0.50)
+  card_must_contain     0.50  1 of 2 checks failed
+    no: card contains 'May'
+      expected: May
+      found:    March
+  judge                 undecided: no judge is configured
+  limit reached: steps
+  answer: I saved the card.
+  workspace: 1 created, 1 changed, 1 deleted
+  new.bin: binary (9 bytes)
+  --- note.md
+  +++ note.md
+  @@ -1,2 +1,2 @@
+   one
+  -two
+  +2
+  --- gone.md
+  +++ /dev/null
+  @@ -1 +0,0 @@
+  -old"""
+
+
+def test_a_miss_is_explained_in_full() -> None:
+    """Each grader, failed checks from both sides, the limit, the answer, the changes of the workspace."""
+    assert "\n".join(explain(MISSED)) == EXPLAINED
+
+
+def test_the_short_reason_names_the_grade_furthest_below_its_threshold() -> None:
+    """0.5 below 0.6 is nearer than 0.7 below 1; of two equally far, the heavier counts."""
+    near, far = Grade("near", 0.5, "n", threshold=0.6), Grade("far", 0.7, "f")
+    heavy = Grade("heavy", 0.7, "h", weight=2.0)
+
+    assert short_reason(trial("a", 1, 0.6, grades=(near, far))) == "score 0.60: far 0.70: f"
+    assert short_reason(trial("a", 1, 0.6, grades=(far, heavy))) == "score 0.60: heavy 0.70: h"
+    assert short_reason(trial("a", 1, 0.6, grades=(near,))) == "score 0.60: near 0.50 (threshold 0.60): n"
+
+
+def test_the_short_reason_of_a_pass_is_its_score() -> None:
+    """An undecided grade is no reason to miss."""
+    assert short_reason(trial("a", 1, 1.0, grades=(Grade("g", 1.0, "ok"), JUDGE))) == "score 1.00"
+
+
+def test_an_errored_trial_says_cause_and_message() -> None:
+    """The first line in brief, the rest of the message and our own traceback below."""
+    broken = trial(
+        "a",
+        1,
+        None,
+        cause="cassette_miss",
+        message="x.yaml: search(q=1)\n  expected: a call",
+        traceback="Tr\nE",
+    )
+
+    assert explain(broken) == ["cassette_miss: x.yaml: search(q=1)", "    expected: a call", "  Tr", "  E"]
+    assert short_reason(trial("a", 1, None, cause="", message="")) == "errored"
+
+
+def test_undecided_grades_that_were_required_are_said() -> None:
+    """They are why the trial is errored."""
+    grade = Grade("judge", None, "unknown", required=True)
+    lines = explain(trial("a", 1, None, cause="ungraded", message="judge could not tell", grades=(grade,)))
+
+    assert lines == ["ungraded: judge could not tell", "  judge  undecided (required): unknown"]
+
+
+def test_a_long_diff_is_cut_per_file_and_in_all_and_says_so() -> None:
+    """12 lines of each file, about 40 in all; what is left out is counted."""
+    after = Tree({f"f{number}.md": file("line\n" * 100) for number in range(9)})
+    lines = explain(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
+    shown = lines[lines.index("  workspace: 9 created") :]
+
+    assert shown[13] == "  ... 91 more lines of f0.md"
+    assert len(shown) <= 42
+    assert shown[-1] == "  ... 6 more files"
+
+
+def test_long_sides_many_checks_and_long_answers_are_cut() -> None:
+    """Nothing an agent says can flood the report."""
+    checks = tuple(Check("c" * 999, False, "e" * 999, "f" * 999) for _ in range(50))
+    lines = explain(
+        trial("a", 1, 0.0, grades=(Grade("g", 0.0, "", checks),), outcome=Outcome(Answer("a" * 9999))), 300
+    )
+
+    assert len(lines) < 40
+    assert max(map(len, lines)) <= 320
+    assert "    and 42 more failed checks" in lines
+
+
+def test_a_file_that_differs_only_in_line_ends_is_not_silent() -> None:
+    """A diff of nothing would look like a mistake of ours."""
+    outcome = Outcome(Answer(), Tree({"a": file("x")}), Tree({"a": file("x\n")}))
+
+    assert explain(trial("a", 1, 0.0, outcome=outcome))[-1] == "  a: differs only in how its lines end"
+
+
+def test_a_file_name_cannot_forge_a_line_of_the_report() -> None:
+    """Agents name files: a line break in a name is written out."""
+    after = Tree({"a\nPASSED 1.00": file("x\ty\n")})
+    lines = explain(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
+
+    assert lines[-4:] == ["  --- /dev/null", r"  +++ a\nPASSED 1.00", "  @@ -0,0 +1 @@", "  +x  y"]
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(TRIALS)
+def test_any_trial_can_be_explained(some: Trial) -> None:
+    """On printable lines of which the first is the short reason, and which fit the width."""
+    lines = explain(some, 80)
+
+    assert lines[0] == short_reason(some)
+    assert len(lines[0]) <= 200
+    assert not any(char in line for line in lines for char in "\x00\x1b\r\n\x85")
+    assert all(cell_width(line.rstrip()) <= 82 for line in lines[1:])

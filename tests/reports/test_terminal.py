@@ -1,0 +1,190 @@
+"""The table as it is read: exact, aligned, and within the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.reports.cells import aligned, cell_width, fit, wrap
+from pytest_agenteval.reports.terminal import misses, summary
+from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.wording import figure, money, seconds
+
+from .runs import MIXED, PLANNED, stored, trial
+
+NARROW = """\
+s with baseline: rule-based, no LLM (capability)
+  bucket  tasks  score       95 %  trials  pass@1  pass^2  pass@2
+  x           2   0.83  0.00-1.00  3 of 4    0.75    0.00    1.00
+  y           2   0.00          -  2 of 4    0.00    0.00    0.00
+  all         4   0.50  0.00-1.00  5 of 8    0.50    0.00    0.50
+  2 of 3 tasks passed; full score in 0.40 of trials
+  1 errored, in no average: 1 provider
+  2 not run
+  pass^2 and pass@2 are over the 2 of 4 tasks with 2 averaged trials
+  0.0 s of agent time
+"""
+
+WIDE = """\
+  bucket  tasks  passed  score       95 %  trials  full  pass@1  pass^2  pass@2
+  x           2       2   0.83  0.00-1.00  3 of 4  0.67    0.75    0.00    1.00
+  y           2       0   0.00          -  2 of 4  0.00    0.00    0.00    0.00
+  all         4       2   0.50  0.00-1.00  5 of 8  0.40    0.50    0.00    0.50
+"""
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_the_table_at_80_columns(tmp_path: Path) -> None:
+    """Every figure stands below its title, errors and what never ran stand beside the averages."""
+    run = stored(tmp_path, MIXED, PLANNED)
+    lines = [line.text for line in summary(view_of(run), 80)]
+
+    assert _text(lines) == f"{NARROW}\nrun: {run.folder}\n"
+
+
+def test_where_there_is_room_more_is_shown(tmp_path: Path) -> None:
+    """The columns that 80 columns have no room for come back at 100."""
+    lines = [line.text for line in summary(view_of(stored(tmp_path, MIXED, PLANNED)), 100)]
+
+    assert _text(lines[1:5]) == WIDE
+
+
+def test_one_bucket_and_one_repetition_need_no_more_than_that(tmp_path: Path) -> None:
+    """No second line for all, and nothing of k where k is 1."""
+    lines = [line.text for line in summary(view_of(stored(tmp_path, [trial("a", 1, 1.0)])), 80)]
+
+    assert lines[1].split() == ["bucket", "tasks", "passed", "score", "95", "%", "trials", "full", "pass@1"]
+    assert lines[2].split() == ["x", "1", "1", "1.00", "-", "1", "of", "1", "1.00", "1.00"]
+    assert lines[3] == "  1 of 1 task passed; full score in 1.00 of trials"
+
+
+BUCKETS = [
+    "positive_with_a_name_that_does_not_end_soon_1",
+    "생일_카드_한국어_이름이_아주_긴_버킷_하나",
+    "축하🎂🎂🎂" * 9,
+    "b",
+]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_columns_stay_aligned_whatever_the_names(tmp_path: Path, width: int) -> None:
+    """Long, Korean and emoji names are cut in the middle, and no line is wider than the terminal."""
+    trials = [trial(f"t{place}", 1, 0.5, bucket) for place, bucket in enumerate(BUCKETS)]
+    lines = [line.text for line in summary(view_of(stored(tmp_path, trials)), width)][1:7]
+
+    assert len({cell_width(line) for line in lines}) == 1
+    assert cell_width(lines[0]) <= width
+    assert len({line.split()[0] for line in lines}) == 6
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_misses_say_who_and_why(tmp_path: Path, verbose: bool) -> None:
+    """In brief one line each; in full what each grader found. What is left out is counted."""
+    grade = Grade("needles", 0.5, "", (Check("has x", True), Check("has y", False, "y", "z")))
+    run = stored(tmp_path, [trial("a", 1, 0.5, grades=(grade,)), trial("b", 1, 0.75), trial("c", 1, None)])
+    lines = [line.text for line in misses(run, 1, verbose)]
+
+    assert lines[:2] == ["MISSED 0.50  s/a[baseline-1]", "  needles 0.50: no: has y (expected y, found z)"]
+    assert lines[-1] == "and 2 more"
+    assert ("      no: has y" in lines) is verbose
+
+
+def test_errored_trials_are_among_the_misses(tmp_path: Path) -> None:
+    """With their cause and the first line of their message."""
+    run = stored(tmp_path, [replace(MIXED[3], key=MIXED[3].key)])
+
+    assert [line.text for line in misses(run)] == [
+        "ERROR  s/b[baseline-2]",
+        "  provider: 503 from the provider",
+    ]
+
+
+def test_a_name_cannot_paint_the_terminal(tmp_path: Path) -> None:
+    """Escapes in foreign text are written out."""
+    run = stored(tmp_path, [trial("\x1b[31m", 1, 0.5, "\x1b[2J")])
+    text = _text([line.text for line in [*summary(view_of(run)), *misses(run, verbose=True)]])
+
+    assert "\x1b" not in text
+    assert "\\x1b[31m" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("abc", 3),
+        ("생일", 4),
+        ("\u1112\u1161\u11ab", 2),
+        ("e\u0301", 1),
+        ("🎂", 2),
+        ("❤\ufe0f", 2),
+        ("👩\u200d🚀", 2),
+        ("Ｆ", 2),
+        ("…", 1),
+        ("a\u200bb", 2),
+    ],
+)
+def test_columns_that_a_text_takes(text: str, width: int) -> None:
+    """Hangul (composed or as macOS decomposes it) and emoji take two, marks and joined characters none."""
+    assert cell_width(text) == width
+
+
+TEXTS = st.text(max_size=40) | st.text(st.sampled_from("a 생🎂❤…\u200d\ufe0f\u0301\u1161"), max_size=40)
+
+
+@given(TEXTS, st.integers(0, 30))
+def test_a_cut_text_fits(text: str, most: int) -> None:
+    """It never takes more columns than it may, and a text that fits is left alone."""
+    assert cell_width(fit(text, most)) <= most
+    assert cell_width(text) > most or fit(text, most) == text
+
+
+def test_a_text_is_cut_in_its_middle() -> None:
+    """Both ends stay, as names often differ at the end."""
+    assert fit("positive_birthday_1", 11) == "posit…day_1"
+    assert fit("생일카드", 6) == "생…드"
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
+def test_aligned_rows_have_one_width(rows: list[tuple[str, str]]) -> None:
+    """Whatever the characters."""
+    assert len({cell_width(line) for line in aligned(rows)}) == 1
+
+
+@given(st.text(st.sampled_from("ab 생🎂"), max_size=60), st.integers(10, 30))
+def test_a_wrapped_line_loses_nothing_and_fits(text: str, width: int) -> None:
+    """Breaking adds only spaces and line ends."""
+    lines = wrap(text, width)
+
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert text.startswith(" ") or all(cell_width(line.rstrip()) <= width for line in lines)
+
+
+def test_figures_are_never_rounded_to_what_they_are_not() -> None:
+    """A mean of 0.999 is not full, and one of 0.001 is not nothing."""
+    assert [figure(value) for value in (1.0, 0.999, 0.5, 0.001, 0.0, None)] == [
+        "1.00",
+        "0.99",
+        "0.50",
+        "0.01",
+        "0.00",
+        "-",
+    ]
+
+
+def test_money_and_time_in_words() -> None:
+    """Unknown prices are said, and long times are given in minutes and hours."""
+    assert [money(0.0123, 0), money(1.239, 2), money(None, 3), money(0.0, 0)] == [
+        "$0.0123",
+        "$1.24 + 2 unpriced",
+        "cost unknown",
+        "$0.00",
+    ]
+    assert [seconds(1.25), seconds(61), seconds(3720)] == ["1.2 s", "1 min 01 s", "1 h 02 min"]

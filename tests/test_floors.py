@@ -1,0 +1,134 @@
+"""The house has floors: a module imports only from lower ones."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "pytest_agenteval"
+SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
+
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors", "canonical"),
+    ("daemon", "records"),
+    ("tasks", "cassettes", "workspace", "limits", "prompts", "output", "stash"),
+    ("chat", "tools", "scoring", "store"),
+    ("agents", "graders", "compare"),
+    ("registry", "reports", "importers", "calibration"),
+    ("engine", "loop", "hookspecs", "builtin"),
+    ("session", "xdist", "cli", "conftests"),
+    ("items",),
+    ("plugin",),
+)
+"""Rooms from the ground up. A room is a module or a folder at the top of the package."""
+
+FREE = ("__init__",)
+
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = frozenset(map(_dotted, MODULES))
+
+
+def _floor(room: str) -> int:
+    for number, rooms in enumerate(FLOORS):
+        if room in rooms:
+            return number
+    raise AssertionError(f"the room {room!r} has no floor: put it where it belongs in FLOORS")
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def _only_for_types(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """Give every module of ours that is imported, at the top or inside a function, but not for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and _only_for_types(node):
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = [name for name in inner if name in NAMES]
+            yield from modules
+            if len(modules) < len(inner) and node.module != PACKAGE:
+                yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
+        yield from _imports(node)
+
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[path.relative_to(SOURCE).as_posix() for path in MODULES])
+def test_a_module_imports_only_from_lower_floors(path: Path) -> None:
+    """Imports go down, or stay in the room: then a part can be read, tested and moved without what is above it."""
+    if path.parent == SOURCE and path.stem in FREE:
+        return
+    room = _room(path)
+    for name in _imports(ast.parse(path.read_text(encoding="utf-8"))):
+        other = name.split(".")[1] if "." in name else ""
+        if other and other != room and not other.startswith("__"):
+            assert _floor(other) < _floor(room), f"{room} (floor {_floor(room)}) imports {name}"
+
+
+def test_modules_of_one_folder_do_not_import_each_other_in_a_circle() -> None:
+    """A circle inside a room is a circle all the same."""
+    graph = {_dotted(path): set(_imports(ast.parse(path.read_text(encoding="utf-8")))) for path in MODULES}
+    done: set[str] = set()
+    for start in graph:
+        _walk(start, graph, (), done)
+
+
+def _walk(name: str, graph: dict[str, set[str]], path: tuple[str, ...], done: set[str]) -> None:
+    assert name not in path, f"a circle: {' -> '.join((*path, name))}"
+    if name in done or name not in graph:
+        return
+    for other in graph[name]:
+        _walk(other, graph, (*path, name), done)
+    done.add(name)
+
+
+def _named_in(library: str) -> set[str]:
+    """Give the modules that import a library."""
+    found = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+            if any(name.split(".")[0] == library for name in names):
+                found.add(path.relative_to(SOURCE).as_posix())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("library", "places"),
+    [
+        ("litellm", {"chat/litellm_chat.py"}),
+        ("vcr", set()),
+        ("jinja2", {"prompts.py"}),
+        ("ray", set()),
+        ("xdist", {"xdist.py"}),
+        ("jsonschema", {"tools/arguments.py"}),
+    ],
+)
+def test_a_heavy_library_is_named_in_one_place(library: str, places: set[str]) -> None:
+    """A library that is named in one file can be replaced in one file."""
+    assert _named_in(library) <= places
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    """utils, helpers, common, base, core, manager and misc are not names."""
+    banned = {"util", "utils", "helper", "helpers", "common", "base", "core", "manager", "misc"}
+    assert not [path for path in MODULES if path.stem in banned or path.parent.name in banned]
