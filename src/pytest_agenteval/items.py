@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +14,33 @@ from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.reasons import explain, short_reason
-from pytest_agenteval.session.outcomes import missed_reason
 from pytest_agenteval.session.ahead import replaced
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import Evals, evals_of
+from pytest_agenteval.session.outcomes import missed_reason
 
 if TYPE_CHECKING:
     from pytest_agenteval.workspace.workspace import Workspace
 
-RESERVED = frozenset({"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "timeout", "flaky"})
+RESERVED = frozenset(
+    {"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings"}  # pytest's own
+    | {
+        "anyio",
+        "asyncio",
+        "dependency",
+        "django_db",
+        "flaky",
+        "freeze_time",
+        "order",
+        "repeat",
+        "timeout",
+        "vcr",
+    }
+)
 """Tags that would mean something else as a mark; they are keywords only."""
 
-HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval"})
+PLUGIN = "pytest_agenteval.plugin"
+HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
 """Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder."""
 
 
@@ -55,7 +70,7 @@ class TrialItem(pytest.Function):
             pytest.xfail(missed_reason(trial))
         raise TrialFailed
 
-    def repr_failure(self, excinfo: Any) -> Any:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
             return "\n".join(explain(self.trial))
@@ -84,13 +99,12 @@ class TaskFile(pytest.Module):
             return []
 
     def _items(self, evals: Evals) -> Iterator[TrialItem]:
-        named = self.session.isinitpath(self.path)
+        named = self.session.isinitpath(self.path) and not self._is_someone_elses()
         tasks = evals.planner.tasks(self.path, named=named)
         changed = replaced(self) if tasks else ()
         _refuse_wide(changed)
         for task, said in tasks:
             cases = evals.cases.of(task, said.models)
-            evals.tasks.append(task)
             yield from self._trials(task, cases, tuple(name for name, _ in changed), evals)
 
     def _trials(
@@ -101,8 +115,8 @@ class TaskFile(pytest.Module):
             self.config.addinivalue_line("markers", f"{mark}: a tag of task files (pytest-agenteval)")
         function = _function(task, cases, marks, uses)
         words = _keywords(task)
-        for item, case in zip(self._shaped(function, task, cases, uses, evals), cases, strict=True):
-            item.task, item.case = task, case
+        for item in self._shaped(function, task, cases, uses, evals):
+            item.task, item.case = task, _case_of(item.callspec)
             item.extra_keyword_matches.update(words)
             yield item
 
@@ -111,8 +125,8 @@ class TaskFile(pytest.Module):
     ) -> Iterator[TrialItem]:
         """Build the items of one function.
 
-        What pytest works out of a function's parameters and fixtures is the same for all tasks of a folder that
-        have the same cases: it is worked out once, for it costs more than all the rest.
+        What pytest works out of a function's parameters and fixtures is the same for all tasks of a folder
+        that have the same cases: it is worked out once, for it costs more than all the rest.
         """
         key = (self.parent, id(cases), uses) if self._nobody_else_generates() else None
         shape = evals.shapes.get(key) if key else None
@@ -133,10 +147,15 @@ class TaskFile(pytest.Module):
                 keywords={callspec.id: True},
             )
 
+    def _is_someone_elses(self) -> bool:
+        """Whether another plugin collects this file too, so that it need not be ours."""
+        plugins = self.config.pluginmanager
+        ours = [one for one in plugins.get_plugins() if getattr(one, "__name__", "") == PLUGIN]
+        others = plugins.subset_hook_caller("pytest_collect_file", ours)
+        return bool(others(file_path=self.path, parent=self.parent))
+
     def _nobody_else_generates(self) -> bool:
-        return all(
-            impl.plugin_name in HARMLESS for impl in self.ihook.pytest_generate_tests.get_hookimpls()
-        )
+        return all(impl.plugin_name in HARMLESS for impl in self.ihook.pytest_generate_tests.get_hookimpls())
 
 
 def _refuse_wide(changed: tuple[tuple[str, Any], ...]) -> None:
@@ -171,6 +190,16 @@ def _function(task: PlannedTask, cases: tuple[Case, ...], marks: Iterable[str], 
     if uses:
         function.pytestmark.append(pytest.mark.usefixtures(*uses).mark)
     return function
+
+
+def _case_of(callspec: Any) -> Case:
+    """Give an item's case; what somebody else's parameters add to its id makes it a variant of its own."""
+    case: Case = callspec.params["trial"]
+    added = callspec.id.replace(case.id, "", 1).strip("-")
+    if not added:
+        return case
+    name = "-".join(part for part in (case.variant.name, added) if part)
+    return case._replace(variant=replace(case.variant, name=name))
 
 
 def _marks_of(task: PlannedTask) -> tuple[str, ...]:
@@ -254,5 +283,3 @@ def without_callspecs(items: Iterable[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, TrialItem):
             item.__dict__.pop("callspec", None)
-
-

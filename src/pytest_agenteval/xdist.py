@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdist.scheduler import LoadScheduling
+
+from pytest_agenteval.stash import place_key
+from pytest_agenteval.store.runs import PLANNED
 
 if TYPE_CHECKING:
     import pytest
@@ -30,6 +34,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self._concurrency = concurrency
         self._depth = max(DEPTH, 2 * concurrency)
         self._trials: list[int] = []
+        self._begun = False
 
     @property
     def tests_finished(self) -> bool:
@@ -43,7 +48,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def schedule(self) -> None:
         """Share out the first tests, or look at every worker again."""
-        if self.collection is None and self._check_nodes_have_same_collection():
+        if self.collection is None and self._planned() and self._check_nodes_have_same_collection():
             collected = next(iter(self.node2collection.values()))
             self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
             if self._trials:
@@ -63,7 +68,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
     def mark_test_pending(self, item: str) -> None:
         """Take a test back, to be run again."""
         assert self.collection is not None
-        if TRIAL.search(item):
+        if self._begun and TRIAL.search(item):
             self._trials.insert(0, self.collection.index(item))
             for node in self.node2pending:
                 self.check_schedule(node)
@@ -72,33 +77,37 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def remove_node(self, node: Any) -> str | None:
         """Forget a worker; what it was to run goes to the others, except the test it was at."""
-        pending = self.node2pending.get(node, [])
-        collection = self.collection or []
-        rest = [index for index in pending[1:] if TRIAL.search(collection[index])]
+        pending, collection = self.node2pending[node], self.collection or []
+        rest = [index for index in pending[1:] if self._begun and TRIAL.search(collection[index])]
         self.node2pending[node] = [index for index in pending if index not in rest]
         self._trials = rest + self._trials
         crashed: str | None = super().remove_node(node)
-        for other in self.node2pending:
-            self.check_schedule(other)
         return crashed
 
-    def _share_out(self, collected: list[str]) -> None:
-        trials, self.collection = set(self._trials), collected
-        self.maxschedchunk = self.maxschedchunk or len(collected)
-        self.pending[:] = [index for index in range(len(collected)) if index not in trials]
-        if self.pending:
-            self._first_chunks()
-        for node in self.nodes:
-            self.check_schedule(node)
+    def _planned(self) -> bool:
+        """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
+        place = self.config.stash.get(place_key, None)
+        return place is not None and (Path(place["folder"]) / PLANNED).exists()
 
-    def _first_chunks(self) -> None:
+    def _share_out(self, collected: list[str]) -> None:
+        trials, self.collection, self._begun = set(self._trials), collected, True
+        self.pending[:] = [index for index in range(len(collected)) if index not in trials]
+        most: int = self.config.getoption("maxschedchunk") or len(self.pending)
+        self.maxschedchunk = most
+        if self.pending:
+            self._first_chunks(most)
+        if not self.pending:
+            for node in self.nodes:
+                self._send_trials(node)
+
+    def _first_chunks(self, most: int) -> None:
         """Send everyone else's tests as ``load`` would at the start, were they alone."""
         nodes = self.nodes
         if len(self.pending) < 2 * len(nodes):
             for number in range(len(self.pending)):
                 self._send_tests(nodes[number % len(nodes)], 1)
             return
-        chunk = max(min(len(self.pending) // len(nodes) // 4, self.maxschedchunk), 2)
+        chunk = max(min(len(self.pending) // len(nodes) // 4, most), 2)
         for node in nodes:
             self._send_tests(node, chunk)
 

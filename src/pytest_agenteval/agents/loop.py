@@ -54,5 +54,11 @@ async def call_all(ctx: AgentContext, reply: Reply) -> list[tuple[ToolCall, Tool
     calls = [replace(call, turn=turn, index=index) for index, call in enumerate(reply.calls)]
     if len(calls) == 1:
         return [(calls[0], await ctx.tools.call(calls[0]))]
-    results = await asyncio.gather(*(ctx.tools.call(call) for call in calls))
-    return list(zip(calls, results, strict=True))
+    # All of them come to their end, whatever one of them raises: nothing goes on behind the trial's back.
+    results = await asyncio.gather(*(ctx.tools.call(call) for call in calls), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [
+        (call, result) for call, result in zip(calls, results, strict=True) if isinstance(result, ToolResult)
+    ]

@@ -10,7 +10,10 @@ from pytest_agenteval.errors import AgentEvalError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the arguments say and give the exit status: 0, 1 where something is wrong, 2 for a mistake in use."""
+    """Do what the arguments say and give the exit status.
+
+    0; 1 where something is wrong with what was looked at; 2 for a mistake in use.
+    """
     args = _parser().parse_args(argv)
     try:
         verb: Callable[[argparse.Namespace], int] = args.verb
@@ -24,16 +27,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agenteval", description="Look at tasks and runs; pytest runs them.")
+    parser = argparse.ArgumentParser(
+        prog="agenteval", description="Look at tasks and runs; pytest runs them."
+    )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     validate = verbs.add_parser("validate", help="say everything that is wrong with task files")
     validate.add_argument("paths", nargs="+", metavar="PATH")
     validate.set_defaults(verb=_validate)
     schema = verbs.add_parser("schema", help="print a JSON Schema")
-    schema.add_argument("what", choices=("task", "suite", "run", "journal", "transcript"))
+    schema.add_argument("what", choices=("task", "suite", "run", "planned", "journal", "transcript", "text"))
     schema.set_defaults(verb=_schema)
     runs = verbs.add_parser("runs", help="list the runs that are kept, newest first")
-    runs.add_argument("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps them")
+    runs.add_argument(
+        "--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps them"
+    )
     runs.set_defaults(verb=_runs)
     return parser
 

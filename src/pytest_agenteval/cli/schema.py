@@ -7,7 +7,7 @@ from typing import Any
 
 
 def print_schema(what: str) -> int:
-    """Print the JSON Schema of task or suite files, of run.json, or of the lines of a run's files."""
+    """Print the JSON Schema of task or suite files, or of what a run's files or their lines hold."""
     print(json.dumps(_schema(what), ensure_ascii=False, indent=2))
     return 0
 
@@ -17,6 +17,6 @@ def _schema(what: str) -> Any:
         from pytest_agenteval.tasks.schema import suite_schema, task_schema
 
         return task_schema() if what == "task" else suite_schema()
-    from pytest_agenteval.store import schema
+    from pytest_agenteval.store.schema import SCHEMAS
 
-    return {"run": schema.RUN, "journal": schema.JOURNAL, "transcript": schema.TRANSCRIPT}[what]
+    return SCHEMAS[what]

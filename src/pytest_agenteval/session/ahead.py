@@ -32,14 +32,20 @@ class Closures:
         self._known: dict[int, tuple[Any, list[Any], list[Any]]] = {}
         self.held_up: dict[str, int] = {}
 
-    def when(self, item: pytest.Function) -> When:
-        """Say when the item's trial may begin; counts those that never may, by the fixture that forbids it."""
+    def when(self, item: pytest.Function, current: pytest.Item) -> When:
+        """Say when the item's trial may begin, as seen from the item that pytest is busy with.
+
+        Counts those that may never begin ahead, by the fixture that forbids it.
+        """
         narrow, wide = self._of(item)
         if narrow:
             name = self._named(narrow[0])
             self.held_up[name] = self.held_up.get(name, 0) + 1
             return "in turn"
-        return "now" if all(each.cached_result is not None for each in wide) else "later"
+        if not all(_has_value(each, item, current) for each in wide):
+            return "later"
+        # Where a fixture broke, the item is set up in vain: nobody will ask for its trial.
+        return "in turn" if any(each.cached_result[2] is not None for each in wide) else "now"
 
     def _of(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
         """Give the function-scoped fixtures and the wider ones that are not ours."""
@@ -47,8 +53,9 @@ class Closures:
         known = self._known.get(id(info))
         if known is None:
             definitions = self._others(item.fixturenames, info.name2fixturedefs)
-            narrow = [each for each in definitions if each.scope == "function"]
-            wide = [each for each in definitions if each.scope != "function"]
+            # A trial is in no class: there, pytest gives class scope the extent of function scope.
+            narrow = [each for each in definitions if each.scope in ("function", "class")]
+            wide = [each for each in definitions if each.scope not in ("function", "class")]
             known = self._known[id(info)] = (info, narrow, wide)
         return known[1], known[2]
 
@@ -61,7 +68,8 @@ class Closures:
         """Whether a fixture is the user's: those that installed plugins hang onto every test do not count."""
         if definition.scope != "function":
             return True
-        return definition.func.__module__.partition(".")[0] not in self._installed
+        module: str = getattr(definition.func, "__module__", "")
+        return module.partition(".")[0] not in self._installed
 
     def _named(self, definition: Any) -> str:
         code = getattr(inspect.unwrap(definition.func), "__code__", None)
@@ -74,14 +82,28 @@ class Closures:
 
 def is_ours(definition: Any) -> bool:
     """Whether a fixture is the one that this plugin gives, and no replacement."""
-    return bool(definition.func.__module__.startswith("pytest_agenteval."))
+    return bool(getattr(definition.func, "__module__", "").startswith("pytest_agenteval."))
+
+
+def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> bool:
+    """Whether a fixture has the value that the item will be given: not that of another module or parameter."""
+    cached = definition.cached_result
+    if cached is None or cached[1] != item.callspec.params.get(definition.argname):
+        return False
+    if definition.scope == "session" or item.parent is current.parent:
+        return True
+    if definition.scope != "package" or item.parent is None or current.parent is None:
+        return False
+    return item.parent.parent is current.parent.parent
 
 
 def replaced(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
     """Give those of our fixtures that a conftest above this collector replaces, with their definitions."""
     manager = item_parent.session._fixturemanager
     found = ((name, manager.getfixturedefs(name, item_parent)) for name in CHANGEABLE)
-    return tuple((name, definitions[-1]) for name, definitions in found if definitions and not is_ours(definitions[-1]))
+    return tuple(
+        (name, definitions[-1]) for name, definitions in found if definitions and not is_ours(definitions[-1])
+    )
 
 
 def _packages_of_plugins(config: pytest.Config) -> frozenset[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pytest_agenteval.chat.models import resolve_all
-from pytest_agenteval.records.plan import Model, PlannedTask, Variant
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
@@ -28,6 +28,10 @@ class Case(NamedTuple):
         """``claude-1``, or ``claude@short-1`` with a variant."""
         variant = f"@{self.variant.name}" if self.variant.name else ""
         return f"{self.model.name}{variant}-{self.repetition}"
+
+    def plan(self, task: PlannedTask) -> Plan:
+        """Plan a first attempt at a task in this case."""
+        return Plan(task, self.model, self.variant, self.repetition)
 
 
 @dataclass(frozen=True)

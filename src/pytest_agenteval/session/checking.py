@@ -34,7 +34,7 @@ class Checker:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._known: dict[tuple[str, str, str], tuple[Misfit, ...]] = {}
+        self._fitting: set[tuple[str, str, str]] = set()
 
     def agent(self, name: str, settings: Mapping[str, Any], task_input: Mapping[str, Any]) -> list[Misfit]:
         """Say what keeps this agent from being made of these settings and given this input."""
@@ -43,31 +43,33 @@ class Checker:
         except UnknownName as unknown:
             return [_unknown(unknown).below("agent")]
         key = ("agent", name, canonical(settings) if settings else "")
-        if key not in self._known:
-            self._keep(key, self._settings(name, factory, settings))
+        wrong = () if key in self._fitting else self._settings(name, factory, settings)
+        if not wrong:
+            self._fits(key)
         asked = getattr(factory, "input_problems", None)
         refused = [Misfit(*problem) for problem in asked(task_input)] if asked else []
-        return [*self._known[key], *(misfit.below("input") for misfit in refused)]
+        return [*wrong, *(misfit.below("input") for misfit in refused)]
 
     def grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
         """Say what keeps this grader from being made."""
         key = ("grader", spec.name, canonical(spec.config) if spec.config else "")
-        if key not in self._known:
-            self._keep(key, self._grader(spec))
-        return self._known[key]
+        wrong = () if key in self._fitting else self._grader(spec)
+        if not wrong:
+            self._fits(key)
+        return wrong
 
-    def _keep(self, key: tuple[str, str, str], misfits: tuple[Misfit, ...]) -> None:
-        # What is unknown now may be offered by a conftest further down.
-        if len(self._known) > MOST_KEPT:
-            self._known.clear()
-        self._known[key] = misfits
+    def _fits(self, key: tuple[str, str, str]) -> None:
+        # Only what fits is kept: what is unknown now may be offered by a conftest further down.
+        if len(self._fitting) > MOST_KEPT:
+            self._fitting.clear()
+        self._fitting.add(key)
 
     def _settings(self, name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
         wrong = misfits(name, factory, settings)
         names = settings.get("tools", ()) if not wrong and hasattr(factory, "tools") else ()
         known = self._registry.tools
         missing = [
-            Misfit(("tools", index), _one_of(known), f"{tool!r}, which is no registered tool", nearest(tool, known))
+            Misfit(("tools", index), _one_of(known), f"{tool!r}, no registered tool", nearest(tool, known))
             for index, tool in enumerate(names)
             if tool not in known
         ]

@@ -12,14 +12,14 @@ import pytest
 from pytest_agenteval import __version__
 from pytest_agenteval.engine.models import chat_cassette
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
+from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.session.cases import Cases
 from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
-from pytest_agenteval.session.run import Run, Tried
-from pytest_agenteval.session.selection import wanted
-from pytest_agenteval.session.settings import RESULTS, Settings, settings_of
+from pytest_agenteval.session.run import Run
+from pytest_agenteval.session.selection import select
+from pytest_agenteval.session.settings import Settings, settings_of
 from pytest_agenteval.stash import evals_key, registry_key
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import planned_groups
@@ -47,7 +47,6 @@ class Evals:
         self.registry = config.stash[registry_key]
         self.planner = Planner(self.registry, config.rootpath)
         self.cases = Cases(settings, self.registry)
-        self.tasks: list[PlannedTask] = []
         self.shapes: dict[Any, Any] = {}
         self.selected: list[Any] = []
         self.refusal = ""
@@ -58,11 +57,6 @@ class Evals:
         fresh = [name for name in names if name not in self._marks]
         self._marks.update(fresh)
         return fresh
-
-    @property
-    def runs(self) -> Path:
-        """The folder that holds runs, whether or not this one is kept."""
-        return self.settings.results or self.config.rootpath / RESULTS
 
     @cached_property
     def folder(self) -> Path:
@@ -89,17 +83,22 @@ class Evals:
     def select(self, items: list[Any]) -> list[Any]:
         """Keep the items that are to be run; give those left out."""
         trials = [item for item in items if hasattr(item, "case")]
-        try:
-            questions = wanted(self.settings, self.tasks, self.runs) if trials else []
-        except UsageMistake as mistake:
-            self.refuse(mistake)
+        kept = set(map(id, self._wanted(trials))) if trials else set()
         if self.refusal:
             del items[:]
             return []
-        out = {id(item) for item in trials if not all(ask(_plan(item)) for ask in questions)}
-        left_out = [item for item in trials if id(item) in out]
+        left_out = [item for item in trials if id(item) not in kept]
+        out = set(map(id, left_out))
         items[:] = [item for item in items if id(item) not in out]
         return left_out
+
+    def _wanted(self, trials: list[Any]) -> list[Any]:
+        try:
+            earlier = place_of(self.config)["earlier"] if self.settings.only else ""
+            return select(self.settings, trials, Path(earlier) if earlier else None)
+        except UsageMistake as mistake:
+            self.refuse(mistake)
+            return []
 
     def settle(self, items: Iterable[Any]) -> None:
         """Take note of what will be run, and see that nothing is missing for it."""
@@ -117,13 +116,14 @@ class Evals:
         live = [item for item in self.selected if not item.case.model.offline]
         try:
             check_keys(
-                ((item.case.model, chat_cassette(_plan(item))) for item in live), self.settings.record_chat
+                ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live),
+                self.settings.record_chat,
             )
         except UsageMistake as mistake:
             self.refuse(mistake)
 
     def _end(self) -> None:
-        """End the session for a usage mistake; a worker leaves that to its controller, which alone can say so."""
+        """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
         if not hasattr(self.config, "workerinput"):
             raise pytest.UsageError(self.refusal)
         leave_word(self.config, self.refusal)
@@ -131,7 +131,7 @@ class Evals:
     def _open(self) -> None:
         """Write down what this run sets out to do; every worker writes the same."""
         open_run(self.folder, self._header())
-        planned = ((_plan(item).key, item.task.bucket) for item in self.selected)
+        planned = ((item.case.plan(item.task).key, item.task.bucket) for item in self.selected)
         write_planned(self.folder, planned_groups(planned))
 
     def _header(self) -> RunHeader:
@@ -149,10 +149,6 @@ class Evals:
             package=__version__,
             pytest=pytest.__version__,
         )
-
-
-def _plan(item: Tried) -> Plan:
-    return Plan(item.task, item.case.model, item.case.variant, item.case.repetition, 1, Conditions())
 
 
 def _model(model: Model) -> RunModel:

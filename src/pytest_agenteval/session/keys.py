@@ -14,9 +14,9 @@ from pytest_agenteval.records.plan import Model
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str) -> None:
     """Raise UsageMistake when a model's key is missing and one of its trials would call it.
 
-    ``needed`` holds models, each with the path of a trial's chat cassette. With chats on ``none`` nothing is called; with
-    ``once`` only trials without a cassette call; with ``new_episodes`` the cassette may hold all: a trial that finds it does
-    not is errored then.
+    ``needed`` holds models, each with the path of a trial's chat cassette. With chats on ``none`` nothing is
+    called; with ``once`` only trials without a cassette call; with ``new_episodes`` the cassette may hold
+    all: a trial that finds it does not is errored then.
     """
     missing: dict[str, str] = {}
     for model, cassette in needed:

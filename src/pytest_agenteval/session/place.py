@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from pytest_agenteval.stash import place_key
 def place_of(config: pytest.Config) -> Mapping[str, Any]:
     """Give the run's ``folder``, when it ``started_at``, its ``command``, and whether it is to be ``kept``.
 
-    ``refusal`` is the file by which a worker says that it will not go on.
+    ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
+    ``--agent-only`` chooses from, found before this run becomes the latest; raises UsageMistake when there
+    is none.
     """
     worker = getattr(config, "workerinput", None)
     if worker is not None:
@@ -32,7 +34,7 @@ def place_of(config: pytest.Config) -> Mapping[str, Any]:
 
 
 def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     # Four digits of chance: two runs may begin in one second.
     parts = [now.strftime("%Y%m%d-%H%M%S"), *settings.models[:3], os.urandom(2).hex()]
     name = "-".join(part.replace("/", "_") for part in parts)
@@ -40,10 +42,17 @@ def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
     return {
         "folder": str((settings.results or own) / name),
         "refusal": f"{own}-{parts[-1]}.refusal",
+        "earlier": _earlier(config, settings) if settings.only else "",
         "started_at": now.isoformat(timespec="milliseconds"),
         "command": ["pytest", *map(str, config.invocation_params.args)],
         "kept": settings.results is not None,
     }
+
+
+def _earlier(config: pytest.Config, settings: Settings) -> str:
+    from pytest_agenteval.session.selection import earlier_run
+
+    return str(earlier_run(settings, config.rootpath))
 
 
 def leave_word(config: pytest.Config, text: str) -> None:

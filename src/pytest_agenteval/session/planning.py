@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.checking import Checker, Misfit
+from pytest_agenteval.session.checking import Checker
 from pytest_agenteval.tasks.discover import find_suite, is_task_path
-from pytest_agenteval.tasks.documents import read_document, read_text, shown
+from pytest_agenteval.tasks.documents import read_bytes, read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
@@ -45,7 +45,7 @@ class Planner:
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
-        self._told: set[tuple[Path, KeyPath]] = set()
+        self._told: set[Problem] = set()
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
@@ -59,14 +59,21 @@ class Planner:
         What is wrong with a suite is said at the first file below it; the others give no task then.
         """
         found = self._suite_of(path)
-        if found is None:
+        if isinstance(found, ProblemsFound):
+            self._raise(found.problems, path)
             return ()
-        loaded = load_tasks(path, found.suite, found.folder, named=named)
+        loaded = load_tasks(path, found.suite, found.folder, named=named, alone=found.suite is None)
         problems: list[Problem] = []
         planned = [self._planned(each, found, problems) for each in loaded]
-        if problems:
-            raise ProblemsFound(problems)
+        self._raise(problems, path)
         return tuple(each for each in planned if each is not None)
+
+    def _raise(self, problems: Sequence[Problem], path: Path) -> None:
+        """Raise the problems of a file, and those of its suite that were not said before."""
+        fresh = [each for each in problems if each.file == shown(path) or each not in self._told]
+        self._told.update(fresh)
+        if fresh:
+            raise ProblemsFound(dict.fromkeys(fresh))
 
     def pass_threshold(self, task: PlannedTask) -> float:
         """Give the mean score at which the task's suite counts a task as passed."""
@@ -79,10 +86,9 @@ class Planner:
         if folder not in self._folders:
             try:
                 self._folders[folder] = find_suite(folder, self._root)
-            except ProblemsFound as wrong:
-                self._folders[folder] = next(iter(sorted(folder.glob("suite.*"))), None)
-                if self._folders[folder] is not None:
-                    self._suites[self._folders[folder]] = wrong  # type: ignore[index]  # just seen not to be None
+            except ProblemsFound as wrong:  # two suite files in one folder
+                self._folders[folder] = file = Path(wrong.problems[0].file)
+                self._suites[file] = ProblemsFound(replace(each, file=shown(file)) for each in wrong.problems)
         return self._folders[folder]
 
     def _set_apart(self, folder: Path) -> bool:
@@ -91,26 +97,20 @@ class Planner:
         A suite of its own may lie in a folder of any name, unless it lies inside another suite.
         """
         if folder not in self._apart:
-            inner = folder not in (self._root, folder.parent)
+            inner = folder != self._root and folder.is_relative_to(self._root)
             named = inner and (folder.name == "workspace" or folder.name.startswith(("_", ".")))
             suite = self._suite_file(folder) if named else None
             own = suite is not None and suite.parent == folder and self._suite_file(folder.parent) is None
             self._apart[folder] = (named and not own) or (inner and self._set_apart(folder.parent))
         return self._apart[folder]
 
-    def _suite_of(self, path: Path) -> FoundSuite | None:
+    def _suite_of(self, path: Path) -> FoundSuite | ProblemsFound:
         file = self._suite_file(path.parent)
         if file is None:
             return NO_SUITE
         if file not in self._suites:
             self._suites[file] = self._loaded(file)
-        found = self._suites[file]
-        if isinstance(found, FoundSuite):
-            return found
-        if (file, ()) in self._told:
-            return None
-        self._told.add((file, ()))
-        raise found
+        return self._suites[file]
 
     def _loaded(self, file: Path) -> FoundSuite | ProblemsFound:
         try:
@@ -124,12 +124,11 @@ class Planner:
         task, suite = loaded.task, found.suite
         said = effective(task, suite)
         name = suite.name if suite else ""
-        misfits = self._misfits(loaded, said)
-        wrong = [*self._taken(name, loaded), *self._placed(misfits, loaded, found)]
+        wrong = [*self._taken(name, loaded), *self._misfits(loaded, said, found)]
         layers = self._tried(wrong, lambda: starting_tree(task, found.folder, loaded.file, self._root), ())
         prompts = self._tried(wrong, lambda: self._prompts_of(loaded, found), NOTHING)
         problems += wrong
-        if wrong or misfits:
+        if wrong:
             return None
         planned = PlannedTask(
             suite=name,
@@ -173,22 +172,18 @@ class Planner:
         found = f"{loaded.task.id!r}, which is also in {shown(first[0])}:{first[1]}"
         return [_problem(loaded, ("id",), "an id that no other task of the suite has", found)]
 
-    def _misfits(self, loaded: LoadedTask, said: TaskSettings) -> list[Misfit]:
-        found = self._checker.agent(said.agent or DEFAULT_AGENT, said.settings, loaded.task.input)
+    def _misfits(self, loaded: LoadedTask, said: TaskSettings, found: FoundSuite) -> Iterator[Problem]:
+        """Say what does not fit what is registered, in the file that says it: the task's or the suite's."""
+        misfits = self._checker.agent(said.agent or DEFAULT_AGENT, said.settings, loaded.task.input)
         for index, spec in enumerate(loaded.task.graders):
-            found += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
-        return found
-
-    def _placed(self, misfits: Sequence[Misfit], loaded: LoadedTask, found: FoundSuite) -> Iterator[Problem]:
-        """Say what does not fit, where it was written; what the suite says is told once."""
+            misfits += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
         for path, *rest in misfits:
             above = _in_suite(path, loaded.task, found.suite)
             file = self._suite_file(loaded.file.parent) if above else None
-            if above is None or file is None:
-                yield _problem(loaded, path, *rest)
-            elif (file, above) not in self._told:
-                self._told.add((file, above))
+            if above and file:
                 yield Problem(shown(file), read_document(file).line_of(above), above, *rest)
+            else:
+                yield _problem(loaded, path, *rest)
 
     def _prompts_of(self, loaded: LoadedTask, found: FoundSuite) -> Mapping[str, str]:
         if not loaded.task.prompts and not (found.suite and found.suite.prompts):
@@ -196,7 +191,7 @@ class Planner:
         files = prompt_files(loaded.task, found.suite, found.folder, loaded.file, self._root)
         key = tuple(files.items())
         if key not in self._prompts:
-            self._prompts[key] = {name: read_text(path) for name, path in key}
+            self._prompts[key] = {name: _text(path) for name, path in key}
         return self._prompts[key]
 
     def _cassette(self, loaded: LoadedTask) -> str:
@@ -227,6 +222,14 @@ def _problem(loaded: LoadedTask, path: KeyPath, expected: str, found: str, hint:
     path = path if loaded.index is None else (loaded.index, *path)
     line = read_document(loaded.file).line_of(path)
     return Problem(shown(loaded.file), line, path, expected, found, hint)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as broken:
+        found = f"the byte 0x{broken.object[broken.start]:02x}"
+        raise ProblemsFound([Problem(shown(path), None, (), "a text in UTF-8", found)]) from None
 
 
 def _grader(spec: GraderSpec) -> PlannedGrader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +22,7 @@ from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.streams import divert
 from pytest_agenteval.session.upcoming import Lookout, lookout_of
+from pytest_agenteval.stash import place_key
 from pytest_agenteval.store.journal import JournalWriter
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Run:
         self._attempts: dict[TrialKey, int] = {}
         self._slots: dict[TrialKey, Slot] = {}
         self._window = max(64, 4 * settings.concurrency)
+        self._stock = 0
         self._lookout: Lookout | None = None
         self._coming: deque[Any] = deque()
         self.closures = Closures(config)
@@ -59,7 +62,7 @@ class Run:
             record=settings.record, record_chat=settings.record_chat, seed=settings.seed, keep_workspaces=keep
         )
         self.spent = Spent()
-        executor = LocalExecutor(Equipment(registry))
+        executor = LocalExecutor(Equipment(registry, root=config.rootpath, started=_began(config)))
         self._undo = divert(config)
         self.pool = Pool(executor, settings.concurrency, Witnesses(self.journal, self.spent))
         self._live = _live_line(config)
@@ -68,8 +71,10 @@ class Run:
         """Plan the next attempt at a trial."""
         plan = Plan(task, case.model, case.variant, case.repetition, 1, self.conditions)
         attempt = self._attempts[plan.key] = self._attempts.get(plan.key, 0) + 1
-        return plan if attempt == 1 else Plan(
-            task, case.model, case.variant, case.repetition, attempt, self.conditions
+        return (
+            plan
+            if attempt == 1
+            else Plan(task, case.model, case.variant, case.repetition, attempt, self.conditions)
         )
 
     def trial_for(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
@@ -77,12 +82,12 @@ class Run:
 
         An item that comes again, as under ``--reruns``, is given a new attempt.
         """
-        self._begin_ahead(item.session, item)
+        self._begin_ahead(item)
         slot = self._slots.pop(_key(item), None)
         if slot is None:
             slot = Slot(self.plan(change(item.task), item.case), given)
             self.pool.hand_over([slot], first=True)
-        return self._wait(slot, item.session)
+        return self._wait(slot, item)
 
     def close(self) -> None:
         """Stop what is still running; what ended is in the journal."""
@@ -91,36 +96,40 @@ class Run:
         self.journal.close()
         self._undo()
 
-    def _wait(self, slot: Slot, session: pytest.Session) -> Trial:
+    def _wait(self, slot: Slot, item: Any) -> Trial:
         trial = self.pool.wait(slot, 0)
         while trial is None:
             self._live.show(len(self.pool.running), self.spent)
             trial = self.pool.wait(slot, TICK)
             if trial is None:
-                self._begin_ahead(session)  # the controller may have sent more meanwhile
+                self._begin_ahead(item, again=True)  # the controller may have sent more meanwhile
         self._live.clear()
         return trial
 
-    def _begin_ahead(self, session: pytest.Session, current: Any = None) -> None:
+    def _begin_ahead(self, current: Any, *, again: bool = False) -> None:
         """Let trials begin, in the order of their items, until the window is full.
 
-        Looked at again only when half of the window has been read: looking costs something each time.
+        Looked at again only when half of what there was after the last look has been read, or while pytest waits: looking
+        costs something each time, under xdist as much as the queue is long.
         """
-        if len(self._slots) > self._window // 2:
+        if len(self._slots) > self._stock // 2 and not again:
             return
         if self._lookout is None:
-            self._lookout = lookout_of(session)
+            self._lookout = lookout_of(current.session)
         if current in self._coming:  # pytest has passed what stands before it
             while self._coming[0] is not current:
                 self._coming.popleft()
         self._coming.extend(self._lookout.ahead(self._window - len(self._coming)))
         begun: list[Slot] = []
-        while self._coming and len(self._slots) < self._window and self._considered(self._coming[0], begun):
+        while self._coming and len(self._slots) < self._window:
+            if not self._considered(self._coming[0], current, begun):
+                break
             self._coming.popleft()
+        self._stock = len(self._slots)
         if begun:
             self.pool.hand_over(begun)
 
-    def _considered(self, item: Any, begun: list[Slot]) -> bool:
+    def _considered(self, item: Any, current: Any, begun: list[Slot]) -> bool:
         """Begin the item's trial if that may be; False where it has to be asked again later."""
         if not hasattr(item, "case"):
             return True
@@ -128,7 +137,7 @@ class Run:
         # Begun once already, be it by its own item: a second start would be paid for twice.
         if key in self._attempts:
             return True
-        when = self.closures.when(item)
+        when = self.closures.when(item, current)
         if when == "now":
             slot = self._slots[key] = Slot(self.plan(item.task, item.case))
             begun.append(slot)
@@ -177,6 +186,12 @@ def process_name(config: pytest.Config) -> str:
 def _key(item: Tried) -> TrialKey:
     task, case = item.task, item.case
     return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
+
+
+def _began(config: pytest.Config) -> float:
+    """Give when the whole run began, in seconds since 1970: the same in all of its processes."""
+    told = getattr(config, "workerinput", {}).get("agenteval") or config.stash[place_key]
+    return datetime.fromisoformat(told["started_at"]).timestamp()
 
 
 def _live_line(config: pytest.Config) -> LiveLine:

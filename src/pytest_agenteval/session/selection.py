@@ -1,74 +1,79 @@
-"""Which of the planned trials are run: by split, by sample, by how they ended last time."""
+"""Which of the planned trials are run: by split, by how they ended last time, by sample."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.records.plan import Plan, PlannedTask
+from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Ending, TrialKey
-from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.reader import read_run
 from pytest_agenteval.store.runs import find_run
 
+if TYPE_CHECKING:
+    from pytest_agenteval.session.run import Tried
+
 ENDINGS = (*get_args(Ending), "limited", "not_run")
 
-Wanted = Callable[[Plan], bool]
+T = TypeVar("T", bound="Tried")
 
 
-def wanted(settings: Settings, tasks: Iterable[PlannedTask], runs: Path) -> list[Wanted]:
-    """Give the questions a trial has to pass to be run, in the order in which they narrow the choice."""
-    asked: list[Wanted] = []
-    if settings.split != "all":
-        asked.append(lambda plan: plan.task.split == settings.split)
-    if settings.only:
-        chosen = _ended(settings.only, runs)
-        asked.append(chosen)
+def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> list[T]:
+    """Keep the trials that are to be run; each question narrows what the one before has left.
+
+    ``earlier`` is the run that ``--agent-only`` chooses from.
+    """
+    kept = [trial for trial in trials if settings.split in ("all", trial.task.split)]
+    if earlier is not None:
+        ended = _endings(earlier)
+        asked = set(_asked(settings.only)[0])
+        kept = [trial for trial in kept if asked & ended.get(trial.case.plan(trial.task).key, {"not_run"})]
     if settings.sample is not None:
-        split = settings.split
-        keep = sample([task for task in tasks if split in ("all", task.split)], settings.sample, settings.seed)
-        asked.append(lambda plan: (plan.task.suite, plan.task.id) in keep)
-    return asked
+        drawn = sample((trial.task for trial in kept), settings.sample, settings.seed)
+        kept = [trial for trial in kept if (trial.task.suite, trial.task.id) in drawn]
+    return kept
 
 
-def sample(tasks: Sequence[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:
+def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:
     """Choose so many tasks of each bucket; the same seed chooses the same, whatever else is there.
 
     Each task has a place of its own in the order, so that a task that is added moves no other.
     """
-    buckets: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
+    buckets: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
-        buckets.setdefault((task.suite, task.bucket), {})[task.suite, task.id] = None
-    return {
-        name
-        for names in buckets.values()
-        for name in sorted(names, key=lambda name: _place(name, seed))[:size]
-    }
+        buckets.setdefault((task.suite, task.bucket), set()).add((task.suite, task.id))
+    place: Callable[[tuple[str, str]], bytes] = lambda name: _place(name, seed)  # noqa: E731
+    return {name for names in buckets.values() for name in sorted(names, key=place)[:size]}
+
+
+def earlier_run(settings: Settings, root: Path) -> Path:
+    """Find the run that ``--agent-only`` names, else the latest; raises UsageMistake when there is none."""
+    _, name = _asked(settings.only)
+    return find_run(settings.results or root / RESULTS, name or "latest")
 
 
 def _place(name: tuple[str, str], seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\0{name[0]}\0{name[1]}".encode()).digest()
 
 
-def _ended(only: str, runs: Path) -> Wanted:
-    """Read ``missed,errored`` or ``missed,errored@RUN``: trials that ended so in that run, else in the latest."""
+def _asked(only: str) -> tuple[list[str], str]:
+    """Read ``missed,errored`` or ``missed,errored@RUN``: endings, and the run's name."""
     names, _, run = only.partition("@")
     endings = [name.strip() for name in names.split(",") if name.strip()]
-    for name in endings:
+    known = ", ".join(ENDINGS)
+    for name in endings or [only]:
         if name not in ENDINGS:
-            hint = nearest(name, ENDINGS)
-            raise UsageMistake(f"--agent-only: expected endings of {', '.join(ENDINGS)}; found {name!r}; {hint}")
-    entries = read_run(find_run(runs, run or "latest")).entries
-    ended = {entry.key: _names(entry.ending, entry.limit) for entry in entries}
-    return lambda plan: bool(_of(ended, plan.key) & set(endings))
+            rows = [f"--agent-only: expected endings: {known}; found {name!r}", nearest(name, ENDINGS)]
+            raise UsageMistake("; ".join(row for row in rows if row))
+    return endings, run.strip()
 
 
-def _of(ended: dict[TrialKey, set[str]], key: TrialKey) -> set[str]:
-    return ended.get(key, {"not_run"})
-
-
-def _names(ending: str, limit: str) -> set[str]:
-    return {ending, "limited"} if limit else {ending}
+def _endings(run: Path) -> dict[TrialKey, set[str]]:
+    return {
+        entry.key: {entry.ending, "limited"} if entry.limit else {entry.ending}
+        for entry in read_run(run).entries
+    }

@@ -26,7 +26,8 @@ PROJECT = "pyproject.toml: tool.agenteval"
 class Settings:
     """Every setting of a run; None, or an empty text, where nobody said anything.
 
-    ``results`` is the folder that holds runs, None for no run folder. ``only`` is the text of ``--agent-only``.
+    ``results`` is the folder that holds runs, None for no run folder. ``only`` is the text of
+    ``--agent-only``.
     """
 
     models: tuple[str, ...] = ()
@@ -182,7 +183,8 @@ def _one_of(said: _Said | None, known: Sequence[str], default: str) -> str:
     if value not in known:
         hint = nearest(value, known)
         raise UsageMistake(
-            f"{said.place}: expected one of {', '.join(known)}; found {value!r}" + (f"; {hint}" if hint else "")
+            f"{said.place}: expected one of {', '.join(known)}; found {value!r}"
+            + (f"; {hint}" if hint else "")
         )
     return value
 

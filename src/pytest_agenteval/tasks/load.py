@@ -50,14 +50,20 @@ def load_suite(path: Path) -> Suite:
 
 
 def load_tasks(
-    path: Path, suite: Suite | None = None, suite_dir: Path | None = None, *, named: bool = False
+    path: Path,
+    suite: Suite | None = None,
+    suite_dir: Path | None = None,
+    *,
+    named: bool = False,
+    alone: bool = False,
 ) -> tuple[LoadedTask, ...]:
     """Read the tasks of a file, or raise every problem in it.
 
     A file that does not look like a task gives none, unless its name says that it is one, or it was
-    ``named`` on the command line.
+    ``named`` on the command line. Where it stands ``alone``, in no suite, its name says little: other tools
+    have a ``task.yaml`` too.
     """
-    named = named or is_task_name(path)
+    named = named or (is_task_name(path) and not alone)
     document = _document(path, read_bytes(path), named)
     if document is None or not _looks_like_tasks(document, named):
         return ()
@@ -89,12 +95,18 @@ def _document(path: Path, data: bytes, named: bool) -> Document | None:
 def _looks_like_tasks(document: Document, named: bool) -> bool:
     value = document.value
     entries = value if isinstance(value, list) else [value]
-    if any(isinstance(entry, dict) and "id" in entry and "graders" in entry for entry in entries):
+    if any(isinstance(entry, dict) and _resembles_task(entry, document.path) for entry in entries):
         return True
     if named:
         problem = Problem(shown(document.path), document.line_of(()), (), _A_TASK, in_words(value))
         raise ProblemsFound([problem])
     return False
+
+
+def _resembles_task(entry: Mapping[str, Any], path: Path) -> bool:
+    if is_task_name(path):
+        return "graders" in entry or {"id", "input"} <= entry.keys()
+    return "id" in entry and "graders" in entry
 
 
 def _validated(document: Document, suite: Suite | None) -> list[Task]:

@@ -10,6 +10,8 @@ from pytest_agenteval.records.tool import ToolSpec
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
+MOST_KEPT = 512
+
 # Kept: compiling a schema costs a hundred times more than checking against it.
 _validators: dict[int, tuple[Mapping[str, Any], Validator]] = {}
 
@@ -33,6 +35,8 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
         return kept[1]
     from jsonschema import Draft202012Validator
 
+    if len(_validators) > MOST_KEPT:  # tools of trials long gone
+        _validators.clear()
     made: Validator = Draft202012Validator(schema)
     _validators[id(schema)] = (schema, made)
     return made

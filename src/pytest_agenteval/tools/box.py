@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.daemon import in_daemon_thread
-from pytest_agenteval.errors import AgentEvalError, CassetteMiss, TrialBroken
+from pytest_agenteval.errors import AgentEvalError, CassetteMiss, TrialBroken, UsageMistake, nearest
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
@@ -55,7 +55,11 @@ class ToolBox:
         self.specs = tuple(tool.spec for tool in self._tools.values())
 
     def offer_named(self, names: Sequence[str]) -> None:
-        """Put registered tools into the box by name."""
+        """Put registered tools into the box by name; raises UsageMistake for a name that is not registered."""
+        for name in names:
+            if name not in self._registered:
+                hint = nearest(name, self._registered)
+                raise UsageMistake("; ".join(filter(None, (f"unknown tool {name!r}", hint))))
         self.offer(*(self._registered[name] for name in names))
 
     async def call(self, call: ToolCall) -> ToolResult:
@@ -135,9 +139,9 @@ class ToolBox:
             return ToolResult(_json_value(value))
         except ToolFailed as failed:
             return _error(failed.type, str(failed))
-        except (AgentEvalError, asyncio.CancelledError):
+        except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
             raise
-        except Exception as failed:  # a tool may raise anything; the agent is told, as in production
+        except BaseException as failed:  # a tool may raise anything; the agent is told, as in production
             self._recorder.event("tool_exception", f"{call.tool}: {type(failed).__name__}: {failed}")
             return _error(type(failed).__name__, str(failed))
 

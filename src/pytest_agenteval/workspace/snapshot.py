@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -51,16 +52,34 @@ def _look(path: Path, known: FileText | None) -> FileText:
     if path.is_symlink():
         target = os.readlink(path).encode("utf-8", "surrogateescape")
         return FileText(_digest(target), len(target), None, "link")
-    content = path.read_bytes()
+    try:
+        size = _size(path)
+        if size > MOST_BYTES:
+            return FileText(_digest_of(path), size, None, "too large")
+        content = path.read_bytes()
+    except OSError:  # a pipe, a socket, a file that may not be read: it is there, and that is all
+        return FileText(_digest(b""), 0, None, "binary")
     digest = _digest(content)
     if known is not None and known.digest == digest:
         return known
-    if len(content) > MOST_BYTES:
-        return FileText(digest, len(content), None, "too large")
     try:
         return FileText(digest, len(content), content.decode("utf-8"))
     except UnicodeDecodeError:
         return FileText(digest, len(content), None, "binary")
+
+
+def _size(path: Path) -> int:
+    """Give the size of a file; raises OSError for what is none: reading a pipe would wait for ever."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(f"no file: {path}")
+    return found.st_size
+
+
+def _digest_of(path: Path) -> str:
+    """Give the digest of a file that is too large to be read at once."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:DIGEST_CHARS]
 
 
 def _digest(content: bytes) -> str:

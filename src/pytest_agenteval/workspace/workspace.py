@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.records.outcome import Tree
@@ -74,7 +73,7 @@ class Workspace:
     def remove(self) -> None:
         """Delete the tree, unless it was given from outside."""
         if self._path is not None and not self._given:
-            shutil.rmtree(self._path, onerror=_by_force)
+            _remove(self._path)
 
 
 def build(layers: Sequence[Path], parent: Path | None) -> Path:
@@ -95,18 +94,32 @@ def build(layers: Sequence[Path], parent: Path | None) -> Path:
 def _make_room(layer: Path, root: Path) -> None:
     """Take away what a layer replaces with something of another kind; a link is never written through."""
     for folder, folders, names in os.walk(layer):
-        for name in [*folders, *names]:
-            coming = Path(folder, name)
+        for coming in (Path(folder, name) for name in [*folders, *names]):
             there = root / coming.relative_to(layer)
-            if there.is_symlink() or (there.is_dir() and (coming.is_symlink() or not coming.is_dir())):
-                there.unlink() if there.is_symlink() else shutil.rmtree(there)
-            elif there.exists() and (coming.is_symlink() or coming.is_dir() != there.is_dir()):
+            if _kind(there) in ("", _kind(coming)) and not there.is_symlink():
+                continue
+            if there.is_dir() and not there.is_symlink():
+                shutil.rmtree(there)
+            else:
                 there.unlink()
 
 
-def _by_force(function: Callable[..., Any], path: str, raised: Any) -> None:
-    """Remove what a fixture or an agent made read-only; what cannot be removed at all is left."""
-    with suppress(OSError):
-        os.chmod(Path(path).parent, 0o700)
-        os.chmod(path, 0o700)
-        function(path)
+def _kind(path: Path) -> str:
+    if path.is_symlink():
+        return "link"
+    if path.is_dir():
+        return "folder"
+    return "file" if path.exists() else ""
+
+
+def _remove(tree: Path) -> None:
+    shutil.rmtree(tree, ignore_errors=True)
+    if not tree.exists():
+        return
+    # A fixture or an agent made folders that may not be written to.
+    for folder, folders, _ in os.walk(tree):
+        for path in (folder, *(os.path.join(folder, name) for name in folders)):
+            with suppress(OSError):
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
+    shutil.rmtree(tree, ignore_errors=True)

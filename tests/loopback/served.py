@@ -1,0 +1,25 @@
+"""The model server in a process of its own, so that it does not share an interpreter with what it serves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def served(latency_ms: int = 0, text: str = "It is so.") -> Iterator[str]:
+    """Serve for as long as the block lasts; give the server's address."""
+    command = [sys.executable, "-m", "tests.loopback.model_server", "--port", "0"]
+    command += ["--latency-ms", str(latency_ms), "--text", text]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.terminate()
+        process.wait(5)

@@ -1,0 +1,69 @@
+"""Suites of scripted tasks, and runs of pytest on them, for tests that look at the plugin from outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# pytester forgets what was imported during a run: what is imported here is not read again for each.
+for name in (
+    "agents.tool_calling",
+    "agents.card",
+    "chat.offline.baseline",
+    "chat.offline.scripted",
+    "graders.memex",
+    "graders.outcome",
+    "items",
+    "session.summary",
+):
+    import_module(f"pytest_agenteval.{name}")
+
+REGRESSION = "name: {name}\nkind: regression\ndefaults: {{model: scripted}}\n"
+
+
+def suite(name: str = "greetings", more: str = "") -> str:
+    """Give a suite.yaml of scripted tasks in which a miss is a failure."""
+    return REGRESSION.format(name=name) + more
+
+
+def task(id: str, *, says: str = "Hello, Mina!", wants: str = "Mina", **more: Any) -> dict[str, Any]:
+    """Give a task that the scripted model answers at once; it passes where the answer holds what is wanted."""
+    return {
+        "id": id,
+        "input": {"content": "Say hello to Mina."},
+        "script": [{"text": says}],
+        "graders": [{"name": "answer_contains", "config": {"text": wants}}],
+        **more,
+    }
+
+
+def write(root: Path, files: Mapping[str, Any]) -> None:
+    """Write files below a folder; what is no text is written as indented JSON."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+        path.write_text(text, encoding="utf-8")
+
+
+def collected(pytester: pytest.Pytester, *args: str) -> list[str]:
+    """Give the node ids that pytest would run with these arguments."""
+    result = pytester.runpytest_inprocess("--collect-only", "-q", *args)
+    return [line for line in result.outlines if "::" in line]
+
+
+def journaled(root: Path) -> list[str]:
+    """Give task, model, variant and repetition of every trial that was begun in the latest run."""
+    (run,) = (root / ".agenteval" / "runs").glob("2*")
+    lines = [json.loads(line) for file in sorted(run.glob("journal-*")) for line in file.read_text().splitlines()]
+    return sorted(_named(line) for line in lines if line["kind"] == "started")
+
+
+def _named(line: Mapping[str, Any]) -> str:
+    variant = f"@{line['variant']}" if line.get("variant") else ""
+    return f"{line['task']}[{line['model']}{variant}-{line['repetition']}]"
