@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,14 @@ class TrialItem(pytest.Function):
         """Point to the task's own line, where editors and JUnit look."""
         return self.path, self.task.line - 1, self.name
 
+    def setup(self) -> None:
+        """Carry out the trial; where nothing else hangs on the item, without the fixture machinery."""
+        names, option = self.fixturenames, self.config.option
+        if len(names) > 2 or option.setupshow or option.setuponly or option.setupplan:
+            super().setup()
+        else:  # `trial` and `request`: what the machinery would do costs a quarter of a plain test
+            self.funcargs["trial"] = _carried_out(self, None, _unchanged)
+
     def runtest(self) -> None:
         """Pass, fail, or be an expected failure, by the trial's ending."""
         super().runtest()
@@ -103,41 +112,52 @@ class TaskFile(pytest.Module):
         tasks = evals.planner.tasks(self.path, named=named)
         changed = replaced(self) if tasks else ()
         _refuse_wide(changed)
+        uses = tuple(name for name, _ in changed)
+        ours_alone = self._nobody_else_generates()
         for task, said in tasks:
-            cases = evals.cases.of(task, said.models)
-            yield from self._trials(task, cases, tuple(name for name, _ in changed), evals)
+            yield from self._trials(task, evals.cases.of(task, said.models), uses, ours_alone, evals)
 
     def _trials(
-        self, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...], evals: Evals
+        self, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...], ours_alone: bool, evals: Evals
     ) -> Iterator[TrialItem]:
-        marks = ("agenteval", task.kind, *_marks_of(task))
-        for mark in evals.new_marks(marks):
-            self.config.addinivalue_line("markers", f"{mark}: a tag of task files (pytest-agenteval)")
-        function = _function(task, cases, marks, uses)
-        words = _keywords(task)
-        for item in self._shaped(function, task, cases, uses, evals):
-            item.task, item.case = task, _case_of(item.callspec)
+        function = _function(task, cases, self._marks(task, uses, evals))
+        words = {task.bucket, task.suite, task.agent, _folder(self.path), *task.tags}
+        for item, case in self._shaped(function, task, cases, uses if ours_alone else None, evals):
+            item.task, item.case = task, case
             item.extra_keyword_matches.update(words)
             yield item
 
+    def _marks(self, task: PlannedTask, uses: tuple[str, ...], evals: Evals) -> list[pytest.Mark]:
+        """Give the marks of a task's function; those that tags become are declared as they come."""
+        key = (task.kind, task.tags, uses)
+        if key not in evals.marks:
+            names = dict.fromkeys(("agenteval", task.kind, *_marks_of(task)))
+            for name in evals.new_marks(names):
+                self.config.addinivalue_line("markers", f"{name}: a tag of task files (pytest-agenteval)")
+            evals.marks[key] = [getattr(pytest.mark, name).mark for name in names]
+            if uses:
+                evals.marks[key].append(pytest.mark.usefixtures(*uses).mark)
+        return evals.marks[key]
+
     def _shaped(
-        self, function: Any, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...], evals: Evals
-    ) -> Iterator[TrialItem]:
+        self, function: Any, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...] | None, evals: Evals
+    ) -> Iterator[tuple[TrialItem, Case]]:
         """Build the items of one function.
 
         What pytest works out of a function's parameters and fixtures is the same for all tasks of a folder
-        that have the same cases: it is worked out once, for it costs more than all the rest.
+        that have the same cases: it is worked out once, for it costs more than all the rest. ``uses`` is None where
+        somebody else has a say in the parameters.
         """
-        key = (self.parent, id(cases), uses) if self._nobody_else_generates() else None
+        key = None if uses is None else (self.parent, id(cases), uses)
         shape = evals.shapes.get(key) if key else None
         if shape is None:
             setattr(self.obj, task.id, function)  # where pytest's own way of building items looks
             made = list(self._genfunctions(task.id, function))
-            shape = [(item.callspec, item._fixtureinfo) for item in made]
+            shape = [(item.callspec, item._fixtureinfo, _case_of(item.callspec)) for item in made]
             if key:
                 evals.shapes[key] = shape
-        for callspec, info in shape:
-            yield TrialItem.from_parent(
+        for callspec, info, case in shape:
+            item = TrialItem.from_parent(
                 self,
                 name=f"{task.id}[{callspec.id}]",
                 callobj=function,
@@ -146,6 +166,7 @@ class TaskFile(pytest.Module):
                 originalname=task.id,
                 keywords={callspec.id: True},
             )
+            yield item, case
 
     def _is_someone_elses(self) -> bool:
         """Whether another plugin collects this file too, so that it need not be ours."""
@@ -181,14 +202,12 @@ def _verdict(trial: Trial) -> None:
     """The test that every trial is: what it has to say is said by its item."""
 
 
-def _function(task: PlannedTask, cases: tuple[Case, ...], marks: Iterable[str], uses: tuple[str, ...]) -> Any:
+def _function(task: PlannedTask, cases: tuple[Case, ...], marks: list[pytest.Mark]) -> Any:
     """Make the function of a task, with its tags as marks."""
     function: Any = types.FunctionType(_verdict.__code__, _verdict.__globals__, task.id)
     function.__module__ = "agenteval_tasks"
     function.agenteval = cases
-    function.pytestmark = [getattr(pytest.mark, name).mark for name in dict.fromkeys(marks)]
-    if uses:
-        function.pytestmark.append(pytest.mark.usefixtures(*uses).mark)
+    function.pytestmark = marks
     return function
 
 
@@ -210,10 +229,10 @@ def _marks_of(task: PlannedTask) -> tuple[str, ...]:
     )
 
 
-def _keywords(task: PlannedTask) -> set[str]:
-    """Give what ``-k`` finds a trial by, beside its path, name and case."""
-    folder = Path(task.file).parent
-    return {task.bucket, task.suite, task.agent, f"{folder.parent.name}/{folder.name}", *task.tags}
+@lru_cache(maxsize=64)
+def _folder(file: Path) -> str:
+    """Name a file's folder with the one above it, as ``-k`` finds it."""
+    return f"{file.parent.parent.name}/{file.parent.name}"
 
 
 def generate_cases(metafunc: pytest.Metafunc) -> None:
@@ -251,8 +270,16 @@ def trial_of(request: pytest.FixtureRequest) -> Trial:
         raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
     asked = set(item.fixturenames)
     given = Path(request.getfixturevalue("workspace")) if "workspace" in asked else None
-    evals = evals_of(item.config)
-    item.trial = trial = evals.run.trial_for(item, _change(request, asked), given)
+    return _carried_out(item, given, _change(request, asked))
+
+
+def _unchanged(task: PlannedTask) -> PlannedTask:
+    return task
+
+
+def _carried_out(item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]) -> Trial:
+    """Give an item its finished trial; one that broke is an error here."""
+    item.trial = trial = evals_of(item.config).run.trial_for(item, change, given)
     item.config.hook.pytest_agenteval_trial_finished(config=item.config, trial=trial)
     if trial.ending == "errored":
         pytest.fail(short_reason(trial), pytrace=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import digest
@@ -23,11 +23,11 @@ class DigestBook:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], tuple[object, str]] = {}
+        self._known: dict[tuple[Hashable, ...], tuple[object, str]] = {}
 
-    def of(self, what: str, thing: object, value: Callable[[], Any]) -> str:
-        """Give the digest of ``value()``, worked out once for each thing."""
-        key = (what, id(thing))
+    def of(self, what: str, thing: object, value: Callable[[], Any], beside: Hashable = None) -> str:
+        """Give the digest of ``value()``, worked out once for each thing and what stands ``beside`` it."""
+        key = (what, id(thing), beside)
         known = self._known.get(key)
         if known is None or known[0] is not thing:
             if len(self._known) > 512:
@@ -45,7 +45,7 @@ def digests_of(
         input=book.of("input", task.input, lambda: task.input),
         fixture=book.of("fixture", task.layers, lambda: _fixture(task)) if task.layers else "",
         prompt=prompt,
-        settings=book.of("settings", task, lambda: _settings(task)),
+        settings=book.of("settings", task.settings, lambda: _settings(task), (task.agent, task.clock, task.limits)),
         tools=book.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
         ruler=book.of("ruler", task.graders, lambda: [_ruler(each, equipment) for each in task.graders]),
         model=book.of("model", model, lambda: _model(model)),

@@ -14,7 +14,7 @@ from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.cancelling import being_cancelled
 from pytest_agenteval.engine.hands import Hands
 from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.graders.grader import AsksJudges, Grader, Judge
+from pytest_agenteval.graders.grader import Grader, Judge
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import PlannedGrader
@@ -44,6 +44,9 @@ class Desk:
     ) -> tuple[Grade, ...]:
         """Give every grade, in the task's order; a grader that raises is undecided."""
         asked = [_Asked(self.grader(each), judges, evidence) for each in planned]
+        if all(each.is_quick for each in asked):
+            _ask_all(asked)
+            return tuple(map(_weighed, planned, asked))
         plain = [each for each in asked if not each.is_async]
         if len(plain) == len(asked):
             await self._ask_in_thread(plain)
@@ -82,6 +85,11 @@ class _Asked:
         """Whether the grader belongs on the loop."""
         return inspect.iscoroutinefunction(self.grader.grade)
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether the grader says of itself that it only computes, for microseconds."""
+        return bool(getattr(self.grader, "quick", False))
+
     async def ask_here(self) -> None:
         """Let an async grader look at the evidence."""
         self.ask()
@@ -91,8 +99,9 @@ class _Asked:
         """Let the grader look at the evidence."""
         try:
             grader = self.grader
-            if isinstance(grader, AsksJudges):
-                grader = grader.with_judges(self.judges)
+            with_judges = getattr(grader, "with_judges", None)
+            if with_judges is not None:
+                grader = with_judges(self.judges)
             self.found = grader.grade(self.evidence)
         except TrialBroken:
             raise

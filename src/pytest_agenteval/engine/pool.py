@@ -166,10 +166,13 @@ class Pool:
         self.running.discard(slot)
         slot.task = None
         if not self._ended:
-            self._loop.call_soon(self._publish)
+            self._loop.call_soon(self._turn)
         self._ended.append((slot, trial))
-        if self._waiting:
-            self._pump()
+
+    def _turn(self) -> None:
+        """Give out what ended in this turn of the loop, and begin what there is room for now."""
+        self._publish()
+        self._pump()
 
     def _publish(self) -> None:
         """Have what ended witnessed, then give it out."""

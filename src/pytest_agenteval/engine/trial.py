@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.agents.agent import AgentContext, InspectsItself
+from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.engine.cancelling import being_cancelled
@@ -126,8 +126,9 @@ async def _act(
     tapes.tools = box.tape
     course.digests = digests_of(plan, equipment, prompt_digest, box.specs, equipment.book)
     course.after = workspace.after()
-    if isinstance(agent, InspectsItself):
-        state = agent.end_state(task.input, ctx)
+    end_state = getattr(agent, "end_state", None)
+    if end_state is not None:
+        state = end_state(task.input, ctx)
         course.answer = replace(course.answer, state={**course.answer.state, **state})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
@@ -15,6 +16,7 @@ class AnswerContains:
     text: str
     ignore_case: bool = False
     version: str = "1"
+    quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.text:

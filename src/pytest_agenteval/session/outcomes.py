@@ -10,7 +10,6 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
 from pytest_agenteval.reports.reasons import short_reason
 from pytest_agenteval.session.evals import evals_of
-from pytest_agenteval.session.run import process_name
 
 MOST_TRACE = 4000
 """Characters of a traceback that a report shows; the rest is in the transcript."""
@@ -51,11 +50,13 @@ def word(report: Any, ending: str) -> tuple[str, str, Any] | None:
         return "passed", ".", f"PASSED {score}"
     if report.failed:
         return "failed", "F", (f"FAILED {score}", {"red": True})
-    return "xfailed", "m", (f"MISSED {score}", {"yellow": True})
+    if hasattr(report, "wasxfail"):
+        return "xfailed", "m", (f"MISSED {score}", {"yellow": True})
+    return None
 
 
 def _transcripts(item: Any) -> str:
-    return str(evals_of(item.config).folder / f"transcripts-{process_name(item.config)}.jsonl")
+    return evals_of(item.config).run.transcripts
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:
@@ -66,6 +67,7 @@ def _sections(trial: Trial) -> list[tuple[str, str]]:
 def _broken(trial: Trial) -> str:
     """Say why a trial broke: in one line, with the traceback where somebody's code raised."""
     head = short_reason(trial)
-    body = trial.message if trial.message not in head else ""
+    first, _, rest = trial.message.partition("\n")
+    body = rest if first in head else trial.message
     trace = trial.traceback[-MOST_TRACE:]
     return "\n".join(part for part in (head, body, trace) if part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.checking import Checker
-from pytest_agenteval.tasks.discover import find_suite, is_task_path
+from pytest_agenteval.tasks.discover import find_suite, is_task_name, is_task_path
 from pytest_agenteval.tasks.documents import read_bytes, read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
@@ -20,6 +21,7 @@ from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
 
 DEFAULT_AGENT = "tool_calling"
+_FIXTURES = frozenset({"base_fixture", "fixture_dir"})
 STEPS, SECONDS = 50, 300.0
 """What a trial may use where neither task nor suite says anything."""
 
@@ -35,6 +37,16 @@ class FoundSuite:
 NO_SUITE = FoundSuite(None, None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the tasks of one file have in common."""
+
+    file: Path
+    shown: str
+    own_folder: bool
+    cassette: str
+
+
 class Planner:
     """Turns task files into planned tasks; each suite is read once, each id is taken once for each suite."""
 
@@ -45,7 +57,8 @@ class Planner:
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
-        self._told: set[Problem] = set()
+        self._told: set[tuple[str, KeyPath]] = set()
+        self._last: _Place | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
@@ -70,8 +83,10 @@ class Planner:
 
     def _raise(self, problems: Sequence[Problem], path: Path) -> None:
         """Raise the problems of a file, and those of its suite that were not said before."""
-        fresh = [each for each in problems if each.file == shown(path) or each not in self._told]
-        self._told.update(fresh)
+        fresh = [
+            each for each in problems if each.file == shown(path) or (each.file, each.path) not in self._told
+        ]
+        self._told.update((each.file, each.path) for each in fresh)
         if fresh:
             raise ProblemsFound(dict.fromkeys(fresh))
 
@@ -125,8 +140,8 @@ class Planner:
         said = effective(task, suite)
         name = suite.name if suite else ""
         wrong = [*self._taken(name, loaded), *self._misfits(loaded, said, found)]
-        layers = self._tried(wrong, lambda: starting_tree(task, found.folder, loaded.file, self._root), ())
-        prompts = self._tried(wrong, lambda: self._prompts_of(loaded, found), NOTHING)
+        layers = self._tried(wrong, self._layers_of, loaded, found, ())
+        prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
         problems += wrong
         if wrong:
             return None
@@ -138,13 +153,13 @@ class Planner:
             bucket=loaded.bucket,
             graders=tuple(map(_grader, task.graders)),
             input=task.input,
-            file=shown(loaded.file),
+            file=self._place(loaded.file).shown,
             line=loaded.line,
             tags=said.tags,
             description=task.description,
             settings=said.settings or NOTHING,
             prompts=prompts,
-            layers=tuple(map(str, layers)),
+            layers=layers,
             limits=_allowance(said),
             clock=said.clock,
             reference=_dumped(task.reference_solution),
@@ -156,12 +171,24 @@ class Planner:
         )
         return planned, said
 
-    def _tried(self, wrong: list[Problem], find: Callable[[], Any], otherwise: Any) -> Any:
+    def _tried(
+        self,
+        wrong: list[Problem],
+        find: Callable[[LoadedTask, FoundSuite], Any],
+        loaded: LoadedTask,
+        found: FoundSuite,
+        otherwise: Any,
+    ) -> Any:
         try:
-            return find()
-        except ProblemsFound as found:
-            wrong += found.problems
+            return find(loaded, found)
+        except ProblemsFound as found_wrong:
+            wrong += found_wrong.problems
             return otherwise
+
+    def _layers_of(self, loaded: LoadedTask, found: FoundSuite) -> tuple[str, ...]:
+        if not self._place(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
+            return ()  # nothing is named, and nothing can lie beside it
+        return tuple(map(str, starting_tree(loaded.task, found.folder, loaded.file, self._root)))
 
     def _taken(self, suite: str, loaded: LoadedTask) -> list[Problem]:
         """Say so when another file of the suite has a task of this id."""
@@ -196,12 +223,20 @@ class Planner:
 
     def _cassette(self, loaded: LoadedTask) -> str:
         """Give where the task's recordings lie: ``cassettes/`` and the task's path below ``evals/``."""
-        file = loaded.file
+        base = self._place(loaded.file).cassette
+        return base if loaded.index is None else f"{base}/{loaded.task.id}"
+
+    def _place(self, file: Path) -> _Place:
+        """Give what all tasks of a file have of it, worked out once."""
+        if self._last is None or self._last.file != file:
+            self._last = _Place(file, shown(file), is_task_name(file), self._recordings(file))
+        return self._last
+
+    def _recordings(self, file: Path) -> str:
         below = file.relative_to(self._root) if file.is_relative_to(self._root) else Path(file.name)
         parts = below.parts[1:] if below.parts[0] == "evals" and len(below.parts) > 1 else below.parts
         place = Path(*parts).with_suffix("")
         place = place.parent if place.name == "task" and len(place.parts) > 1 else place
-        place = place if loaded.index is None else place / loaded.task.id
         return str(self._root / "cassettes" / place)
 
 
@@ -240,7 +275,12 @@ def _grader(spec: GraderSpec) -> PlannedGrader:
 
 def _allowance(said: TaskSettings) -> Allowance:
     limits = said.limits
-    return Allowance(limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd)
+    return _allowed(limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd)
+
+
+@cache
+def _allowed(steps: int, seconds: float, tokens: int | None, cost_usd: float | None) -> Allowance:
+    return Allowance(steps, seconds, tokens, cost_usd)
 
 
 def _dumped(reference: Any) -> Mapping[str, Any] | None:

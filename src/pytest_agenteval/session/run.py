@@ -53,10 +53,12 @@ class Run:
         self._slots: dict[TrialKey, Slot] = {}
         self._window = max(64, 4 * settings.concurrency)
         self._stock = 0
+        self._watched = _is_watched(config)
         self._lookout: Lookout | None = None
         self._coming: deque[Any] = deque()
         self.closures = Closures(config)
         self.journal = JournalWriter(folder, process_name(config))
+        self.transcripts = str(folder / f"transcripts-{process_name(config)}.jsonl")
         keep = str(folder / "workspaces") if settings.keep_workspaces else ""
         self.conditions = Conditions(
             record=settings.record, record_chat=settings.record_chat, seed=settings.seed, keep_workspaces=keep
@@ -80,8 +82,11 @@ class Run:
     def trial_for(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
         """Give an item its finished trial, waiting for it where it is still on its way.
 
-        An item that comes again, as under ``--reruns``, is given a new attempt.
+        An item that comes again, as under ``--reruns``, is given a new attempt. Under ``--setup-only`` nobody would
+        look at the trial: nothing is begun.
         """
+        if self._config.getoption("setuponly", False):
+            pytest.skip("--setup-only: no trial is begun")
         self._begin_ahead(item)
         slot = self._slots.pop(_key(item), None)
         if slot is None:
@@ -112,7 +117,7 @@ class Run:
         Looked at again only when half of what there was after the last look has been read, or while pytest waits: looking
         costs something each time, under xdist as much as the queue is long.
         """
-        if len(self._slots) > self._stock // 2 and not again:
+        if self._watched or (len(self._slots) > self._stock // 2 and not again):
             return
         if self._lookout is None:
             self._lookout = lookout_of(current.session)
@@ -186,6 +191,12 @@ def process_name(config: pytest.Config) -> str:
 def _key(item: Tried) -> TrialKey:
     task, case = item.task, item.case
     return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
+
+
+def _is_watched(config: pytest.Config) -> bool:
+    """Whether somebody looks at one item at a time: then nothing else runs meanwhile."""
+    debugged = config.getoption("usepdb", False) or config.getoption("trace", False)
+    return bool(debugged) or config.getoption("capture", "") == "no"
 
 
 def _began(config: pytest.Config) -> float:

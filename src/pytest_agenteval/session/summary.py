@@ -112,7 +112,8 @@ def _below(folder: Path, config: pytest.Config) -> Path:
 
 
 def _held_up(config: pytest.Config) -> list[str]:
-    told = dict(config.stash[held_up_key]) if held_up_key in config.stash else {}
+    nobody: dict[str, int] = {}
+    told = dict(config.stash.get(held_up_key, nobody))
     evals = config.stash.get(evals_key, None)
     if evals is not None and evals.ran:
         for name, count in evals.run.closures.held_up.items():

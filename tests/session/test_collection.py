@@ -1,0 +1,211 @@
+"""Which files are tasks, and what their trials are called."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites import collected, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+PACKAGE = {"name": "left-pad", "version": "1.0.0", "id": 7}
+
+
+def test_node_ids_are_file_task_model_and_repetition(pytester: pytest.Pytester) -> None:
+    """The id of a trial is exactly ``file::task[model-repetition]``."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet", trials_per_run=2)})
+
+    assert collected(pytester, "evals", "--agent-model=scripted,nop") == [
+        "evals/x/task.json::greet[scripted-1]",
+        "evals/x/task.json::greet[scripted-2]",
+        "evals/x/task.json::greet[nop-1]",
+        "evals/x/task.json::greet[nop-2]",
+    ]
+
+
+def test_any_json_or_yaml_file_below_a_suite_with_id_and_graders_is_a_task(pytester: pytest.Pytester) -> None:
+    """Below a suite the file's name does not matter: the keys ``id`` and ``graders`` do."""
+    yaml = 'id: tea\ninput: {content: hi}\ngraders: [{name: answer_contains, config: {text: "a"}}]\n'
+    files = {"evals/suite.yaml": suite(), "evals/greet.json": task("greet"), "evals/deep/er/tea.yml": yaml}
+    write(pytester.path, files)
+
+    assert collected(pytester) == [
+        "evals/deep/er/tea.yml::tea[scripted-1]",
+        "evals/greet.json::greet[scripted-1]",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "package.json",
+        "evals/package.json",
+        "evals/x/workspace/task.json",
+        "evals/x/workspace/deep/notes.json",
+        "evals/_x/task.json",
+        "evals/x/_drafts/more/task.json",
+        "evals/.x/task.json",
+        "evals/.task.json",
+        "evals/x/task.json.bak",
+        "evals/x/task.toml",
+    ],
+)
+def test_other_files_are_left_alone(pytester: pytest.Pytester, name: str) -> None:
+    """Data of other tools, workspaces, hidden and set aside folders give no trial and no complaint."""
+    content = PACKAGE if name.endswith("package.json") else task("hidden")
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet"), name: content})
+
+    result = run(pytester, "-v")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*hidden*")
+
+
+def test_a_fixtures_data_may_be_broken(pytester: pytest.Pytester) -> None:
+    """What lies below a suite and is no task is not judged, not even as JSON or YAML."""
+    broken = {"evals/data.json": "{", "evals/x/notes.yaml": "a: [", "evals/list.json": "[1, 2]"}
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet"), **broken})
+
+    run(pytester).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("marker", ["", "name: inner\n"], ids=["no suite above", "a suite in the workspace"])
+def test_a_workspace_holds_no_tasks_whatever_is_in_it(pytester: pytest.Pytester, marker: str) -> None:
+    """An overlay may hold task files and suites, as data for an agent: they are not ours to run."""
+    files = {"evals/x/task.json": task("greet"), "evals/x/workspace/task.json": task("inner")}
+    if marker:
+        files |= {"evals/suite.yaml": suite(), "evals/x/workspace/suite.yaml": marker}
+    write(pytester.path, files)
+
+    assert [name.partition("::")[0] for name in collected(pytester)] == ["evals/x/task.json"]
+
+
+def test_a_suite_of_its_own_may_be_called_workspace(pytester: pytest.Pytester) -> None:
+    """A folder with a suite file that lies in no other suite is a suite, whatever its name."""
+    write(pytester.path, {"evals/workspace/suite.yaml": suite(), "evals/workspace/mail.json": task("mail")})
+
+    assert collected(pytester) == ["evals/workspace/mail.json::mail[scripted-1]"]
+
+
+def test_a_project_may_lie_in_a_folder_of_any_name(pytester: pytest.Pytester) -> None:
+    """Only folders below the root count: the root itself may be ``_x/workspace``."""
+    root = pytester.mkdir("_x") / "workspace"
+    write(root, {"pytest.ini": "[pytest]\n", "suite.yaml": suite(), "task.json": task("greet")})
+
+    run(pytester, str(root)).assert_outcomes(passed=1)
+
+
+def test_a_task_file_without_a_suite_is_a_task_of_kind_mixed(pytester: pytest.Pytester) -> None:
+    """A file named ``task.*`` needs no suite; its miss is a failure."""
+    write(pytester.path, {"x/task.json": task("greet"), "y/task.json": task("mumble", says="Hm.")})
+
+    result = run(pytester, "--agent-model=scripted", "-m", "mixed", "-v")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["x/task.json::greet?scripted-1? PASSED 1.00*"])
+
+
+@pytest.mark.parametrize("content", ["summary: spread\nexecute: make\n", "a: ["], ids=["other keys", "broken"])
+def test_another_tools_task_file_is_left_alone(pytester: pytest.Pytester, content: str) -> None:
+    """Other tools have a ``task.yaml`` too: without a suite it is ours only if it looks so."""
+    write(pytester.path, {"x/task.yaml": content, "evals/task.json": task("greet")})
+
+    run(pytester, "--agent-model=scripted").assert_outcomes(passed=1)
+
+
+def test_a_list_file_gives_a_task_for_each_entry(pytester: pytest.Pytester) -> None:
+    """One file may hold many tasks; each has its own line."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]})
+
+    assert collected(pytester) == [
+        "evals/many.json::one[scripted-1]",
+        "evals/many.json::two[scripted-1]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("evals/many.json::two", ["two[scripted-1]", "two[nop-1]"]),
+        ("evals/many.json::two[nop-1]", ["two[nop-1]"]),
+        ("evals/many.json", ["one[scripted-1]", "one[nop-1]", "two[scripted-1]", "two[nop-1]"]),
+    ],
+)
+def test_a_trial_can_be_named_on_the_command_line(
+    pytester: pytest.Pytester, named: str, expected: list[str]
+) -> None:
+    """``file``, ``file::task`` and ``file::task[model-1]`` select what they say."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]})
+
+    found = collected(pytester, named, "--agent-model=scripted,nop")
+
+    assert [name.partition("::")[2] for name in found] == expected
+
+
+@pytest.mark.parametrize("name", ["evals/package.json", "loose.json"])
+def test_a_named_file_that_is_no_task_is_told(pytester: pytest.Pytester, name: str) -> None:
+    """Who names a file means it: it is said what a task would look like, without a traceback."""
+    write(pytester.path, {"evals/suite.yaml": suite(), name: PACKAGE})
+
+    result = run(pytester, name)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"{name}:1", "  expected: a task (a map with*", "  found: *a map with name*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_named_file_that_another_plugin_collects_is_that_plugins(pytester: pytest.Pytester) -> None:
+    """A file of somebody else's is no broken task of ours, also when it is named."""
+    pytester.makeconftest(
+        """
+        import pytest
+
+        class Petition(pytest.File):
+            def collect(self):
+                yield Signature.from_parent(self, name="signed")
+
+        class Signature(pytest.Item):
+            def runtest(self):
+                pass
+
+        def pytest_collect_file(file_path, parent):
+            if file_path.name == "petition.json":
+                return Petition.from_parent(parent, path=file_path)
+        """
+    )
+    write(pytester.path, {"petition.json": PACKAGE})
+
+    run(pytester, "petition.json").assert_outcomes(passed=1)
+
+
+def test_korean_names_stand_as_they_are(pytester: pytest.Pytester, workers: int) -> None:
+    """Files, folders and task ids may be Korean: they are shown, selected and run so."""
+    folder = "evals/한국어/커피집"
+    more = {"evals/other/task.json": task("other")}
+    write(pytester.path, {"evals/suite.yaml": suite("인사"), f"{folder}/task.json": task("안녕_미나"), **more})
+
+    result = run(pytester, "-v", "-k", "안녕", f"{folder}/task.json::안녕_미나[scripted-1]", workers=workers)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*{folder}/task.json::안녕_미나?scripted-1?*"])
+    assert collected(pytester, "-k", "커피집") == [f"{folder}/task.json::안녕_미나[scripted-1]"]
+
+
+@pytest.mark.parametrize("off", ["cacheprovider", "terminal", "junitxml", "logging"])
+def test_pytest_may_do_without_its_own_plugins(pytester: pytest.Pytester, off: str) -> None:
+    """Nothing of ours needs pytest's cache, terminal, JUnit or logging."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet")})
+
+    assert run(pytester, "-p", f"no:{off}", "evals").ret == 0
+    assert run(pytester, "-p", f"no:{off}", "evals", "-k", "nothing").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_collecting_only_shows_files_and_trials_and_leaves_nothing(pytester: pytest.Pytester) -> None:
+    """``--co`` lists a tree and makes no run folder."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet")})
+
+    result = run(pytester, "--co", "-p", "no:cacheprovider")
+
+    result.stdout.fnmatch_lines(["*<Dir x>", "*<TaskFile task.json>", "*<TrialItem greet?scripted-1?>"])
+    assert sorted(path.name for path in pytester.path.iterdir()) == ["evals"]

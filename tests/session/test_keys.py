@@ -1,0 +1,102 @@
+"""A real model without its key: said before anything starts, and only where it would be called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.suites import collected, journaled, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+TWO = {
+    "evals/suite.yaml": suite(),
+    "evals/a/task.json": task("here"),
+    "evals/b/task.json": task("there"),
+}
+CLAUDE = "--agent-model=scripted,claude"
+MISSING = "--agent-model=claude: no key: the environment variable ANTHROPIC_API_KEY is not set"
+
+
+def test_a_missing_key_ends_the_run_before_any_trial_starts(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Exit status 4 and the variable's name, once; trials that need no key are not begun either."""
+    write(pytester.path, TWO)
+    monkeypatch.setenv("TMPDIR", str(pytester.mkdir("temporary")))
+
+    result = run(pytester, CLAUDE, "-p", "no:cacheprovider", workers=workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {MISSING}", "*--agent-model=baseline"])
+    printed = str(result.stdout) + str(result.stderr)
+    assert printed.count("ANTHROPIC_API_KEY") == 1
+    assert not any(word in printed for word in ("Traceback", "INTERNALERROR", "crashed", "passed"))
+    assert not (pytester.path / ".agenteval").exists()
+    assert list((pytester.path / "temporary").iterdir()) == []
+
+
+def test_every_missing_key_is_named_at_once(pytester: pytest.Pytester) -> None:
+    """Who lacks two keys is told of both; a model that may take one of several variables names them all."""
+    write(pytester.path, TWO)
+
+    result = run(pytester, "--agent-model=gpt,gemini")
+
+    result.stderr.fnmatch_lines(["*gpt: no key: *OPENAI_API_KEY*", "*gemini: *GEMINI_API_KEY or GOOGLE_API_KEY*"])
+
+
+def test_a_key_is_wanted_for_what_is_selected_only(pytester: pytest.Pytester, workers: int) -> None:
+    """A model whose trials are all deselected needs no key."""
+    write(pytester.path, TWO)
+
+    result = run(pytester, CLAUDE, "-k", "scripted", workers=workers)
+
+    result.assert_outcomes(passed=2, deselected=0 if workers else 2)
+    assert journaled(pytester.path) == ["here[scripted-1]", "there[scripted-1]"]
+
+
+def test_an_alias_says_which_variable_holds_its_key(pytester: pytest.Pytester) -> None:
+    """``api_key_env`` beats the provider's usual name; a local server without one needs no key."""
+    table = "[tool.agenteval.models]\nmine = {id = 'openai/x', api_key_env = 'MY_KEY'}\n"
+    write(pytester.path, TWO | {"pyproject.toml": table})
+
+    result = run(pytester, "--agent-model=mine")
+
+    result.stderr.fnmatch_lines(["ERROR: --agent-model=mine: no key: the environment variable MY_KEY is not set"])
+
+
+def test_collecting_needs_no_key(pytester: pytest.Pytester) -> None:
+    """``--collect-only`` calls nothing."""
+    write(pytester.path, TWO)
+
+    assert len(collected(pytester, "--agent-model=claude")) == 2
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("none", False), ("once", True), ("off", True), ("all", True)])
+def test_a_replayed_chat_needs_no_key(pytester: pytest.Pytester, mode: str, wanted: bool) -> None:
+    """With chats on ``none`` nothing is called: what is not recorded is an errored trial."""
+    write(pytester.path, TWO)
+
+    result = run(pytester, "--agent-model=claude", f"--agent-record-chat={mode}")
+
+    assert (result.ret == pytest.ExitCode.USAGE_ERROR) == wanted
+    assert (MISSING in str(result.stderr)) == wanted
+    if not wanted:
+        result.assert_outcomes(errors=2)
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("once", False), ("new_episodes", False), ("all", True)])
+def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester, mode: str, wanted: bool) -> None:
+    """Only ``all`` asks again where a trial's cassette is there."""
+    write(pytester.path, TWO)
+    for name in "ab":
+        cassette = Path("cassettes") / f"{name}.chat" / "claude-1.yaml"
+        write(pytester.path, {str(cassette): "interactions: []\nversion: 1\n"})
+
+    result = run(pytester, "--agent-model=claude", f"--agent-record-chat={mode}")
+
+    assert (MISSING in str(result.stderr)) == wanted
+    if not wanted:
+        result.assert_outcomes(errors=2)

@@ -1,0 +1,236 @@
+"""What an author is told of files that have to be mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+BROKEN = """\
+id: greet
+input: {content: hi}
+trials_pre_run: 3
+graders:
+  - name: answer_contains
+    config: {text: Mina}
+    weight: heavy
+"""
+
+
+def told(result: pytest.RunResult) -> str:
+    """Give what was printed; no user's mistake shows a traceback or a line of our code."""
+    text = str(result.stdout)
+    assert "Traceback" not in text
+    assert ".py:" not in text
+    return text
+
+
+def test_all_problems_of_a_file_are_told_at_once_with_their_lines(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    """File, line, key, what was expected, what was found and a hint, in reading order, told once."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.yaml": BROKEN})
+
+    result = run(pytester, workers=workers)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "evals/task.yaml:3: trials_pre_run",
+            "  expected: one of *",
+            "  found: *unknown key 'trials_pre_run'",
+            "  hint: *did you mean 'trials_per_run'?",
+            "evals/task.yaml:7: graders*weight",
+            "  expected: a number above 0",
+            "  found: *'heavy' (text)",
+        ]
+    )
+    assert told(result).count("evals/task.yaml:7") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "passed", "status"),
+    [((), 0, pytest.ExitCode.INTERRUPTED), (("--continue-on-collection-errors",), 1, pytest.ExitCode.TESTS_FAILED)],
+)
+def test_other_files_are_collected_all_the_same(
+    pytester: pytest.Pytester, option: tuple[str, ...], passed: int, status: pytest.ExitCode
+) -> None:
+    """A broken file interrupts the run, as a broken test module does, unless pytest is told to go on."""
+    files = {"evals/suite.yaml": suite(), "evals/a/task.yaml": BROKEN, "evals/b/task.json": task("fine")}
+    write(pytester.path, files)
+
+    result = run(pytester, *option)
+
+    result.assert_outcomes(errors=1, passed=passed)
+    assert result.ret == status
+
+
+def test_a_broken_suite_is_told_once(pytester: pytest.Pytester, workers: int) -> None:
+    """However many tasks lie below it, its problems are said once, and none of them is run without it."""
+    tasks = {f"evals/{name}/task.json": task(name) for name in "abc"}
+    write(pytester.path, {"evals/suite.yaml": "name: s\nknid: capability\n", **tasks})
+
+    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+
+    result.assert_outcomes(errors=1)
+    assert told(result).count("\nevals/suite.yaml:2: knid") == 1
+    assert "did you mean 'kind'?" in told(result)
+
+
+def test_two_suite_files_in_one_folder_are_a_problem_also_for_tasks_further_down(
+    pytester: pytest.Pytester,
+) -> None:
+    """Which of them holds cannot be guessed."""
+    suites = {"evals/suite.yaml": suite(), "evals/suite.json": {"name": "s"}}
+    write(pytester.path, {**suites, "evals/a/task.json": task("a"), "evals/b/task.json": task("b")})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["evals/suite.yaml", "  expected: one suite file in a folder"])
+    told(result)
+
+
+def test_an_id_is_taken_once_in_a_suite(pytester: pytest.Pytester) -> None:
+    """The second file is told where the first has the id; other suites may have it too."""
+    files = {f"evals/{name}/task.json": task("twin") for name in "ab"}
+    other = {"others/suite.yaml": suite("others"), "others/task.json": task("twin")}
+    write(pytester.path, {"evals/suite.yaml": suite(), **files, **other})
+
+    result = run(pytester, "--continue-on-collection-errors")
+
+    result.assert_outcomes(errors=1, passed=2)
+    result.stdout.fnmatch_lines(
+        ["evals/b/task.json:2: id", "  expected: an id that no other*", "  found: *'twin'*evals/a/task.json:2"]
+    )
+    told(result)
+
+
+def grader(**more: Any) -> dict[str, Any]:
+    """Give a task whose only grader is the one described."""
+    return task("greet", graders=[{"name": "answer_contains", "config": {"text": "a"}, **more}])
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (
+            grader(name="answer_contain"),
+            ["evals/task.json:13: graders?0?.name", "*one of answer_contains, card_*", "*'answer_contain'*"]
+            + ["  hint: *did you mean 'answer_contains'?"],
+        ),
+        (
+            grader(config={"txt": "a"}),
+            ["evals/task.json:15: graders?0?.config.txt", "*one of ignore_case, text, version"]
+            + ["*unknown key 'txt'", "  hint: *did you mean 'text'?"],
+        ),
+        (
+            grader(config={"text": "a", "ignore_case": "yes"}),
+            ["evals/task.json:16: graders?0?.config.ignore_case", "*a valid boolean", "*'yes' (text)"],
+        ),
+        (
+            grader(config={"text": 5}),
+            ["evals/task.json:15: graders?0?.config.text", "*a valid string", "*5 (number)"],
+        ),
+        (
+            grader(config={}),
+            ["evals/task.json:14: graders?0?.config.text", "*a value: it has no default", "*no key 'text'"],
+        ),
+        (
+            grader(config={"text": ""}),
+            ["evals/task.json:14: graders?0?.config", "*settings that answer_contains takes"]
+            + ["  found: *an empty text is contained in every answer"],
+        ),
+        (
+            task("greet", agent="crad"),
+            ["evals/task.json:*: agent", "*one of card, tool_calling", "*'crad'", "*did you mean 'card'?"],
+        ),
+        (
+            task("greet", settings={"sytem": "Be kind."}),
+            ["evals/task.json:*: settings.sytem", "*one of system, tools", "*", "*did you mean 'system'?"],
+        ),
+        (
+            task("greet", settings={"tools": ["search"]}),
+            ["evals/task.json:*: settings.tools?0?", "*nothing: there is none", "*'search', no registered tool"],
+        ),
+        (
+            task("greet", agent="card"),
+            ["evals/task.json:3: input.fact_id", "*the id of an entry, like 2026/09/17.md#ts_1", "*nothing"],
+        ),
+    ],
+    ids=["grader", "key", "flag", "text", "missing", "refusal", "agent", "setting", "tool", "input"],
+)
+def test_what_does_not_fit_is_told_at_its_line(
+    pytester: pytest.Pytester, content: dict[str, Any], lines: list[str]
+) -> None:
+    """Unknown names, keys and values of another type are found before any trial starts."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": content})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(lines, consecutive=True)
+    told(result)
+
+
+@pytest.mark.parametrize("base", ["pkm/strater", "../../../etc"])
+def test_a_missing_fixture_is_told(pytester: pytest.Pytester, base: str) -> None:
+    """A starting tree that is not there, or not below the project, is no trial's error but the file's."""
+    files = {"fixtures/pkm/starter/PKM/a.md": "a", "evals/suite.yaml": suite()}
+    write(pytester.path, {**files, "evals/task.json": task("greet", input={"content": "", "base_fixture": base})})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["evals/task.json:5: input.base_fixture"])
+    assert ("did you mean 'pkm/starter'?" in told(result)) == base.startswith("pkm")
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("agent: crad", "agent"),
+        ("settings: {sytem: hi}", "settings.sytem"),
+        ("prompts: {system: none.md}", "prompts.system"),
+    ],
+)
+def test_what_a_suite_says_wrong_is_told_once_at_the_suite(
+    pytester: pytest.Pytester, line: str, key: str
+) -> None:
+    """A task is not blamed for what it inherits."""
+    tasks = {f"evals/{name}/task.json": task(name) for name in "abc"}
+    write(pytester.path, {"evals/suite.yaml": suite(more=f"{line}\n"), **tasks})
+
+    result = run(pytester, "--continue-on-collection-errors")
+
+    result.assert_outcomes(errors=1)
+    assert told(result).count(f"evals/suite.yaml:4: {key}") == 1
+    assert "task.json:" not in told(result)
+
+
+def test_a_prompt_that_is_no_text_is_told(pytester: pytest.Pytester) -> None:
+    """A prompt file has to be UTF-8."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("a", prompts={"system": "p.md"})})
+    (pytester.path / "evals" / "p.md").write_bytes(b"caf\xe9")
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["evals/p.md", "  expected: a text in UTF-8", "  found: *0xe9"])
+    told(result)
+
+
+def test_a_task_of_a_list_is_told_by_its_place(pytester: pytest.Pytester) -> None:
+    """In a list the key path begins with the task's number; its neighbours are not run without it."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("a"), grader(name="nope")]})
+
+    result = run(pytester, "--continue-on-collection-errors")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["evals/many.json:*: ?1?.graders?0?.name"])
+    told(result)

@@ -1,0 +1,207 @@
+"""Which trials are run: by pytest's own switches and by ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.suites import collected, journaled, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+TEA = task("brew", tags=["needs-net", "slow"], metadata={"failure_bucket": "L3 order"})
+FILES = {
+    "evals/tea/suite.yaml": suite("Tearoom"),
+    "evals/tea/oolong/brew/task.json": TEA,
+    "evals/tea/oolong/pour/task.json": task("pour", tags=["v1.5", "skip"]),
+    "evals/inn/suite.yaml": "name: Inn\nkind: capability\ndefaults: {model: scripted}\n",
+    "evals/inn/rest.json": task("rest", tags=["slow"]),
+}
+
+
+def short(node_ids: list[str]) -> list[str]:
+    """Leave out files."""
+    return [name.rpartition("::")[2] for name in node_ids]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("brew", ["brew"]),
+        ("oolong", ["brew", "pour"]),
+        ("tea and not pour", ["brew"]),
+        ("needs-net", ["brew"]),
+        ("v1.5", ["pour"]),
+        ("slow", ["rest", "brew"]),
+        ("L3", ["brew"]),
+        ("Tearoom", ["brew", "pour"]),
+        ("oolong/pour", ["pour"]),
+        ("scripted and rest", ["rest"]),
+        ("claude", []),
+    ],
+)
+def test_k_knows_buckets_tags_folders_suites_and_models(
+    pytester: pytest.Pytester, expression: str, expected: list[str]
+) -> None:
+    """``-k`` takes what authors wrote, hyphens and all."""
+    write(pytester.path, FILES)
+
+    assert short(collected(pytester, "-k", expression)) == [f"{name}[scripted-1]" for name in expected]
+
+
+def test_k_tells_models_apart(pytester: pytest.Pytester) -> None:
+    """The model and the repetition are part of the name."""
+    write(pytester.path, FILES)
+
+    found = collected(pytester, "-k", "rest and nop", "--agent-model=nop,scripted", "--repetitions=2")
+
+    assert short(found) == ["rest[nop-1]", "rest[nop-2]"]
+    assert short(collected(pytester, "-k", "rest and nop-2", "--agent-model=nop", "--repetitions=2")) == [
+        "rest[nop-2]"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("capability", ["rest"]),
+        ("regression", ["brew", "pour"]),
+        ("agenteval", ["rest", "brew", "pour"]),
+        ("slow and regression", ["brew"]),
+        ("needs_net", ["brew"]),
+        ("v1_5", ["pour"]),
+        ("skip", []),
+    ],
+)
+@pytest.mark.parametrize("strict", [(), ("--strict-markers",)], ids=["loose", "strict"])
+def test_m_knows_kinds_and_tags(
+    pytester: pytest.Pytester, expression: str, expected: list[str], strict: tuple[str, ...]
+) -> None:
+    """Kinds and tags are declared marks; a tag's hyphens and points become underscores there."""
+    write(pytester.path, FILES)
+
+    found = short(collected(pytester, "-m", expression, "-W", "error", *strict))
+
+    assert found == [f"{name}[scripted-1]" for name in expected]
+
+
+def test_a_tag_named_like_one_of_pytests_marks_is_a_keyword_only(pytester: pytest.Pytester) -> None:
+    """A task tagged ``skip`` or ``xfail`` is run like any other; ``-k`` still finds it."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("greet", tags=["skip", "xfail"])})
+
+    run(pytester, "-k", "skip", "--strict-markers").assert_outcomes(passed=1)
+
+
+HELD_OUT = {
+    "evals/suite.yaml": suite(),
+    "evals/many.json": [task("open"), task("secret", split="held_out")],
+}
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ((), ["open"]),
+        (("--agent-split=dev",), ["open"]),
+        (("--agent-split=held_out",), ["secret"]),
+        (("--agent-split=all",), ["open", "secret"]),
+        (("evals/many.json::secret",), []),
+    ],
+)
+def test_held_out_tasks_are_run_when_asked_for_only(
+    pytester: pytest.Pytester, args: tuple[str, ...], expected: list[str]
+) -> None:
+    """What is held out is left out, even where it is named, unless its split is asked for."""
+    write(pytester.path, HELD_OUT)
+
+    assert short(collected(pytester, *args)) == [f"{name}[scripted-1]" for name in expected]
+
+
+def test_what_is_left_out_is_counted_as_deselected(pytester: pytest.Pytester, workers: int) -> None:
+    """Nobody mistakes a part for the whole; someone else's tests stay."""
+    write(pytester.path, HELD_OUT | {"test_other.py": "def test_other(): pass\n"})
+
+    result = run(pytester, workers=workers)
+
+    result.assert_outcomes(passed=2, deselected=0 if workers else 1)
+    assert journaled(pytester.path) == ["open[scripted-1]"]
+
+
+def bucketed(*names: str) -> dict[str, Any]:
+    """Give a suite of tasks of two buckets, named ``bucket_number``."""
+    tasks = {
+        f"evals/{name}/task.json": task(name, metadata={"failure_bucket": name.split("_")[0]}) for name in names
+    }
+    return {"evals/suite.yaml": suite(), **tasks}
+
+
+ALPHA = [f"alpha_{number}" for number in range(9)]
+BETA = [f"beta_{number}" for number in range(3)]
+
+
+def test_a_sample_holds_so_many_tasks_of_each_bucket(pytester: pytest.Pytester) -> None:
+    """A task comes whole, with all of its repetitions; a small bucket gives what it has."""
+    write(pytester.path, bucketed(*ALPHA, *BETA))
+
+    found = short(collected(pytester, "--agent-sample=4", "--repetitions=2"))
+
+    assert [sum(name.startswith(bucket) for name in found) for bucket in ("alpha", "beta")] == [8, 6]
+    assert all(name.replace("-1]", "-2]") in found for name in found)
+
+
+def test_a_sample_is_the_same_each_time_and_changes_with_the_seed(pytester: pytest.Pytester) -> None:
+    """The seed alone draws; its default is a fixed one."""
+    write(pytester.path, bucketed(*ALPHA))
+
+    first, again = collected(pytester, "--agent-sample=4"), collected(pytester, "--agent-sample=4")
+    others = {tuple(collected(pytester, "--agent-sample=4", f"--agent-seed={seed}")) for seed in range(4)}
+
+    assert first == again
+    assert tuple(first) in others
+    assert len(others) > 1
+
+
+def test_a_task_that_is_added_moves_no_other(pytester: pytest.Pytester) -> None:
+    """With one task more, at most one of the sample makes room for it."""
+    write(pytester.path, bucketed(*ALPHA))
+    before = set(short(collected(pytester, "--agent-sample=4")))
+    for number in range(20, 26):
+        name = f"alpha_{number}"
+        write(pytester.path, bucketed(name))
+        after = set(short(collected(pytester, "--agent-sample=4")))
+        assert len(before - after) <= 1
+        assert after - before <= {f"{name}[scripted-1]"}
+        before = after
+
+
+def test_a_sample_is_drawn_from_one_split(pytester: pytest.Pytester) -> None:
+    """Tasks that are held out take nobody's place."""
+    write(pytester.path, HELD_OUT)
+
+    assert short(collected(pytester, "--agent-sample=1", "--agent-split=held_out")) == ["secret[scripted-1]"]
+    assert short(collected(pytester, "--agent-sample=1")) == ["open[scripted-1]"]
+
+
+def test_workers_draw_the_same_sample(pytester: pytest.Pytester) -> None:
+    """Every process comes to the same choice: each chosen trial is run once."""
+    write(pytester.path, bucketed(*ALPHA))
+    expected = short(collected(pytester, "--agent-sample=4"))
+
+    run(pytester, "--agent-sample=4", workers=2).assert_outcomes(passed=4)
+
+    assert journaled(pytester.path) == sorted(expected)
+
+
+def test_repetitions_on_the_command_line_beat_the_tasks_own(pytester: pytest.Pytester) -> None:
+    """``--repetitions`` comes before ``trials_per_run``, which comes before the suite's."""
+    files = {
+        "evals/suite.yaml": suite().replace("defaults: {", "defaults: {trials_per_run: 2, "),
+        "evals/many.json": [task("own", trials_per_run=3), task("suites")],
+    }
+    write(pytester.path, files)
+
+    assert len(collected(pytester, "-k", "own")) == 3
+    assert len(collected(pytester, "-k", "suites")) == 2
+    assert len(collected(pytester, "--repetitions=1")) == 2

@@ -1,0 +1,164 @@
+"""Where settings may be said, which of them wins, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites import collected, journaled, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+GREET = {"evals/suite.yaml": suite(), "evals/task.json": task("greet")}
+USAGE = pytest.ExitCode.USAGE_ERROR
+
+
+def models(pytester: pytest.Pytester, *args: str) -> list[str]:
+    """Give the models of the trials that would be run."""
+    return [name.partition("[")[2].rpartition("-")[0] for name in collected(pytester, *args)]
+
+
+def test_the_command_line_beats_the_environment_beats_pyproject_beats_the_suite(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rank hides those below it; nothing is mixed."""
+    (pytester.path / "evals").mkdir()
+    write(pytester.path, {"evals/task.json": task("greet")})
+    assert models(pytester) == ["baseline"]
+    write(pytester.path, GREET)
+    assert models(pytester) == ["scripted"]
+    write(pytester.path, {"pyproject.toml": '[tool.agenteval]\nmodel = ["oracle", "nop"]\n'})
+    assert models(pytester) == ["oracle", "nop"]
+    monkeypatch.setenv("AGENTEVAL_MODEL", "scripted,nop")
+    assert models(pytester) == ["scripted", "nop"]
+    assert models(pytester, "--agent-model=oracle") == ["oracle"]
+
+
+@pytest.mark.parametrize("value", ["3", '"3"'])
+def test_numbers_may_be_said_at_every_rank(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """``repetitions`` as one that is a number."""
+    write(pytester.path, GREET | {"pyproject.toml": f"[tool.agenteval]\nrepetitions = {value}\n"})
+    assert len(collected(pytester)) == 3
+    monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2")
+    assert len(collected(pytester)) == 2
+    assert len(collected(pytester, "--repetitions=1")) == 1
+
+
+def test_flags_may_be_said_at_every_rank(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``strict`` as one that is a flag: ``0`` in the environment hides what pyproject says."""
+    capability = "name: s\nkind: capability\ndefaults: {model: scripted}\n"
+    miss = {"evals/suite.yaml": capability, "evals/task.json": task("greet", says="Hm.")}
+    write(pytester.path, miss | {"pyproject.toml": "[tool.agenteval]\nstrict = true\n"})
+
+    run(pytester).assert_outcomes(failed=1)
+    monkeypatch.setenv("AGENTEVAL_STRICT", "0")
+    run(pytester).assert_outcomes(xfailed=1)
+    run(pytester, "--agent-strict").assert_outcomes(failed=1)
+
+
+def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers read the same project and the same environment."""
+    monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2")
+    write(pytester.path, GREET | {"pyproject.toml": "[tool.agenteval.models]\nplay = 'scripted'\n"})
+
+    run(pytester, "--agent-model=play", workers=2).assert_outcomes(passed=2)
+
+    assert journaled(pytester.path) == ["greet[play-1]", "greet[play-2]"]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("[tool.agenteval]\nmodl = 'nop'", ["*tool.agenteval.modl: unknown*did you mean 'model'?"]),
+        ("[tool.agenteval]\nrepetitions = 0", ["*tool.agenteval.repetitions: *a whole number, 1 or more; found 0"]),
+        ("[tool.agenteval]\nrepetitions = 2.5", ["*a whole number, 1 or more; found 2.5"]),
+        ("[tool.agenteval]\nrepetitions = true", ["*a whole number, 1 or more; found True"]),
+        ("[tool.agenteval]\nsplit = 'heldout'", ["*one of dev, held_out, all; found 'heldout'; did you mean*"]),
+        ("[tool.agenteval]\nstrict = 'maybe'", ["*tool.agenteval.strict: expected true or false; found 'maybe'"]),
+        ("[tool.agenteval]\nmodel = 3", ["*tool.agenteval.model: *a list of texts; found 3"]),
+        ("[tool.agenteval]\nmodels = 'claude'", ["*tool.agenteval.models: expected a table; found 'claude'"]),
+        ("[tool]\nagenteval = 1", ["*tool.agenteval: expected a table; found 1"]),
+        ("[tool.agenteval]\nprompt = 'short'", ["*tool.agenteval.prompt: expected NAME=PATH; found 'short'"]),
+    ],
+)
+def test_what_pyproject_says_wrong_is_a_usage_error(
+    pytester: pytest.Pytester, table: str, said: list[str]
+) -> None:
+    """Unknown keys and values that cannot be obeyed end the run with exit status 4, and their place."""
+    write(pytester.path, GREET | {"pyproject.toml": table})
+
+    result = run(pytester)
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"ERROR: {line}" for line in said])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--repetitions=0", "--repetitions: expected a whole number, 1 or more; found '0'"),
+        ("--repetitions=many", "--repetitions: expected a whole number, 1 or more; found 'many'"),
+        ("--agent-concurrency=0", "--agent-concurrency: expected a whole number, 1 or more; found '0'"),
+        ("--agent-sample=-1", "--agent-sample: expected a whole number, 1 or more; found '-1'"),
+        ("--agent-seed=x", "--agent-seed: expected a whole number, 0 or more; found 'x'"),
+        ("--agent-split=dve", "--agent-split: expected one of *; found 'dve'; did you mean 'dev'?"),
+        ("--agent-record=once,all", "--agent-record: expected one of none, once, *"),
+        ("--agent-record=off", "--agent-record: expected one of none, once, *; found 'off'*"),
+        ("--agent-record-chat=on", "--agent-record-chat: expected one of off, none, once, *"),
+        ("--agent-only=mised", "--agent-only: expected endings: *; found 'mised'; did you mean 'missed'?"),
+        ("--agent-only=@latest", "--agent-only: expected endings: *; found '@latest'"),
+        ("--agent-only=missed", "*no run 'latest'*there are no runs yet"),
+        ("--agent-model=scriptd", "unknown model 'scriptd'; known: *; did you mean 'scripted'?"),
+        ("--agent-model=nop,nop", "the model 'nop' is named more than once"),
+        ("--agent-model=a@b/c", "the model name 'a@b/c' cannot stand in a test id*"),
+        ("--agent-prompt=short", "--agent-prompt: expected NAME=PATH; found 'short'"),
+        ("--agent-prompt=짧은=prompts", "--agent-prompt: the name '짧은' may hold ASCII letters*"),
+        ("--agent-prompt=a@b=prompts", "--agent-prompt: the name 'a@b' may hold ASCII letters*"),
+        ("--agent-prompt=short=nowhere", "--agent-prompt short: no such file or folder: nowhere"),
+        ("--agent-prompt=short=empty", "--agent-prompt short: no prompt file in *empty"),
+        ("--agent-prompt=short=double", "--agent-prompt short: two files for the prompt 'system': *"),
+        ("--agent-prompt=a=x.md,a=x.md", "--agent-prompt: the variant 'a' is named more than once"),
+    ],
+)
+def test_an_option_that_cannot_be_obeyed_is_a_usage_error(
+    pytester: pytest.Pytester, option: str, said: str
+) -> None:
+    """Exit status 4, one clean message, nothing run, nothing left behind; also when only collecting."""
+    prompts = {"double/system.md": "a", "double/system.txt": "b", "empty/.hidden": "", "x.md": "x"}
+    write(pytester.path, GREET | prompts)
+
+    for dry in ((), ("--collect-only",)):
+        result = run(pytester, option, *dry, "-p", "no:cacheprovider")
+
+        assert result.ret == USAGE
+        result.stderr.fnmatch_lines([f"ERROR: {said}"])
+        assert "Traceback" not in str(result.stdout) + str(result.stderr)
+        assert not (pytester.path / ".agenteval").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--repetitions=0", "--repetitions: expected a whole number, 1 or more; found '0'"),
+        ("--agent-model=scriptd", "unknown model 'scriptd'; known: "),
+        ("--agent-only=missed", "there is no run 'latest'"),
+    ],
+)
+def test_with_workers_the_controller_says_it_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, said: str
+) -> None:
+    """No worker crashes, and no word, file or folder is left behind."""
+    write(pytester.path, GREET)
+    monkeypatch.setenv("TMPDIR", str(pytester.mkdir("temporary")))
+
+    result = run(pytester, option, "-p", "no:cacheprovider", workers=2)
+
+    assert result.ret == USAGE
+    printed = str(result.stdout) + str(result.stderr)
+    assert printed.count(said) == 1
+    assert not any(word in printed for word in ("Traceback", "INTERNALERROR", "crashed"))
+    assert list((pytester.path / "temporary").iterdir()) == []
+    assert not (pytester.path / ".agenteval").exists()

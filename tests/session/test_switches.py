@@ -1,0 +1,202 @@
+"""What pytest's own switches do with trials: facts/seam.md, section 4."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.journals import journal, junit, names, properties, run_folder
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+COUNTING = """
+from pathlib import Path
+
+
+class Grumpy:
+    '''Answers what was asked for only when it was asked often enough.'''
+
+    async def run(self, task_input, ctx):
+        count = Path(task_input["counter"])
+        asked = int(count.read_text()) + 1 if count.exists() else 1
+        count.write_text(str(asked))
+        return "Mina" if asked >= task_input["wanted"] else "no"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("grumpy", Grumpy)
+"""
+ENDINGS = ("good", "bad", "reg", "broken", "last")
+
+
+@pytest.fixture(autouse=True)
+def evals(pytester: pytest.Pytester) -> None:
+    """Five trials: passed, missed, failed, errored, passed, in this order."""
+    capability, regression = "name: cap\nkind: capability\n", "name: reg\nkind: regression\n"
+    write(
+        pytester.path,
+        {
+            "pytest.ini": "[pytest]\n",
+            "evals/1cap/suite.yaml": capability,
+            "evals/1cap/tasks.yaml": [task("good"), task("bad", wants="Omar")],
+            "evals/2reg/suite.yaml": regression,
+            "evals/2reg/tasks.yaml": [task("reg", wants="Omar"), task("broken", script=[]), task("last")],
+        },
+    )
+
+
+def carry_out(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """Run the five trials, one at a time so that it is known which were begun."""
+    return run(pytester, "evals", "--agent-model=scripted", "--agent-concurrency=1", *args)
+
+
+def ran(result: pytest.RunResult) -> list[str]:
+    """Give which of the five were reported, in this order."""
+    return [name for name in ENDINGS if any(f"::{name}[" in line for line in result.outlines if "%]" in line)]
+
+
+def test_each_ending_counts_as_pytests_own(pytester: pytest.Pytester) -> None:
+    """Exit status 1; one failure, one error, one expected failure."""
+    result = carry_out(pytester)
+    result.assert_outcomes(passed=2, failed=1, xfailed=1, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("switch", ["-x", "--sw"])
+def test_a_miss_does_not_stop_a_run_and_a_failure_does(pytester: pytest.Pytester, switch: str) -> None:
+    """What runs just then is cancelled, and counted as not run like the rest."""
+    endless = [task("reg", wants="Omar"), task("broken", script=[{"seconds": 60.0}]), task("last")]
+    write(pytester.path, {"evals/2reg/tasks.yaml": endless})
+    result = carry_out(pytester, switch, "-v")
+    result.assert_outcomes(passed=1, xfailed=1, failed=1)
+    assert ran(result) == ["good", "bad", "reg"]
+    assert names(journal(pytester.path, "finished")) == ["good-1", "bad-1", "reg-1"]
+    result.stdout.fnmatch_lines(["*reg with scripted*", "*1 of 3*", "*2 * not run*"])
+
+
+def test_the_next_stepwise_run_goes_on_at_the_failure(pytester: pytest.Pytester) -> None:
+    """The second --sw begins with what failed."""
+    carry_out(pytester, "--sw")
+    result = carry_out(pytester, "--sw", "-v")
+    assert ran(result) == ["reg"]
+
+
+def test_a_strict_run_stops_at_a_miss(pytester: pytest.Pytester) -> None:
+    """With --agent-strict a miss is a failure, and so -x stops there."""
+    result = carry_out(pytester, "-x", "--agent-strict")
+    result.assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.parametrize("switch", ["--agent-strict", "--runxfail"])
+def test_misses_are_failures_when_asked(pytester: pytest.Pytester, switch: str) -> None:
+    """Shown as FAILED with the score, and the ending that is written down stays missed."""
+    result = carry_out(pytester, switch, "-v")
+    result.assert_outcomes(passed=2, failed=2, errors=1)
+    result.stdout.fnmatch_lines(["*bad?scripted-1? FAILED 0.00*"])
+    endings = {line["task"]: line["ending"] for line in journal(pytester.path, "finished")}
+    assert (endings["bad"], endings["reg"]) == ("missed", "failed")
+
+
+def test_last_failed_knows_failures_and_errors_and_no_misses(pytester: pytest.Pytester) -> None:
+    """Known misses are not bought again on each --lf."""
+    carry_out(pytester)
+    assert ran(carry_out(pytester, "--lf", "-v")) == ["reg", "broken"]
+
+
+def test_last_failed_knows_misses_that_counted_as_failures(pytester: pytest.Pytester) -> None:
+    """After --agent-strict they are failures to --lf too."""
+    carry_out(pytester, "--agent-strict")
+    assert ran(carry_out(pytester, "--lf", "-v")) == ["bad", "reg", "broken"]
+
+
+def test_failed_first_runs_all_and_each_once(pytester: pytest.Pytester) -> None:
+    """--ff changes the order, and the trials begin in the order of the items."""
+    carry_out(pytester)
+    (first,) = (pytester.path / ".agenteval" / "runs").glob("2*")
+    first.rename(pytester.path / "first")
+    carry_out(pytester, "--ff")
+    assert names(journal(pytester.path, "started")) == ["reg-1", "broken-1", "good-1", "bad-1", "last-1"]
+
+
+def test_setup_plan_starts_no_trial(pytester: pytest.Pytester) -> None:
+    """A plan costs nothing."""
+    result = carry_out(pytester, "--setup-plan")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*SETUP*F trial*"])
+    assert not list(pytester.path.glob(".agenteval/runs/*/journal-*"))
+
+
+def test_setup_show_shows_the_fixtures_and_runs(pytester: pytest.Pytester) -> None:
+    """--setup-show shows our fixture beside the users', and changes no ending."""
+    result = carry_out(pytester, "--setup-show")
+    result.stdout.fnmatch_lines(["*SETUP*F trial*", "*TEARDOWN*F trial*"])
+    result.assert_outcomes(passed=2, failed=1, xfailed=1, errors=1)
+
+
+def test_setup_only_is_a_dry_run(pytester: pytest.Pytester) -> None:
+    """Nobody would look at the grades: no trial is begun and nothing is paid."""
+    result = carry_out(pytester, "--setup-only")
+    assert result.ret == pytest.ExitCode.OK
+    assert not list(pytester.path.glob(".agenteval/runs/*/journal-*"))
+
+
+def test_durations_are_the_agents(pytester: pytest.Pytester) -> None:
+    """An item only waits for its trial; its duration is what the agent took, here and in JUnit."""
+    slow = [task("slow", script=[{"text": "Mina", "seconds": 0.2}]), task("after")]
+    write(pytester.path, {"evals/2reg/tasks.yaml": slow})
+    result = carry_out(pytester, "--durations=3", "-vv", "--junitxml=j.xml")
+    result.stdout.fnmatch_lines(["0.2?s setup*slow?scripted-1?"])
+    times = {name: float(case.attrib["time"]) for name, case in junit(pytester.path / "j.xml").items()}
+    assert 0.2 <= times["slow[scripted-1]"] < 0.4
+    assert times["after[scripted-1]"] < 0.1
+
+
+@pytest.mark.parametrize("switch", ["--pdb", "-s"])
+def test_a_debugger_and_no_capture_mean_one_at_a_time(pytester: pytest.Pytester, switch: str) -> None:
+    """With --pdb and with -s nothing else runs while somebody looks."""
+    write(pytester.path, {"evals/2reg/tasks.yaml": [task("a"), task("b")]})
+    result = run(pytester, "evals/2reg", "--agent-model=scripted", switch)
+    result.assert_outcomes(passed=2)
+    (file,) = run_folder(pytester.path).glob("journal-*")
+    lines = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    assert [(line["kind"], line["task"]) for line in lines] == [
+        ("started", "a"),
+        ("finished", "a"),
+        ("started", "b"),
+        ("finished", "b"),
+    ]
+
+
+def test_a_rerun_is_a_new_attempt(pytester: pytest.Pytester) -> None:
+    """Failed and errored trials are tried again by a new agent; each test case has one score of its own."""
+    grumpy = {"agent": "grumpy", "input": {"counter": str(pytester.path / "n"), "wanted": 3}}
+    write(pytester.path, {"conftest.py": COUNTING, "evals/2reg/tasks.yaml": [task("grumpy", **grumpy)]})
+    write(pytester.path, {"evals/2reg/more.yaml": [task("broken", script=[])]})
+    result = carry_out(pytester, "-p", "pytest_rerunfailures", "--reruns=2", "--junitxml=j.xml", "-v")
+    counts = result.parseoutcomes()
+    assert (counts["passed"], counts["xfailed"], counts["errors"], counts["rerun"]) == (2, 1, 1, 4)
+    attempts = [(line["task"], line["attempt"], line["ending"]) for line in journal(pytester.path, "finished")]
+    assert [each for each in attempts if each[0] == "grumpy"] == [
+        ("grumpy", 1, "failed"),
+        ("grumpy", 2, "failed"),
+        ("grumpy", 3, "passed"),
+    ]
+    assert [number for name, number, _ in attempts if name == "broken"] == [1, 2, 3]
+    assert [number for name, number, _ in attempts if name in ("good", "bad")] == [1, 1]
+    result.stdout.fnmatch_lines(["*reg with scripted*", "*1 of 1 task passed*"])
+
+
+def test_every_rerun_in_junit_has_the_score_of_its_own_attempt(pytester: pytest.Pytester) -> None:
+    """The file has a case for each attempt, as rerunfailures does it, and no property stands twice in one."""
+    carry_out(pytester, "-p", "pytest_rerunfailures", "--reruns=2", "--junitxml=j.xml", "-k", "reg")
+    cases = [
+        properties(case)
+        for case in ElementTree.parse(pytester.path / "j.xml").getroot().iter("testcase")
+        if case.attrib["name"] == "reg[scripted-1]"
+    ]
+    assert [case.get("agenteval.attempt", "1") for case in cases] == ["1", "2", "3"]
+    assert {case["agenteval.score"] for case in cases} == {"0.0000"}

@@ -1,0 +1,136 @@
+"""Models and variants: how they are named, and what a prompt file changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.suites import collected, journaled, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+# Answers with its system prompt, so that a trial shows which prompt was used.
+ECHO = """
+from pytest_agenteval.records.outcome import Answer
+
+class Echo:
+    templates = {"system": "plain", "tail": "!"}
+
+    async def run(self, task_input, ctx):
+        return Answer(ctx.prompts.render("system") + ctx.prompts.render("tail"))
+
+def pytest_agenteval_register(registry):
+    registry.agent("echo", Echo)
+"""
+
+
+def echo(wants: str) -> dict[str, Any]:
+    """Give a suite with a task that passes where the prompts say what is wanted."""
+    return {
+        "conftest.py": ECHO,
+        "evals/suite.yaml": suite(more="agent: echo\n"),
+        "evals/task.json": task("greet", wants=wants),
+        "prompts/short.md": "be brief",
+        "prompts/long/system.jinja": "be long",
+        "prompts/long/tail.md": "?",
+        "prompts/long/.swp": "no prompt",
+    }
+
+
+def cases(pytester: pytest.Pytester, *args: str) -> list[str]:
+    """Give what stands in brackets."""
+    return [name.partition("[")[2].rstrip("]") for name in collected(pytester, *args)]
+
+
+def test_a_variant_stands_beside_the_agents_own_prompts(pytester: pytest.Pytester) -> None:
+    """``--agent-prompt`` may be repeated; each adds trials of its name to those without one."""
+    write(pytester.path, echo("plain!"))
+
+    found = cases(pytester, "--agent-prompt=short=prompts/short.md", "--agent-prompt", "long=prompts/long")
+
+    assert found == ["scripted-1", "scripted@short-1", "scripted@long-1"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wants"), [("short=prompts/short.md", "be brief!"), ("long=prompts/long", "be long?")]
+)
+def test_a_file_is_the_system_prompt_and_a_folder_holds_several(
+    pytester: pytest.Pytester, workers: int, prompt: str, wants: str
+) -> None:
+    """A file's name up to its first point says which prompt it replaces; the others stay."""
+    write(pytester.path, echo(wants))
+
+    result = run(pytester, f"--agent-prompt={prompt}", "-k", "@", workers=workers)
+
+    result.assert_outcomes(passed=1, deselected=0 if workers else 1)
+    assert journaled(pytester.path) == [f"greet[scripted@{prompt.partition('=')[0]}-1]"]
+
+
+def test_paths_of_the_command_line_start_where_the_user_stands(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As everywhere in a shell; those of pyproject.toml start at the project's root."""
+    pyproject = "[tool.agenteval]\nprompt = 'short=prompts/short.md'\nresults = 'kept'\n"
+    write(pytester.path, echo("be brief!") | {"pyproject.toml": pyproject})
+    monkeypatch.chdir(pytester.path / "prompts")
+    evals, option = str(pytester.path / "evals"), "--agent-prompt=short=short.md"
+
+    run(pytester, evals, "-k", "short").assert_outcomes(passed=1, deselected=1)
+    run(pytester, evals, option, "-k", "short", "--agent-results=mine").assert_outcomes(passed=1, deselected=1)
+
+    assert list(Path(pytester.path, "kept").glob("2*"))
+    assert list(Path(pytester.path, "prompts", "mine").glob("2*"))
+
+
+def test_models_come_in_comma_lists_and_repeated_options(pytester: pytest.Pytester) -> None:
+    """Both may be mixed; the order is kept."""
+    write(pytester.path, {"evals/task.json": task("greet")})
+
+    assert cases(pytester, "--agent-model=nop, oracle", "--agent-model", "openai/gpt-x") == [
+        "nop-1",
+        "oracle-1",
+        "openai/gpt-x-1",
+    ]
+
+
+def test_a_litellm_id_can_be_named_on_the_command_line(pytester: pytest.Pytester) -> None:
+    """Its slash is no path."""
+    write(pytester.path, {"evals/task.json": task("greet")})
+    named = "evals/task.json::greet[openai/gpt-x-1]"
+
+    assert collected(pytester, named, "--agent-model=openai/gpt-x,nop") == [named]
+
+
+def test_aliases_come_from_pyproject(pytester: pytest.Pytester) -> None:
+    """A name for a litellm id or an offline model; it may also replace a shipped alias."""
+    table = "[tool.agenteval.models]\nquick = 'nop'\nclaude = {id = 'anthropic/c', temperature = 0.5}\n"
+    write(pytester.path, {"evals/task.json": task("greet"), "pyproject.toml": table})
+
+    result = run(pytester, "--co", "--agent-model=quick,claude")
+
+    result.stdout.fnmatch_lines(["agenteval: 2 trials of 1 task: quick (does nothing*), claude (anthropic/c)"])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("mine = 5", "*mine: expected a litellm id or a table with id, found 5"),
+        ("mine = {temperature = 1}", "*mine: the key id is missing*"),
+        ("mine = {id = 'openai/x', api_key = 'sk'}", "*mine: a key does not belong in a file*api_key_env"),
+        ("mine = {id = 'openai/x', temperature = 'hot'}", "*mine: temperature: expected a number*'hot'"),
+    ],
+)
+def test_an_alias_that_cannot_be_used_is_a_usage_error(
+    pytester: pytest.Pytester, line: str, said: str
+) -> None:
+    """Said where the alias is used, with the key that is wrong."""
+    table = f"[tool.agenteval.models]\n{line}\n"
+    write(pytester.path, {"evals/task.json": task("greet"), "pyproject.toml": table})
+
+    result = run(pytester, "--agent-model=mine")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
