@@ -110,10 +110,9 @@ class TaskFile(pytest.Module):
     def _items(self, evals: Evals) -> Iterator[TrialItem]:
         named = self.session.isinitpath(self.path) and not self._is_someone_elses()
         tasks = evals.planner.tasks(self.path, named=named)
-        changed = replaced(self) if tasks else ()
-        _refuse_wide(changed)
-        uses = tuple(name for name, _ in changed)
-        ours_alone = self._nobody_else_generates()
+        if not tasks:
+            return
+        uses, ours_alone = self._say_of_others(evals)
         for task, said in tasks:
             yield from self._trials(task, evals.cases.of(task, said.models), uses, ours_alone, evals)
 
@@ -126,6 +125,14 @@ class TaskFile(pytest.Module):
             item.task, item.case = task, case
             item.extra_keyword_matches.update(words)
             yield item
+
+    def _say_of_others(self, evals: Evals) -> tuple[tuple[str, ...], bool]:
+        """Give the fixtures of ours that a conftest replaces here, and whether nobody else makes parameters."""
+        if self.parent not in evals.conftests:
+            changed = replaced(self)
+            _refuse_wide(changed)
+            evals.conftests[self.parent] = tuple(name for name, _ in changed), self._nobody_else_generates()
+        return evals.conftests[self.parent]
 
     def _marks(self, task: PlannedTask, uses: tuple[str, ...], evals: Evals) -> list[pytest.Mark]:
         """Give the marks of a task's function; those that tags become are declared as they come."""

@@ -71,7 +71,9 @@ def pytest_agenteval_register(registry):
 """
 
 
-def run(pytester: pytest.Pytester, suite: str, *tasks: object, args: tuple[str, ...] = ()) -> pytest.RunResult:
+def run(
+    pytester: pytest.Pytester, suite: str, *tasks: object, args: tuple[str, ...] = ()
+) -> pytest.RunResult:
     """Run scripted tasks, with agents and graders that misbehave at hand."""
     write(pytester.path, {"conftest.py": AGENTS, "evals/suite.yaml": suite, "evals/tasks.yaml": list(tasks)})
     return pytester.runpytest_inprocess("evals", "-v", "--junitxml=j.xml", *args)
@@ -99,7 +101,9 @@ def test_a_miss_in_a_capability_suite_is_an_expected_failure(pytester: pytest.Py
     assert skipped.attrib["message"].startswith("MISSED 0.40: farewell 0.00: no: answer contains 'Goodbye'")
 
 
-@pytest.mark.parametrize("suite", ["name: demo\nkind: regression\n", "name: demo\nkind: mixed\n", "name: demo\n"])
+@pytest.mark.parametrize(
+    "suite", ["name: demo\nkind: regression\n", "name: demo\nkind: mixed\n", "name: demo\n"]
+)
 def test_below_the_threshold_is_a_failure_outside_capability(pytester: pytest.Pytester, suite: str) -> None:
     """A regression suite, a mixed one and one that says no kind: FAILED, exit status 1, no traceback."""
     result = run(pytester, suite, task("bad", graders=TWO_FIFTHS), args=("--agent-model=scripted",))
@@ -174,7 +178,9 @@ def test_a_starting_tree_that_cannot_be_built_is_an_error(pytester: pytest.Pytes
     [[{"name": "unsure"}], [{"name": "unsure", "require": True}, *task("t")["graders"]]],
     ids=["all undecided", "a required one undecided"],
 )
-def test_what_cannot_be_graded_is_errored_as_ungraded(pytester: pytest.Pytester, graders: list[object]) -> None:
+def test_what_cannot_be_graded_is_errored_as_ungraded(
+    pytester: pytest.Pytester, graders: list[object]
+) -> None:
     """A vacuous pass is none: nothing decided, or a required grade undecided."""
     result = run(pytester, CAPABILITY, task("unclear", graders=graders))
     result.assert_outcomes(errors=1)

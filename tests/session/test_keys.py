@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.session.keys import check_keys
 from tests.suites import collected, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -87,16 +91,51 @@ def test_a_replayed_chat_needs_no_key(pytester: pytest.Pytester, mode: str, want
         result.assert_outcomes(errors=2)
 
 
-@pytest.mark.parametrize(("mode", "wanted"), [("once", False), ("new_episodes", False), ("all", True)])
-def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester, mode: str, wanted: bool) -> None:
-    """Only ``all`` asks again where a trial's cassette is there."""
+def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester) -> None:
+    """With ``once`` a trial whose cassette is there is played; one trial without is enough to want the key."""
     write(pytester.path, TWO)
-    for name in "ab":
-        cassette = Path("cassettes") / f"{name}.chat" / "claude-1.yaml"
-        write(pytester.path, {str(cassette): "interactions: []\nversion: 1\n"})
+    recorded = {f"cassettes/{name}.chat/claude-1.yaml": "interactions: []\nversion: 1\n" for name in "ab"}
+    write(pytester.path, recorded)
+    once = ("--agent-model=claude", "--agent-record-chat=once")
 
-    result = run(pytester, "--agent-model=claude", f"--agent-record-chat={mode}")
+    run(pytester, *once).assert_outcomes(errors=2)
+    Path(pytester.path, "cassettes/b.chat/claude-1.yaml").unlink()
 
-    assert (MISSING in str(result.stderr)) == wanted
-    if not wanted:
-        result.assert_outcomes(errors=2)
+    assert run(pytester, *once).ret == pytest.ExitCode.USAGE_ERROR
+    run(pytester, *once, "-k", "not there").assert_outcomes(errors=1, deselected=1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "there", "wanted"),
+    [
+        ("off", True, True),
+        ("none", False, False),
+        ("once", True, False),
+        ("once", False, True),
+        ("new_episodes", True, False),
+        ("new_episodes", False, True),
+        ("all", True, True),
+    ],
+)
+def test_each_way_of_recording_says_whether_a_key_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, there: bool, wanted: bool
+) -> None:
+    """A key is wanted where the model would be asked for certain, or nothing is recorded yet."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    cassette = tmp_path / "claude-1.yaml"
+    if there:
+        cassette.touch()
+
+    with pytest.raises(UsageMistake, match="ANTHROPIC_API_KEY") if wanted else nullcontext():
+        check_keys([(Model("claude", "anthropic/claude-x"), str(cassette))], mode)
+
+
+def test_a_key_that_is_set_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is a good one only its provider can say; an empty one is none."""
+    gemini = [(Model("gemini", "gemini/gemini-x"), "")]
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.setenv("GOOGLE_API_KEY", "anything")
+    check_keys(gemini, "off")
+    monkeypatch.setenv("GOOGLE_API_KEY", "")
+    with pytest.raises(UsageMistake):
+        check_keys(gemini, "off")

@@ -88,7 +88,10 @@ SLOW = [{"text": "Hello, Mina!", "seconds": 0.01, "input_tokens": 40, "output_to
 
 def carry_out(pytester: pytest.Pytester, *tasks: object, model: str = "scripted") -> pytest.RunResult:
     """Run tasks with agents that do not know when to stop."""
-    write(pytester.path, {"conftest.py": AGENTS, "evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": list(tasks)})
+    write(
+        pytester.path,
+        {"conftest.py": AGENTS, "evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": list(tasks)},
+    )
     return run(pytester, "evals", "-v", f"--agent-model={model}")
 
 

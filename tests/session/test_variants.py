@@ -63,7 +63,7 @@ def test_a_file_is_the_system_prompt_and_a_folder_holds_several(
     """A file's name up to its first point says which prompt it replaces; the others stay."""
     write(pytester.path, echo(wants))
 
-    result = run(pytester, f"--agent-prompt={prompt}", "-k", "@", workers=workers)
+    result = run(pytester, f"--agent-prompt={prompt}", "-k", prompt.partition("=")[0], workers=workers)
 
     result.assert_outcomes(passed=1, deselected=0 if workers else 1)
     assert journaled(pytester.path) == [f"greet[scripted@{prompt.partition('=')[0]}-1]"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,7 +14,7 @@ from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.checking import Checker
-from pytest_agenteval.tasks.discover import find_suite, is_task_name, is_task_path
+from pytest_agenteval.tasks.discover import find_suite, is_data_name, is_task_name
 from pytest_agenteval.tasks.documents import read_bytes, read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
@@ -63,8 +64,10 @@ class Planner:
 
     def may_hold_tasks(self, path: Path) -> bool:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
-        suite = self._suite_file(path.parent)
-        return is_task_path(path, suite.parent if suite else None) and not self._set_apart(path.parent)
+        folder = path.parent
+        if self._suite_file(folder) is None:
+            return is_task_name(path) and not self._set_apart(folder)
+        return is_data_name(path.name) and not self._set_apart(folder)
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
@@ -233,11 +236,11 @@ class Planner:
         return self._last
 
     def _recordings(self, file: Path) -> str:
-        below = file.relative_to(self._root) if file.is_relative_to(self._root) else Path(file.name)
-        parts = below.parts[1:] if below.parts[0] == "evals" and len(below.parts) > 1 else below.parts
-        place = Path(*parts).with_suffix("")
-        place = place.parent if place.name == "task" and len(place.parts) > 1 else place
-        return str(self._root / "cassettes" / place)
+        root = str(self._root).rstrip(os.sep) + os.sep
+        stem = str(file).rpartition(".")[0]
+        below = stem[len(root) :] if stem.startswith(root) else Path(stem).name
+        place = below.removeprefix(f"evals{os.sep}").removesuffix(f"{os.sep}task")
+        return f"{root}cassettes{os.sep}{place}"
 
 
 def _in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | None:

@@ -27,16 +27,21 @@ def is_task_path(path: Path, suite_dir: Path | None) -> bool:
 
     Not below a folder named ``workspace`` or starting with ``_`` or ``.``, and not a hidden file.
     """
-    if path.suffix.lower() not in _SUFFIXES or path.name.startswith("."):
-        return False
     if suite_dir is None:
         return is_task_name(path)
-    if path.stem.lower() == "suite" or not path.is_relative_to(suite_dir):
+    if not is_data_name(path.name) or not path.is_relative_to(suite_dir):
         return False
     folders = path.relative_to(suite_dir).parts[:-1]
     return not any(folder == "workspace" or folder.startswith(("_", ".")) for folder in folders)
 
 
+def is_data_name(name: str) -> bool:
+    """Tell whether a file of that name, below a suite, may hold tasks: JSON or YAML, not hidden, no suite."""
+    stem, _, suffix = name.lower().rpartition(".")
+    return bool(stem) and f".{suffix}" in _SUFFIXES and stem != "suite" and not name.startswith(".")
+
+
 def is_task_name(path: Path) -> bool:
     """Tell whether a file's own name says that it is a task."""
-    return path.stem.lower() == "task" and path.suffix.lower() in _SUFFIXES
+    stem, _, suffix = path.name.lower().rpartition(".")
+    return stem == "task" and f".{suffix}" in _SUFFIXES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -53,10 +54,9 @@ def is_json(path: Path) -> bool:
 
 def shown(path: Path) -> str:
     """Write a path as a terminal can jump to it: from the current folder where it lies below it."""
-    try:
-        return path.relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return str(path)
+    # Texts, not paths: this is asked for every file of a tree, and paths are slow.
+    text, here = str(path), os.getcwd().rstrip(os.sep) + os.sep
+    return text[len(here) :].replace(os.sep, "/") if text.startswith(here) else text
 
 
 def read_document(path: Path) -> Document:

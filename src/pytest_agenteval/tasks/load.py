@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -158,6 +159,5 @@ def _named_bucket(task: Task) -> str:
 def _folder_bucket(path: Path, suite: Suite | None, suite_dir: Path | None) -> str:
     """Name the folder that groups a file with others: for ``task.*`` its folder holds that task only."""
     folder = path.parent.parent if is_task_name(path) else path.parent
-    if suite is None or suite_dir is None or suite_dir in folder.parents:
-        return folder.name
-    return suite.name
+    inside = suite_dir is None or str(folder).startswith(f"{suite_dir}{os.sep}")
+    return folder.name if suite is None or inside else suite.name

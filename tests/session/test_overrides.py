@@ -1,0 +1,160 @@
+"""pytest fixtures of ours that a conftest replaces, and fixtures that a user adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.suites import collected, journaled, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+# Says what it finds in its workspace, and what it is asked.
+LOOKING = """
+import pytest
+from dataclasses import replace
+from pathlib import Path
+from pytest_agenteval.records.outcome import Answer
+
+class Looker:
+    async def run(self, task_input, ctx):
+        found = sorted(path.name for path in Path(ctx.workspace.path).rglob("*"))
+        return Answer(" ".join([task_input["content"], *found]))
+
+def pytest_agenteval_register(registry):
+    registry.agent("looker", Looker)
+"""
+
+
+def looking(conftest: str, wants: str, **more: Any) -> dict[str, Any]:
+    """Give a suite whose agent says what it sees, below a conftest."""
+    return {
+        "conftest.py": LOOKING + conftest,
+        "evals/suite.yaml": suite(more="agent: looker\n"),
+        "evals/look/task.json": task("look", wants=wants, trials_per_run=2, **more),
+        "evals/look/workspace/PKM/own.md": "mine",
+    }
+
+
+@pytest.mark.parametrize(
+    ("conftest", "wants"),
+    [
+        ("", "own.md"),
+        ("@pytest.fixture\ndef workspace(workspace):\n    (workspace / 'added').touch()\n    return workspace", "added"),
+        ("@pytest.fixture\ndef workspace(tmp_path):\n    (tmp_path / 'new').touch()\n    return tmp_path", "new"),
+        ("@pytest.fixture\ndef task(task):\n    return replace(task, input={'content': 'Other!'})", "Other!"),
+        ("@pytest.fixture(autouse=True)\ndef extra(pkm_tree):\n    (pkm_tree / 'note').touch()", "note"),
+    ],
+    ids=["plain", "changed workspace", "new workspace", "changed task", "pkm_tree"],
+)
+def test_a_conftest_changes_what_the_agent_is_given(
+    pytester: pytest.Pytester, workers: int, conftest: str, wants: str
+) -> None:
+    """``workspace`` and ``task`` may be replaced, or filled by a fixture of one's own; each trial has its own."""
+    write(pytester.path, looking(conftest, wants))
+
+    run(pytester, workers=workers).assert_outcomes(passed=2)
+
+    assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
+
+
+def test_a_conftest_changes_the_cassette(pytester: pytest.Pytester) -> None:
+    """Where tools are played from is a fixture too."""
+    conftest = "@pytest.fixture\ndef cassette(tmp_path):\n    return tmp_path / 'elsewhere.yaml'"
+    searching = """
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.tools.tool import Tool
+
+def pytest_agenteval_register(registry):
+    registry.tool(Tool(ToolSpec("search", "Searches.", {"type": "object"}), lambda args: "found"))
+"""
+    script = [{"calls": [{"tool": "search"}]}, {"text": "Mina"}]
+    greet = task("greet", script=script, settings={"tools": ["search"]})
+    files = {"conftest.py": f"import pytest\n{searching}\n{conftest}\n", "evals/suite.yaml": suite()}
+    write(pytester.path, files | {"evals/task.json": greet})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*elsewhere.yaml: search()*"])
+
+
+@pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
+def test_a_workspace_that_trials_would_share_is_refused(pytester: pytest.Pytester, scope: str) -> None:
+    """At collection, at the fixture's own line, with what to use in its place."""
+    conftest = f"@pytest.fixture(scope='{scope}')\ndef workspace(tmp_path_factory):\n    return None\n"
+    write(pytester.path, looking(conftest, "hello"))
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*conftest.py:1?: workspace",
+            "  expected: a fixture of function scope: nothing is shared between trials",
+            f"  found: *scope '{scope}'",
+            "  hint: *base_fixture*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+PARAMETRIZED = "@pytest.fixture(autouse=True, params=['sun', 'rain'])\ndef weather(request):\n    return request.param\n"
+GENERATING = """
+def pytest_generate_tests(metafunc):
+    metafunc.fixturenames.append("weather")
+    metafunc.parametrize("weather", ["sun", "rain"])
+"""
+
+
+@pytest.mark.parametrize("conftest", [PARAMETRIZED, GENERATING], ids=["fixture", "hook"])
+def test_somebody_elses_parameters_multiply_the_trials(
+    pytester: pytest.Pytester, workers: int, conftest: str
+) -> None:
+    """Each combination is a trial of its own variant: run once, journaled once, found by its name."""
+    write(pytester.path, looking(conftest, "own.md"))
+    write(pytester.path, {"evals/again.json": task("again", wants="hello")})
+
+    names = [name.rpartition("::")[2] for name in collected(pytester)]
+    result = run(pytester, workers=workers)
+
+    assert len(names) == len(set(names)) == 6
+    assert all(("sun" in name) != ("rain" in name) for name in names)
+    result.assert_outcomes(passed=6)
+    expected = [f"{case}@{weather}-{number}" for case, number in (("scripted", 1), ("scripted", 2)) for weather in ("rain", "sun")]
+    assert journaled(pytester.path) == sorted(
+        [f"again[scripted@{weather}-1]" for weather in ("rain", "sun")] + [f"look[{case}]" for case in expected]
+    )
+
+
+def test_marks_and_fixtures_of_wider_scope_serve_trials(pytester: pytest.Pytester) -> None:
+    """A session's server, a module's data: pytest's fixtures work for task files as for test modules."""
+    conftest = """
+events = []
+
+@pytest.fixture(scope="session", autouse=True)
+def server():
+    events.append("server up")
+    yield
+    print("EVENTS", events)
+
+@pytest.fixture(scope="module", autouse=True)
+def data(server, request):
+    events.append(f"data for {request.node.name}")
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "other" in item.name:
+            item.add_marker(pytest.mark.skip(reason="not today"))
+"""
+    write(pytester.path, looking(conftest, "own.md"))
+    write(pytester.path, {"evals/other.json": task("other", wants="x")})
+
+    result = run(pytester, "-s")
+
+    result.assert_outcomes(passed=2, skipped=1)
+    # pytest sets up nothing for a skipped item.
+    result.stdout.fnmatch_lines(["*EVENTS ?'server up', 'data for task.json'?"])
+    assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]

@@ -1,0 +1,256 @@
+"""Trials that begin before their items: how many at once, how often, and what holds them up."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journals import journal, names, run_folder
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+NOTES = """
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+LOG = Path(__file__).with_name("log.jsonl")
+LOCK = threading.Lock()
+
+
+def note(what, **more):
+    with LOCK, LOG.open("a") as log:
+        log.write(json.dumps({"what": what, **more}) + "\\n")
+"""
+NOTING = (
+    NOTES
+    + """
+
+class Noting:
+    '''Says when it begins and ends.'''
+
+    async def run(self, task_input, ctx):
+        import asyncio
+
+        note("begin", task=task_input["content"])
+        await asyncio.sleep(task_input.get("seconds", 0.05))
+        note("end", task=task_input["content"])
+        return "Mina"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("noting", Noting)
+
+
+def pytest_runtest_logstart(nodeid):
+    note("item", task=nodeid.partition("::")[2].partition("[")[0])
+"""
+)
+WIDE = """
+
+@pytest.fixture(scope="{scope}", autouse=True)
+def server(request):
+    note("up", place=request.node.name)
+    yield
+    note("down", place=request.node.name)
+"""
+
+
+def noting(*ids: str, **more: Any) -> list[dict[str, Any]]:
+    """Give tasks whose agents say when they begin and end."""
+    return [task(id, agent="noting", input={"content": id, **more}) for id in ids]
+
+
+def notes(root: Path) -> list[tuple[str, str]]:
+    """Give what was noted, in order: what happened, and to which task or place."""
+    lines = (json.loads(line) for line in (root / "evals" / "log.jsonl").read_text().splitlines())
+    return [(line["what"], line.get("task") or line.get("place")) for line in lines]
+
+
+def carry_out(
+    pytester: pytest.Pytester, conftest: str, files: dict[str, Any], *args: str
+) -> pytest.RunResult:
+    """Run files of tasks below ``evals``, with a conftest that adds to what is noted."""
+    write(
+        pytester.path,
+        {"pytest.ini": "[pytest]\n", "evals/suite.yaml": "name: demo\ndefaults: {model: scripted}\n"},
+    )
+    write(pytester.path, {"evals/conftest.py": NOTING + conftest})
+    write(pytester.path, {f"evals/{name}": content for name, content in files.items()})
+    return run(pytester, "evals", *args)
+
+
+def most_at_once(seen: list[tuple[str, str]]) -> int:
+    """Give how many agents ran side by side."""
+    running = most = 0
+    for what, _ in seen:
+        running += {"begin": 1, "end": -1}.get(what, 0)
+        most = max(most, running)
+    return most
+
+
+def test_twenty_trials_of_a_fifth_of_a_second_take_two_waves(pytester: pytest.Pytester) -> None:
+    """Ten at once take 0.4 s and no 4 s; the margin is for a busy machine."""
+    slow = [task(f"t{n}", script=[{"text": "Mina", "seconds": 0.2}]) for n in range(20)]
+    result = carry_out(pytester, "", {"tasks.yaml": slow}, "--agent-concurrency=10", "--junitxml=j.xml")
+    result.assert_outcomes(passed=20)
+    seconds = float(str(result.outlines[-1]).partition(" in ")[2].partition("s")[0])
+    assert 0.4 <= seconds < 1.2
+
+
+def test_as_many_run_as_are_allowed_and_no_more(pytester: pytest.Pytester) -> None:
+    """Thirty trials at a concurrency of 4: four side by side, never five, each of them begun once."""
+    ids = [f"t{n:02}" for n in range(30)]
+    carry_out(pytester, "", {"tasks.yaml": noting(*ids, seconds=0.01)}, "--agent-concurrency=4")
+    seen = notes(pytester.path)
+    assert most_at_once(seen) == 4
+    assert [id for what, id in seen if what == "begin"] == ids
+    assert names(journal(pytester.path, "started")) == [f"{id}-1" for id in ids]
+
+
+def test_no_trial_is_begun_twice(pytester: pytest.Pytester, workers: int) -> None:
+    """More trials than fit the window, with items of somebody else between: one line each in the journal."""
+    files: dict[str, Any] = {
+        f"{letter}.yaml": [task(f"{letter}{n:02}") for n in range(60)] for letter in "abc"
+    }
+    files["test_mine.py"] = (
+        "import pytest\n\n@pytest.mark.parametrize('n', range(20))\ndef test_it(n):\n    pass\n"
+    )
+    write(pytester.path, {"evals/suite.yaml": "name: demo\ndefaults: {model: scripted}\n"})
+    write(pytester.path, {f"evals/{name}": content for name, content in files.items()})
+    run(pytester, "evals", workers=workers).assert_outcomes(passed=200)
+    for kind in ("started", "finished"):
+        counts = Counter(names(journal(pytester.path, kind)))
+        assert len(counts) == 180
+        assert set(counts.values()) == {1}
+
+
+def test_a_slow_head_does_not_hold_up_the_others(pytester: pytest.Pytester) -> None:
+    """While pytest waits for the first, the second place serves all the others."""
+    files = {"a.yaml": noting("head", seconds=0.3), "b.yaml": noting(*"bcdefgh", seconds=0.01)}
+    carry_out(pytester, "", files, "--agent-concurrency=2")
+    seen = notes(pytester.path)
+    assert seen.index(("end", "h")) < seen.index(("end", "head"))
+
+
+def test_a_session_fixture_is_up_before_anything_begins(pytester: pytest.Pytester) -> None:
+    """A server that every trial needs is there for those that begin ahead, too, and they do begin ahead."""
+    result = carry_out(
+        pytester, WIDE.format(scope="session"), {"a.yaml": noting("a", "b"), "b.yaml": noting("c")}
+    )
+    seen = notes(pytester.path)
+    assert seen.index(("item", "a")) < seen.index(("up", "")) < seen.index(("begin", "a"))
+    assert seen.index(("begin", "c")) < seen.index(("item", "b"))
+    assert "one by one" not in result.stdout.str()
+
+
+def one_after_the_other(seen: list[tuple[str, str]]) -> bool:
+    """Whether two files of two trials ran each while its own fixture was up, its trials side by side."""
+    return [what for what, _ in seen if what != "item"] == ["up", "begin", "begin", "end", "end", "down"] * 2
+
+
+def test_a_module_fixture_lets_its_own_module_run_ahead(pytester: pytest.Pytester) -> None:
+    """Each file's trials run side by side, and never while another file's fixture is up."""
+    files = {"1/a.yaml": noting("a", "b"), "2/b.yaml": noting("c", "d")}
+    result = carry_out(pytester, WIDE.format(scope="module"), files)
+    result.assert_outcomes(passed=4)
+    assert one_after_the_other(notes(pytester.path))
+    assert "one by one" not in result.stdout.str()
+
+
+def test_a_package_fixture_lets_its_own_package_run_ahead(pytester: pytest.Pytester) -> None:
+    """The same for a fixture of a folder."""
+    own = NOTES.replace('with_name("log.jsonl")', 'parent.with_name("log.jsonl")') + WIDE.format(
+        scope="package"
+    )
+    files = {"1/a.yaml": noting("a", "b"), "2/b.yaml": noting("c", "d")}
+    files |= {
+        f"{number}/{name}": text
+        for number in "12"
+        for name, text in (("__init__.py", ""), ("conftest.py", own))
+    }
+    carry_out(pytester, "", files).assert_outcomes(passed=4)
+    assert one_after_the_other(notes(pytester.path))
+
+
+def test_a_parametrized_session_fixture_is_waited_for(pytester: pytest.Pytester) -> None:
+    """A trial that needs the second value does not begin while the first is up."""
+    fixture = """
+
+@pytest.fixture(scope="session", autouse=True, params=["one", "two"])
+def server(request):
+    note("up", place=request.param)
+    yield
+    note("down", place=request.param)
+"""
+    carry_out(pytester, fixture, {"a.yaml": noting("a", "b")}).assert_outcomes(passed=4)
+    assert one_after_the_other(notes(pytester.path))
+
+
+def test_a_function_fixture_of_the_user_means_one_by_one(pytester: pytest.Pytester, workers: int) -> None:
+    """Its value does not exist before its item's turn; one line says how many, and names the fixture."""
+    fixture = "\n\n@pytest.fixture(autouse=True)\ndef env(monkeypatch):\n    monkeypatch.setenv('A', 'B')\n"
+    write(pytester.path, {"evals/suite.yaml": "name: demo\ndefaults: {model: scripted}\n"})
+    write(pytester.path, {"evals/conftest.py": NOTING + fixture, "evals/a.yaml": noting("a", "b", "c")})
+    result = run(pytester, "evals", workers=workers)
+    result.assert_outcomes(passed=3)
+    line = NOTING.count("\n") + 3
+    result.stdout.fnmatch_lines([f"3 trials ran one by one: fixture env (evals/conftest.py:{line})"])
+    if not workers:
+        assert most_at_once(notes(pytester.path)) == 1
+
+
+def test_a_function_fixture_of_an_installed_plugin_holds_up_nobody(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has installed such a plugin would otherwise lose all concurrency for nothing."""
+    plugin = "import pytest\n\n@pytest.fixture(autouse=True)\ndef hung_on():\n    yield\n"
+    entry = "[pytest11]\nhanger = hanger_on\n"
+    write(pytester.path, {"site/hanger_on.py": plugin, "site/hanger-1.0.dist-info/entry_points.txt": entry})
+    write(
+        pytester.path,
+        {"site/hanger-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: hanger\nVersion: 1.0\n"},
+    )
+    monkeypatch.syspath_prepend(str(pytester.path / "site"))
+    result = carry_out(pytester, "", {"a.yaml": noting("a", "b", "c")}, "-p", "hanger")
+    result.assert_outcomes(passed=3)
+    assert most_at_once(notes(pytester.path)) == 3
+    assert "one by one" not in result.stdout.str()
+
+
+def test_the_queue_of_a_worker_is_looked_at_now_and_then(pytester: pytest.Pytester) -> None:
+    """Looking costs as much as the queue is long: far less often than there are items."""
+    counting = """
+import atexit
+import sys
+from pathlib import Path
+
+
+def pytest_collection_finish(session):
+    plugins = session.config.pluginmanager.get_plugins()
+    (queue,) = [plugin.torun for plugin in plugins if hasattr(plugin, "torun")] or [None]
+    if queue is None:
+        return
+    seen, lock = [], queue.lock
+
+    def counted():
+        seen.append(1) if sys._getframe(1).f_code.co_filename.endswith("upcoming.py") else None
+        return lock()
+
+    queue.lock = counted
+    session.config.add_cleanup(lambda: Path("looks.txt").write_text(str(len(seen))))
+"""
+    write(pytester.path, {"evals/suite.yaml": "name: demo\n", "evals/conftest.py": counting})
+    write(pytester.path, {"evals/tasks.yaml": [task(f"t{n}") for n in range(300)]})
+    run(pytester, "evals", "--agent-model=scripted", workers=1).assert_outcomes(passed=300)
+    assert 5 < int((pytester.path / "looks.txt").read_text()) < 75
+    assert len(list(run_folder(pytester.path).glob("journal-*"))) == 1

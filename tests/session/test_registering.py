@@ -1,0 +1,165 @@
+"""Agents, graders, models and tools that a project offers from its conftests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+POLITE = """
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.records.grade import Check, Grade
+
+if TYPE_CHECKING:
+    from nowhere import Manners
+
+@dataclass(frozen=True)
+class Polite:
+    word: str = "please"
+    version: str = "1"
+
+    def grade(self, evidence):
+        found = self.word in evidence.answer
+        return Grade.from_checks("polite", [Check("is polite", found, self.word, evidence.answer)])
+
+def pytest_agenteval_register(registry):
+    registry.grader("polite", Polite)
+"""
+ACTING = """
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.tools.tool import Tool
+
+class Parrot:
+    def run(self, task_input, ctx):
+        return Answer(task_input["content"])
+
+class Yes:
+    async def ask(self, messages, **more):
+        return Reply("yes")
+
+def pytest_agenteval_register(registry):
+    registry.agent("parrot", Parrot)
+    registry.model("yes", lambda model, plan: Yes())
+    registry.tool(Tool(ToolSpec("clock", "Tells the time.", {"type": "object"}), lambda args: "noon"))
+"""
+
+
+def polite(id: str, **config: Any) -> dict[str, Any]:
+    """Give a task whose grader a conftest offers."""
+    return task(id, says="Tea, please!", graders=[{"name": "polite", "config": config}])
+
+
+def test_a_conftest_offers_graders(pytester: pytest.Pytester, workers: int) -> None:
+    """A grader of the root's conftest serves every suite, with its own settings."""
+    tasks = {"evals/a/task.json": polite("fine"), "evals/b/task.json": polite("rude", word="kindly")}
+    write(pytester.path, {"conftest.py": POLITE, "evals/suite.yaml": suite(), **tasks})
+
+    result = run(pytester, workers=workers)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*is polite*"])
+
+
+def test_a_conftests_settings_are_checked_like_ours(pytester: pytest.Pytester) -> None:
+    """A dataclass needs no more than its fields to have its settings checked, names and types."""
+    write(pytester.path, {"conftest.py": POLITE, "evals/suite.yaml": suite()})
+    write(pytester.path, {"evals/many.json": [polite("a", wrod="x"), polite("b", word=5)]})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*?0?.graders?0?.config.wrod", "*one of version, word", "*", "*did you mean 'word'?"]
+        + ["*?1?.graders?0?.config.word", "*a valid string", "*5 (number)"]
+    )
+
+
+def test_a_conftest_further_down_offers_graders_to_what_lies_beside_it(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    """It is loaded before the task files beside it; files collected before it do not know the name."""
+    files = {
+        "evals/suite.yaml": suite(),
+        "evals/early/task.json": polite("early"),
+        "evals/late/conftest.py": POLITE,
+        "evals/late/task.json": polite("late"),
+    }
+    write(pytester.path, files)
+
+    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["evals/early/task.json:*: graders?0?.name", "*", "*'polite'"])
+
+
+def test_a_conftest_offers_agents_models_and_tools(pytester: pytest.Pytester, workers: int) -> None:
+    """An agent that is no coroutine, an offline model of one's own, a tool by its name."""
+    parrot = task("echo", agent="parrot", wants="Say hello")
+    clock = [{"calls": [{"tool": "clock"}]}, {"text": "It is noon."}]
+    offered = task("time", settings={"tools": ["clock"]}, script=clock, wants="noon")
+    asked = task("ask", wants="yes", says="no")
+    write(pytester.path, {"conftest.py": ACTING, "evals/suite.yaml": suite()})
+    write(pytester.path, {"evals/a.json": parrot, "evals/b.json": offered, "evals/c.json": asked})
+
+    result = run(pytester, "-k", "not ask", "--agent-record=new_episodes", workers=workers)
+    result.assert_outcomes(passed=2, deselected=0 if workers else 1)
+
+    run(pytester, "evals/c.json", "--agent-model=yes", workers=workers).assert_outcomes(passed=1)
+
+
+TWICE = """
+def first(registry):
+    registry.{kind}("mine", object)
+
+def pytest_agenteval_register(registry):
+    first(registry)
+    registry.{kind}("mine", object)
+"""
+
+
+@pytest.mark.parametrize("kind", ["agent", "model", "grader"])
+def test_a_name_that_is_claimed_twice_is_a_usage_error(pytester: pytest.Pytester, kind: str) -> None:
+    """Both claimants are shown, with file and line, before anything is collected."""
+    write(pytester.path, {"conftest.py": TWICE.format(kind=kind), "evals/task.json": task("greet")})
+
+    result = run(pytester)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [f"ERROR: the {kind} name 'mine' is taken: by *conftest.py:3, and again by *conftest.py:7"]
+    )
+    assert "Traceback" not in str(result.stderr)
+
+
+def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester, workers: int) -> None:
+    """Nobody gets another grader than the one that a task file names."""
+    conftest = POLITE.replace('"polite", Polite', '"answer_contains", Polite')
+    write(pytester.path, {"conftest.py": conftest, "evals/task.json": task("greet")})
+
+    result = run(pytester, workers=workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *'answer_contains' is taken: by *builtin.py:*, and again by *conftest.py:*"])
+
+
+def test_a_second_claim_further_down_shows_both_claimants(pytester: pytest.Pytester) -> None:
+    """Also where the second conftest is loaded in the midst of collecting; nothing is run."""
+    files = {"conftest.py": POLITE, "evals/suite.yaml": suite(), "evals/task.json": polite("fine")}
+    write(pytester.path, {**files, "evals/down/conftest.py": POLITE, "evals/down/task.json": polite("other")})
+
+    result = run(pytester)
+
+    assert result.ret != 0
+    result.assert_outcomes(errors=1)
+    text = str(result.stdout)
+    assert f"'polite' is taken: by {pytester.path}/conftest.py:21" in text
+    assert f"and again by {pytester.path}/evals/down/conftest.py:21" in text
