@@ -33,7 +33,7 @@ def suite(name: str = "greetings", more: str = "") -> str:
 
 
 def task(id: str, *, says: str = "Hello, Mina!", wants: str = "Mina", **more: Any) -> dict[str, Any]:
-    """Give a task that the scripted model answers at once; it passes where the answer holds what is wanted."""
+    """Give a task that the scripted model answers; it passes where the answer holds what is wanted."""
     return {
         "id": id,
         "input": {"content": "Say hello to Mina."},
@@ -80,7 +80,8 @@ def collected(pytester: pytest.Pytester, *args: str) -> list[str]:
 def journaled(root: Path) -> list[str]:
     """Give task, model, variant and repetition of every trial that was begun in the latest run."""
     (run,) = (root / ".agenteval" / "runs").glob("2*")
-    lines = [json.loads(line) for file in sorted(run.glob("journal-*")) for line in file.read_text().splitlines()]
+    texts = [file.read_text(encoding="utf-8") for file in run.glob("journal-*")]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
     return sorted(_named(line) for line in lines if line["kind"] == "started")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from pytest_agenteval.session.ahead import replaced
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import Evals, evals_of
 from pytest_agenteval.session.outcomes import missed_reason
+from pytest_agenteval.tasks.documents import shown
 
 if TYPE_CHECKING:
     from pytest_agenteval.workspace.workspace import Workspace
@@ -70,7 +72,6 @@ class TrialItem(pytest.Function):
 
     def runtest(self) -> None:
         """Pass, fail, or be an expected failure, by the trial's ending."""
-        super().runtest()
         trial = self.trial
         if trial is None or trial.ending == "passed":
             return
@@ -117,17 +118,22 @@ class TaskFile(pytest.Module):
             yield from self._trials(task, evals.cases.of(task, said.models), uses, ours_alone, evals)
 
     def _trials(
-        self, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...], ours_alone: bool, evals: Evals
+        self,
+        task: PlannedTask,
+        cases: tuple[Case, ...],
+        uses: tuple[str, ...],
+        ours_alone: bool,
+        evals: Evals,
     ) -> Iterator[TrialItem]:
         function = _function(task, cases, self._marks(task, uses, evals))
-        words = {task.bucket, task.suite, task.agent, _folder(self.path), *task.tags}
+        words = {task.bucket, task.suite, task.agent, _folder(self.path, self.config.rootpath), *task.tags}
         for item, case in self._shaped(function, task, cases, uses if ours_alone else None, evals):
             item.task, item.case = task, case
             item.extra_keyword_matches.update(words)
             yield item
 
     def _say_of_others(self, evals: Evals) -> tuple[tuple[str, ...], bool]:
-        """Give the fixtures of ours that a conftest replaces here, and whether nobody else makes parameters."""
+        """Give our fixtures that a conftest replaces here, and whether nobody else makes parameters."""
         if self.parent not in evals.conftests:
             changed = replaced(self)
             _refuse_wide(changed)
@@ -147,13 +153,18 @@ class TaskFile(pytest.Module):
         return evals.marks[key]
 
     def _shaped(
-        self, function: Any, task: PlannedTask, cases: tuple[Case, ...], uses: tuple[str, ...] | None, evals: Evals
+        self,
+        function: Any,
+        task: PlannedTask,
+        cases: tuple[Case, ...],
+        uses: tuple[str, ...] | None,
+        evals: Evals,
     ) -> Iterator[tuple[TrialItem, Case]]:
         """Build the items of one function.
 
         What pytest works out of a function's parameters and fixtures is the same for all tasks of a folder
-        that have the same cases: it is worked out once, for it costs more than all the rest. ``uses`` is None where
-        somebody else has a say in the parameters.
+        that have the same cases: it is worked out once, for it costs more than all the rest. ``uses`` is None
+        where somebody else has a say in the parameters.
         """
         key = None if uses is None else (self.parent, id(cases), uses)
         shape = evals.shapes.get(key) if key else None
@@ -190,11 +201,11 @@ def _refuse_wide(changed: tuple[tuple[str, Any], ...]) -> None:
     """Refuse a replaced ``workspace`` that several trials would share."""
     for name, definition in changed:
         if definition.scope != "function":
-            code = definition.func.__code__
+            code = inspect.unwrap(definition.func).__code__
             raise ProblemsFound(
                 [
                     Problem(
-                        code.co_filename,
+                        shown(Path(code.co_filename)),
                         code.co_firstlineno,
                         (name,),
                         "a fixture of function scope: nothing is shared between trials",
@@ -237,9 +248,10 @@ def _marks_of(task: PlannedTask) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _folder(file: Path) -> str:
-    """Name a file's folder with the one above it, as ``-k`` finds it."""
-    return f"{file.parent.parent.name}/{file.parent.name}"
+def _folder(file: Path, root: Path) -> str:
+    """Name a file's folder with the one above it, as ``-k`` finds it; the root's own name says nothing."""
+    parts = file.parent.relative_to(root).parts if file.is_relative_to(root) else file.parent.parts
+    return "/".join(parts[-2:])
 
 
 def generate_cases(metafunc: pytest.Metafunc) -> None:

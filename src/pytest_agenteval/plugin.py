@@ -105,7 +105,7 @@ def trial(request: pytest.FixtureRequest) -> Trial:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect JSON and YAML files that hold tasks; every other file is left alone."""
-    if file_path.suffix not in SUFFIXES:
+    if file_path.suffix not in SUFFIXES or not _worth_a_look(file_path, parent):
         return None
     from pytest_agenteval.items import collect_file
 
@@ -259,6 +259,15 @@ def _evals(config: pytest.Config) -> Evals | None:
 
     evals: Evals | None = config.stash.get(evals_key, None)
     return evals
+
+
+def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
+    """Whether a file may be ours, as far as names tell: most data files are nobody's tasks, and cost no import."""
+    if _evals(parent.config) is not None or parent.session.isinitpath(path):
+        return True
+    from pytest_agenteval.tasks.discover import in_suite, is_task_name
+
+    return is_task_name(path) or in_suite(path.parent, parent.config.rootpath)
 
 
 def _begun(config: pytest.Config) -> bool:

@@ -38,24 +38,51 @@ def looking(conftest: str, wants: str, **more: Any) -> dict[str, Any]:
     }
 
 
+ADDED = """
+@pytest.fixture
+def workspace(workspace):
+    (workspace / "added").touch()
+    return workspace
+"""
+NEW = """
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "new").touch()
+    return tmp_path
+"""
+OTHER = """
+@pytest.fixture
+def task(task):
+    return replace(task, input={"content": "Other!"})
+"""
+NOTE = """
+@pytest.fixture(autouse=True)
+def extra(pkm_tree):
+    (pkm_tree / "note").touch()
+"""
+
+
 @pytest.mark.parametrize(
     ("conftest", "wants"),
-    [
-        ("", "own.md"),
-        ("@pytest.fixture\ndef workspace(workspace):\n    (workspace / 'added').touch()\n    return workspace", "added"),
-        ("@pytest.fixture\ndef workspace(tmp_path):\n    (tmp_path / 'new').touch()\n    return tmp_path", "new"),
-        ("@pytest.fixture\ndef task(task):\n    return replace(task, input={'content': 'Other!'})", "Other!"),
-        ("@pytest.fixture(autouse=True)\ndef extra(pkm_tree):\n    (pkm_tree / 'note').touch()", "note"),
-    ],
+    [("", "own.md"), (ADDED, "added"), (NEW, "new"), (OTHER, "Other!"), (NOTE, "note")],
     ids=["plain", "changed workspace", "new workspace", "changed task", "pkm_tree"],
 )
 def test_a_conftest_changes_what_the_agent_is_given(
-    pytester: pytest.Pytester, workers: int, conftest: str, wants: str
+    pytester: pytest.Pytester, conftest: str, wants: str
 ) -> None:
-    """``workspace`` and ``task`` may be replaced, or filled by a fixture of one's own; each trial has its own."""
+    """``workspace`` and ``task`` may be replaced, or filled by a fixture of one's own, for each trial anew."""
     write(pytester.path, looking(conftest, wants))
 
-    run(pytester, workers=workers).assert_outcomes(passed=2)
+    run(pytester).assert_outcomes(passed=2)
+
+    assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
+
+
+def test_what_a_conftest_changes_holds_in_workers(pytester: pytest.Pytester) -> None:
+    """Also where its trials cannot begin ahead: each is run once."""
+    write(pytester.path, looking(NEW, "new"))
+
+    run(pytester, workers=2).assert_outcomes(passed=2)
 
     assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
 
@@ -68,7 +95,7 @@ from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 
 def pytest_agenteval_register(registry):
-    registry.tool(Tool(ToolSpec("search", "Searches.", {"type": "object"}), lambda args: "found"))
+    registry.tool(Tool(ToolSpec("search", taped=True), lambda args: "found"))
 """
     script = [{"calls": [{"tool": "search"}]}, {"text": "Mina"}]
     greet = task("greet", script=script, settings={"tools": ["search"]})
@@ -92,7 +119,7 @@ def test_a_workspace_that_trials_would_share_is_refused(pytester: pytest.Pyteste
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "*conftest.py:1?: workspace",
+            "conftest.py:14: workspace",
             "  expected: a fixture of function scope: nothing is shared between trials",
             f"  found: *scope '{scope}'",
             "  hint: *base_fixture*",
@@ -101,7 +128,11 @@ def test_a_workspace_that_trials_would_share_is_refused(pytester: pytest.Pyteste
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-PARAMETRIZED = "@pytest.fixture(autouse=True, params=['sun', 'rain'])\ndef weather(request):\n    return request.param\n"
+PARAMETRIZED = """
+@pytest.fixture(autouse=True, params=["sun", "rain"])
+def weather(request):
+    return request.param
+"""
 GENERATING = """
 def pytest_generate_tests(metafunc):
     metafunc.fixturenames.append("weather")
@@ -123,9 +154,10 @@ def test_somebody_elses_parameters_multiply_the_trials(
     assert len(names) == len(set(names)) == 6
     assert all(("sun" in name) != ("rain" in name) for name in names)
     result.assert_outcomes(passed=6)
-    expected = [f"{case}@{weather}-{number}" for case, number in (("scripted", 1), ("scripted", 2)) for weather in ("rain", "sun")]
     assert journaled(pytester.path) == sorted(
-        [f"again[scripted@{weather}-1]" for weather in ("rain", "sun")] + [f"look[{case}]" for case in expected]
+        f"{task}[scripted@{weather}-{repetition}]"
+        for task, repetition in (("again", 1), ("look", 1), ("look", 2))
+        for weather in ("rain", "sun")
     )
 
 

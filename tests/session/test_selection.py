@@ -51,6 +51,14 @@ def test_k_knows_buckets_tags_folders_suites_and_models(
     assert short(collected(pytester, "-k", expression)) == [f"{name}[scripted-1]" for name in expected]
 
 
+def test_the_projects_own_folder_is_no_keyword(pytester: pytest.Pytester) -> None:
+    """As for test modules: or ``-k`` would mean something else on another machine."""
+    root = pytester.mkdir("teahouse")
+    write(root, {"pytest.ini": "[pytest]\n", "evals/task.json": task("greet"), "evals/deep/task.json": task("two")})
+
+    assert collected(pytester, str(root), "-k", "teahouse") == []
+
+
 def test_k_tells_models_apart(pytester: pytest.Pytester) -> None:
     """The model and the repetition are part of the name."""
     write(pytester.path, FILES)

@@ -55,10 +55,15 @@ def test_a_variant_stands_beside_the_agents_own_prompts(pytester: pytest.Pyteste
 
 
 @pytest.mark.parametrize(
-    ("prompt", "wants"), [("short=prompts/short.md", "be brief!"), ("long=prompts/long", "be long?")]
+    ("prompt", "wants", "workers"),
+    [
+        ("short=prompts/short.md", "be brief!", 0),
+        ("long=prompts/long", "be long?", 0),
+        ("long=prompts/long", "be long?", 2),
+    ],
 )
 def test_a_file_is_the_system_prompt_and_a_folder_holds_several(
-    pytester: pytest.Pytester, workers: int, prompt: str, wants: str
+    pytester: pytest.Pytester, prompt: str, wants: str, workers: int
 ) -> None:
     """A file's name up to its first point says which prompt it replaces; the others stay."""
     write(pytester.path, echo(wants))

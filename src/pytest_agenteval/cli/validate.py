@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 
 import pytest
+
+COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 
 
 class _Listener:
@@ -29,14 +34,30 @@ class _Listener:
 
 
 def validate(paths: Sequence[str]) -> int:
-    """Print every problem of the files below the paths; 0 when there is none."""
-    listener = _Listener()
-    options = ["--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:terminal"]
-    status = pytest.main([*options, *paths], plugins=[listener])
+    """Print every problem of the files below the paths; 0 when there are tasks and no problem."""
+    listener, said = _Listener(), io.StringIO()
+    with redirect_stdout(said), _no_options_of_the_user():
+        status = pytest.main([*COLLECT, *paths], plugins=[listener])
     for problem in listener.problems:
         print(problem)
     if status == pytest.ExitCode.USAGE_ERROR:  # pytest said why
         return 2
-    files = len(listener.problems)
-    print(f"{len(listener.tasks)} tasks, {files} file{'' if files == 1 else 's'} with problems")
+    if status == pytest.ExitCode.INTERNAL_ERROR:
+        print(said.getvalue())
+        return 1
+    print(f"{_counted(len(listener.tasks), 'task')}, {_counted(len(listener.problems), 'file')} with problems")
     return 1 if listener.problems or not listener.tasks else 0
+
+
+@contextmanager
+def _no_options_of_the_user() -> Iterator[None]:
+    options = os.environ.pop("PYTEST_ADDOPTS", None)
+    try:
+        yield
+    finally:
+        if options is not None:
+            os.environ["PYTEST_ADDOPTS"] = options
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

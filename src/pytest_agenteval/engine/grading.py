@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.engine.cancelling import being_cancelled
+from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.hands import Hands
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.graders.grader import Grader, Judge
@@ -114,10 +114,10 @@ class _Asked:
             return
         try:
             self.found = await self.found
-        except (TrialBroken, GeneratorExit):
+        except TrialBroken:
             raise
         except BaseException as raised:
-            if isinstance(raised, asyncio.CancelledError) and being_cancelled():
+            if is_for_us(raised):
                 raise
             self.found = raised
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pytest_agenteval.daemon import DaemonThreads
-from pytest_agenteval.engine.cancelling import being_cancelled
+from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.trial import broken_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
@@ -159,7 +159,7 @@ class Pool:
                 raise self._unable
             trial = await self._executor.run(slot.plan, slot.given)
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
-            if isinstance(raised, asyncio.CancelledError) and being_cancelled():
+            if is_for_us(raised):
                 self.running.discard(slot)
                 raise
             trial = broken_trial(slot.plan, raised)

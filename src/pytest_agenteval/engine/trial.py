@@ -15,7 +15,7 @@ from typing import Any
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.daemon import in_daemon_thread
-from pytest_agenteval.engine.cancelling import being_cancelled
+from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
 from pytest_agenteval.engine.equipment import Equipment
@@ -117,7 +117,7 @@ async def _act(
     try:
         course.answer = await _within_limits(agent.run, task.input, ctx, course)
     except BaseException as raised:  # even SystemExit: an agent must not end the run
-        if _is_for_us(raised):
+        if is_for_us(raised):
             raise
         course.broke(raised)
     if recorder.broken is not None:  # even where the agent swallowed it
@@ -157,13 +157,6 @@ async def _within_limits(
         course.limit = reached.limit
         ctx.transcript.event("limit", str(reached))
     return Answer(ctx.transcript.last_words) if answer is None else answer
-
-
-def _is_for_us(raised: BaseException) -> bool:
-    """Whether an exception tells us to stop, and is not something that an agent let slip."""
-    if isinstance(raised, asyncio.CancelledError):
-        return being_cancelled()
-    return isinstance(raised, GeneratorExit)
 
 
 def _later(deadline: asyncio.Timeout) -> Callable[[float], None]:

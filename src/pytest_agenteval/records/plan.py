@@ -6,7 +6,7 @@ Everything that is not data goes by the name under which it is registered.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from pytest_agenteval.records.transcript import NOTHING
@@ -129,7 +129,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Give the plan as JSON values."""
-        return {**_jsonable(asdict(self)), "v": 1}
+        return {**_jsonable(self), "v": 1}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
@@ -151,7 +151,9 @@ class Plan:
 
 
 def _jsonable(value: Any) -> Any:
-    """Turn tuples and read-only maps into lists and dicts, all the way down."""
+    """Turn records, tuples and read-only maps into dicts and lists, all the way down."""
+    if is_dataclass(value):
+        return {each.name: _jsonable(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {key: _jsonable(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):

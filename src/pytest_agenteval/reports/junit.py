@@ -15,7 +15,8 @@ MOST_VALUE = 200
 MOST_PATH = 500
 MOST_LABEL = 60
 MOST_BYTES = 3600
-FEW = 6
+FEW = 2
+"""So many grades fit, however long their labels are."""
 Property = tuple[str, str]
 
 
@@ -122,5 +123,4 @@ def _number(value: float, digits: int = 4) -> str:
 
 
 def _size(found: Property) -> int:
-    name, value = found
-    return len(name) + (len(value) if value.isascii() else len(value.encode()))
+    return sum(len(part) if part.isascii() else len(part.encode()) for part in found)

@@ -111,7 +111,7 @@ class Evals:
         if self.refusal:
             self.selected = []
             self._end()
-        elif self.selected and not dry:
+        elif self.selected and not dry and not _interrupted(self.selected[0].session):
             self._open()
 
     def _check_keys(self) -> None:
@@ -151,6 +151,12 @@ class Evals:
             package=__version__,
             pytest=pytest.__version__,
         )
+
+
+def _interrupted(session: pytest.Session) -> bool:
+    """Whether pytest will run nothing, for something could not be collected; under xdist it runs the rest."""
+    alone = not hasattr(session.config, "workerinput")
+    return alone and bool(session.testsfailed) and not session.config.option.continue_on_collection_errors
 
 
 def _model(model: Model) -> RunModel:

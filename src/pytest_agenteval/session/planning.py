@@ -78,7 +78,8 @@ class Planner:
         if isinstance(found, ProblemsFound):
             self._raise(found.problems, path)
             return ()
-        loaded = load_tasks(path, found.suite, found.folder, named=named, alone=found.suite is None)
+        top = found.folder or self._root
+        loaded = load_tasks(path, found.suite, top, named=named, alone=found.suite is None)
         problems: list[Problem] = []
         planned = [self._planned(each, found, problems) for each in loaded]
         self._raise(problems, path)

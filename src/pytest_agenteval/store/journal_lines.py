@@ -15,6 +15,7 @@ from pytest_agenteval.store.lines import VERSION, Line, add, read_usage, short, 
 
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
+NO_TAPE = TapeCounts()
 
 
 def started_line(plan: Plan, at: str) -> Line:
@@ -73,8 +74,8 @@ def read_finished(line: Line, transcripts: str) -> Entry:
         message=get("message", ""),
         started_at=get("started_at", ""),
         seconds=get("seconds", 0.0),
-        tool_tape=TapeCounts(**tapes.get("tools", {})),
-        chat_tape=TapeCounts(**tapes.get("chats", {})),
+        tool_tape=TapeCounts(**tapes["tools"]) if "tools" in tapes else NO_TAPE,
+        chat_tape=TapeCounts(**tapes["chats"]) if "chats" in tapes else NO_TAPE,
     )
 
 

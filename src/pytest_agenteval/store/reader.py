@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +65,7 @@ class Journal:
 
     def __init__(self) -> None:
         self._finished: dict[TrialKey, list[Entry]] = {}
-        self._started: dict[TrialKey, Counter[int]] = {}
+        self._started: dict[TrialKey, list[int]] = {}
         self.torn = 0
 
     def read(self, path: Path) -> None:
@@ -75,7 +74,7 @@ class Journal:
         for number, line in self._lines(path):
             check_version(line, f"{path}:{number}")
             if line["kind"] == "started":
-                self._started.setdefault(read_key(line), Counter())[line["attempt"]] += 1
+                self._started.setdefault(read_key(line), []).append(line["attempt"])
             elif line["kind"] == "finished":
                 entry = read_finished(line, transcripts)
                 self._finished.setdefault(entry.key, []).append(entry)
@@ -89,14 +88,14 @@ class Journal:
         return tuple(
             Begun(key, attempt)
             for key in sorted(self._started)
-            for attempt in sorted(self._started[key])
+            for attempt in sorted(set(self._started[key]))
             if attempt > max((entry.attempt for entry in self._finished.get(key, ())), default=0)
         )
 
     def _last(self, attempts: list[Entry]) -> Entry:
         last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
-        started = self._started.get(last.key, Counter())
-        begun = max(last.attempt, len(attempts), started.total(), *started)
+        started = self._started.get(last.key, ())
+        begun = max(last.attempt, len(attempts), len(started), *started)
         earlier = tuple(entry.usage for entry in attempts if entry is not last)
         return replace(last, attempts=begun, earlier=earlier) if begun > 1 else last
 

@@ -35,6 +35,16 @@ def is_task_path(path: Path, suite_dir: Path | None) -> bool:
     return not any(folder == "workspace" or folder.startswith(("_", ".")) for folder in folders)
 
 
+def in_suite(folder: Path, stop: Path) -> bool:
+    """Tell whether this folder, or one above it up to ``stop``, holds a suite file."""
+    for place in (folder, *folder.parents):
+        if any((place / name).is_file() for name in SUITE_NAMES):
+            return True
+        if place == stop:
+            return False
+    return False
+
+
 def is_data_name(name: str) -> bool:
     """Tell whether a file of that name, below a suite, may hold tasks: JSON or YAML, not hidden, no suite."""
     stem, _, suffix = name.lower().rpartition(".")

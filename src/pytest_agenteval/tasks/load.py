@@ -53,7 +53,7 @@ def load_suite(path: Path) -> Suite:
 def load_tasks(
     path: Path,
     suite: Suite | None = None,
-    suite_dir: Path | None = None,
+    top: Path | None = None,
     *,
     named: bool = False,
     alone: bool = False,
@@ -62,7 +62,7 @@ def load_tasks(
 
     A file that does not look like a task gives none, unless its name says that it is one, or it was
     ``named`` on the command line. Where it stands ``alone``, in no suite, its name says little: other tools
-    have a ``task.yaml`` too.
+    have a ``task.yaml`` too. ``top`` is the suite's folder, else the project's.
     """
     named = named or (is_task_name(path) and not alone)
     document = _document(path, read_bytes(path), named)
@@ -70,7 +70,7 @@ def load_tasks(
         return ()
     tasks = _validated(document, suite)
     lines = lines_of_ids(document)
-    place = _folder_bucket(path, suite, suite_dir)
+    place = _folder_bucket(path, suite, top)
     single = not isinstance(document.value, list)
     return tuple(
         LoadedTask(task, path, lines[index], None if single else index, _named_bucket(task) or place)
@@ -156,8 +156,12 @@ def _named_bucket(task: Task) -> str:
     return task.metadata.get("failure_bucket", "").strip()
 
 
-def _folder_bucket(path: Path, suite: Suite | None, suite_dir: Path | None) -> str:
-    """Name the folder that groups a file with others: for ``task.*`` its folder holds that task only."""
+def _folder_bucket(path: Path, suite: Suite | None, top: Path | None) -> str:
+    """Name the folder that groups a file with others: for ``task.*`` its folder holds that task only.
+
+    ``top`` is the suite's folder, else the project's: what is not below it groups nothing.
+    """
     folder = path.parent.parent if is_task_name(path) else path.parent
-    inside = suite_dir is None or str(folder).startswith(f"{suite_dir}{os.sep}")
-    return folder.name if suite is None or inside else suite.name
+    if top is None or str(folder).startswith(f"{top}{os.sep}"):
+        return folder.name
+    return suite.name if suite else path.parent.name

@@ -1,0 +1,58 @@
+"""What conftests register, for processes that run trials without being pytest runs themselves."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.stash import registry_key
+
+
+class _Grab:
+    """Takes the registry of a session, and lets it collect nothing."""
+
+    registry: Registry | None = None
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.registry = session.config.stash.get(registry_key, None)
+        self.path = list(sys.path)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> bool:
+        return True
+
+
+def load_registry(folders: Iterable[Path]) -> Registry:
+    """Give what the conftests of these folders, and of those above them, register beside what is built in.
+
+    pytest itself loads them, so that what they import beside them is found; conftests further down are loaded where
+    their folders are named. Raises UsageMistake with pytest's own words when one cannot be loaded.
+    """
+    grab, said = _Grab(), io.StringIO()
+    args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *map(str, folders)]
+    with _by_itself(), redirect_stdout(said), redirect_stderr(said):
+        pytest.main(args, plugins=[grab])
+    if grab.registry is None:
+        raise UsageMistake(f"the conftests could not be loaded:\n{said.getvalue().strip()}")
+    # pytest takes back what its settings added; what is registered by name is imported only later.
+    sys.path += [place for place in grab.path if place not in sys.path]
+    return grab.registry
+
+
+@contextmanager
+def _by_itself() -> Iterator[None]:
+    """Hide the options that somebody set for runs of pytest of their own."""
+    options = os.environ.pop("PYTEST_ADDOPTS", None)
+    try:
+        yield
+    finally:
+        if options is not None:
+            os.environ["PYTEST_ADDOPTS"] = options

@@ -1,0 +1,63 @@
+"""``agenteval runs``: which runs are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.cli.conftest import Agenteval
+from tests.suites import suite, task, write
+
+pytest_plugins = ["pytester"]
+
+
+def rows(text: str) -> list[list[str]]:
+    """Give the cells of each line."""
+    return [line.split("  ") for line in text.splitlines()]
+
+
+def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[list[str]]:
+    """Give the table that the command prints, without the blanks that align it."""
+    capsys.readouterr()
+    assert main(["runs", *args]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
+
+
+@pytest.mark.usefixtures("agenteval")
+def test_runs_are_listed_newest_first(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Name, models, how many of the planned trials ended, and pytest's exit status."""
+    options = ("-p", "pytest_agenteval.plugin")
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
+    pytester.runpytest_inprocess(*options, "--agent-model=scripted").assert_outcomes(passed=2)
+    pytester.runpytest_inprocess(*options, "--agent-model=scripted,nop", "-x").assert_outcomes(passed=1, failed=1)
+
+    head, second, first = listed(capsys)
+
+    assert head == ["RUN", "MODELS", "TRIALS", "EXIT"]
+    assert first[1:] == ["scripted", "2 of 2", "0"]
+    assert second[1] == "scripted, nop"
+    assert second[2].endswith(" of 4")
+    assert second[3] == "1"
+    kept = pytester.path / ".agenteval" / "runs"
+    assert all((kept / row[0] / "run.json").is_file() for row in (first, second))
+    assert (kept / "latest").resolve().name == second[0]
+
+
+@pytest.mark.usefixtures("agenteval")
+def test_another_folder_can_be_named(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where ``--agent-results`` put them."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
+    pytester.runpytest_inprocess("-p", "pytest_agenteval.plugin", "--agent-results=kept").assert_outcomes(passed=1)
+
+    assert len(listed(capsys, "--results", "kept")) == 2
+    assert listed(capsys) == [["no runs in .agenteval/runs"]]
+
+
+def test_a_damaged_run_hides_no_other(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """What cannot be read is left out; the exit status stays 0."""
+    write(pytester.path, {".agenteval/runs/torn/run.json": "{", ".agenteval/runs/empty/notes.txt": ""})
+
+    said = agenteval("runs")
+
+    assert (said.status, said.out.strip()) == (0, "no runs in .agenteval/runs")

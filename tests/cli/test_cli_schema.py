@@ -1,0 +1,55 @@
+"""``agenteval schema``: published shapes, as JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.suites import task
+
+
+def printed(capsys: pytest.CaptureFixture[str], what: str) -> Any:
+    """Give the schema that the command prints."""
+    assert main(["schema", what]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("what", ["task", "suite", "run", "planned", "journal", "transcript", "text"])
+def test_each_schema_is_one_that_validators_take(capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """Plain JSON on standard output, of the draft that it names."""
+    schema = printed(capsys, what)
+
+    jsonschema.validators.validator_for(schema, default=None).check_schema(schema)
+
+
+def test_the_task_schema_takes_tasks_and_refuses_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """A task, or a list of them, and nothing else."""
+    schema = printed(capsys, "task")
+
+    jsonschema.validate(task("greet"), schema)
+    jsonschema.validate([task("one"), task("two")], schema)
+    for wrong in ({**task("greet"), "trials_pre_run": 3}, {"id": "greet"}, "greet"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+def test_an_unknown_schema_is_a_mistake_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """The names that there are are listed."""
+    with pytest.raises(SystemExit) as ended:
+        main(["schema", "tsak"])
+
+    assert ended.value.code == 2
+    assert "'task', 'suite'" in capsys.readouterr().err
+
+
+def test_a_verb_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without one the command says which there are."""
+    with pytest.raises(SystemExit) as ended:
+        main([])
+
+    assert ended.value.code == 2
+    assert "usage: agenteval" in capsys.readouterr().err

@@ -1,0 +1,105 @@
+"""``agenteval validate``: every problem of task files, without a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Agenteval
+from tests.suites import suite, task, write
+
+pytest_plugins = ["pytester"]
+
+POLITE = """
+class Polite:
+    version = "1"
+
+    def __init__(self, word):
+        self.word = word
+
+def pytest_agenteval_register(registry):
+    registry.grader("polite", Polite)
+"""
+
+
+def test_files_without_problems_are_counted(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """Tasks are counted once, however many trials they have; held out ones count too; nothing is left behind."""
+    many = [task("one", trials_per_run=3), task("two", split="held_out")]
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": many, "package.json": {"name": "x"}})
+    before = sorted(pytester.path.rglob("*"))
+
+    said = agenteval("validate", "evals", "--", ".")
+
+    assert (said.status, said.out.strip()) == (0, "2 tasks, 0 files with problems")
+    assert [path for path in sorted(pytester.path.rglob("*")) if path.name not in ("stdout", "stderr")] == before
+
+
+def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """One broken file hides no other; the exit status is 1."""
+    broken = {**task("greet"), "trials_pre_run": 3, "clock": "noon"}
+    files = {"evals/a.json": broken, "evals/b.json": task("fine"), "evals/c.yaml": "id: x\ngraders: [}\n"}
+    write(pytester.path, {"evals/suite.yaml": suite(), **files})
+
+    said = agenteval("validate", "evals")
+
+    assert said.status == 1
+    assert "a.json:20: trials_pre_run" in said.out
+    assert "a.json:21: clock" in said.out
+    assert "evals/c.yaml:2" in said.out
+    assert said.out.strip().endswith("1 task, 2 files with problems")
+    assert "Traceback" not in said.out + said.err
+
+
+def test_graders_of_conftests_are_known(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """As in a run, with their settings; what nobody offers is a problem."""
+    good = task("good", graders=[{"name": "polite", "config": {"word": "please"}}])
+    bad = task("bad", graders=[{"name": "polite", "config": {"wrod": "please"}}])
+    write(pytester.path, {"conftest.py": POLITE, "evals/suite.yaml": suite(), "evals/good.json": good})
+
+    assert agenteval("validate", "evals").status == 0
+
+    write(pytester.path, {"evals/bad.json": bad})
+    said = agenteval("validate", "evals")
+    assert said.status == 1
+    assert "evals/bad.json:14: graders[0].config" in said.out
+    assert "unexpected keyword argument 'wrod'" in said.out
+
+
+def test_no_key_is_needed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """A suite for a real model is validated by who has no key."""
+    write(pytester.path, {"evals/suite.yaml": suite().replace("scripted", "claude"), "evals/a.json": task("a")})
+
+    assert agenteval("validate", "evals").status == 0
+
+
+def test_the_users_options_for_pytest_do_not_matter(
+    pytester: pytest.Pytester, agenteval: Agenteval, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those in pyproject.toml nor those in the environment."""
+    options = "[tool.pytest.ini_options]\naddopts = '-x -q --no-such-option'\n"
+    write(pytester.path, {"pyproject.toml": options, "evals/suite.yaml": suite(), "evals/a.json": task("a")})
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-q --nor-such-a-one")
+
+    said = agenteval("validate", "evals")
+
+    assert (said.status, said.out.strip()) == (0, "1 task, 0 files with problems")
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "out", "err"),
+    [
+        (("nowhere",), 2, "", "not found: nowhere"),
+        ((), 2, "", "required: PATH"),
+        (("empty",), 1, "0 tasks, 0 files with problems", ""),
+    ],
+)
+def test_nothing_to_validate_is_no_success(
+    pytester: pytest.Pytester, agenteval: Agenteval, args: tuple[str, ...], status: int, out: str, err: str
+) -> None:
+    """A path that is not there is a mistake in use; a folder without tasks is not fine either."""
+    pytester.mkdir("empty")
+
+    said = agenteval("validate", *args)
+
+    assert said.status == status
+    assert out in said.out
+    assert err in said.err

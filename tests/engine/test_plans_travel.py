@@ -1,0 +1,168 @@
+"""Plans as JSON: nothing is lost on the way, and whoever gets one needs the conftests and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agenteval.conftests import load_registry
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, PlannedTask, Variant
+from tests.engine.carried_out import carried_out, plan
+
+texts = st.text(max_size=8)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=5)
+maps = st.dictionaries(texts, values, max_size=3)
+amounts = st.none() | st.integers(1, 9)
+models = st.builds(Model, texts, texts, st.booleans(), maps, texts)
+graders = st.builds(PlannedGrader, texts, texts, maps, st.floats(0.1, 9), st.none() | st.floats(0, 1), st.booleans())
+allowances = st.builds(Allowance, amounts, amounts, amounts, amounts)
+tasks = st.builds(
+    PlannedTask,
+    suite=texts,
+    id=texts,
+    agent=texts,
+    kind=st.sampled_from(["capability", "regression", "mixed"]),
+    bucket=texts,
+    graders=st.lists(graders, max_size=2).map(tuple),
+    input=maps,
+    file=texts,
+    tags=st.lists(texts, max_size=2).map(tuple),
+    settings=maps,
+    prompts=st.dictionaries(texts, texts, max_size=2),
+    layers=st.lists(texts, max_size=2).map(tuple),
+    limits=allowances,
+    clock=st.none() | texts,
+    reference=st.none() | maps,
+    script=st.none() | st.lists(maps, max_size=2).map(tuple),
+    split=st.sampled_from(["dev", "held_out"]),
+    on_miss=st.sampled_from(["error", "tool_error"]),
+)
+conditions = st.builds(
+    Conditions,
+    record=st.sampled_from(["none", "once", "new_episodes", "all"]),
+    record_chat=st.sampled_from(["off", "none", "once"]),
+    judges=st.lists(models, max_size=2).map(tuple),
+    seed=st.integers(0, 9),
+)
+variants = st.builds(Variant, texts, st.dictionaries(texts, texts, max_size=2))
+plans = st.builds(Plan, tasks, models, variants, st.integers(1, 9), st.integers(1, 9), conditions)
+
+
+@settings(max_examples=60, deadline=None)
+@given(plans)
+def test_a_plan_comes_back_from_json_as_it_was(made: Plan) -> None:
+    """Every field, whatever it holds."""
+    assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_a_plan_that_says_nothing_of_itself_travels_too() -> None:
+    """What is left as it is by default is JSON as well."""
+    made = Plan(PlannedTask("s", "t", "a", "mixed", "b", ()), Model("m", "m"))
+    assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+CONFTEST = """
+from sibling import GREETING, Weighing
+
+
+class Greeter:
+    async def run(self, task_input, ctx):
+        (ctx.path / "said.md").write_text(GREETING)
+        return f"{GREETING}, {task_input['name']}!"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("greeter", Greeter)
+    registry.grader("weighing", Weighing)
+"""
+SIBLING = """
+from dataclasses import dataclass
+
+from pytest_agenteval.records.grade import Grade
+
+GREETING = "Good morning"
+
+
+@dataclass(frozen=True)
+class Weighing:
+    wanted: tuple = ()
+
+    def grade(self, evidence):
+        found = [word for word in self.wanted if word in evidence.answer]
+        written = evidence.after.text("said.md")
+        return Grade("weighing", len(found) / len(self.wanted), f"found {found}, wrote {written!r}")
+"""
+ELSEWHERE = """
+import asyncio, json, sys
+from pathlib import Path
+
+from pytest_agenteval.conftests import load_registry
+from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.trial import run_trial
+from pytest_agenteval.records.plan import Plan
+
+asked = json.load(sys.stdin)
+registry = load_registry([Path(folder) for folder in asked["conftests"]])
+trial = asyncio.run(run_trial(Plan.from_json(asked["plan"]), Equipment(registry)))
+grades = [[grade.grader, grade.score, grade.rationale, grade.passed] for grade in trial.grades]
+print(json.dumps({"ending": trial.ending, "score": trial.score, "grades": grades, "message": trial.message}))
+"""
+
+
+@pytest.fixture
+def evals(tmp_path: Path) -> Path:
+    """A folder whose conftest offers an agent and a grader, with the help of a module beside it."""
+    folder = tmp_path / "evals"
+    folder.mkdir()
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "sibling.py").write_text(SIBLING)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    return folder
+
+
+def elsewhere(asked: dict[str, Any], cwd: Path) -> dict[str, Any]:
+    """Carry out a plan in a new process, which knows what is asked and nothing more."""
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], input=json.dumps(asked), capture_output=True, text=True, cwd=cwd, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_spawned_process_gives_the_same_grades(evals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows the plan's JSON and where the conftests are, though someone set options for pytest runs of theirs."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option-either")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    asked = (
+        PlannedGrader("weighing", "words", {"wanted": ["Good", "Mina", "evening"]}, weight=3.0, threshold=0.5),
+        PlannedGrader("answer_contains", "name", {"text": "Omar"}),
+    )
+    made = plan("t", *asked, agent="greeter", input={"name": "Mina"}, script=None)
+    there = elsewhere({"plan": made.to_json(), "conftests": [str(evals)]}, tmp_path)
+    (here,) = carried_out(load_registry([evals]), made)
+    assert there["grades"] == [[grade.grader, grade.score, grade.rationale, grade.passed] for grade in here.grades]
+    assert (there["ending"], there["score"]) == (here.ending, here.score) == ("failed", pytest.approx(0.5))
+
+
+def test_a_conftest_that_cannot_be_loaded_is_told_in_pytests_words(
+    evals: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the file and what is missing, and nothing is printed."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    folder = evals / "more"
+    folder.mkdir()
+    (folder / "conftest.py").write_text("import no_such_module_anywhere\n")
+    with pytest.raises(UsageMistake, match="no_such_module_anywhere") as told:
+        load_registry([folder])
+    assert "conftest.py" in str(told.value)
+    assert capsys.readouterr() == ("", "")

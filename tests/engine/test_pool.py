@@ -1,0 +1,220 @@
+"""The pool: in order, so many at once, each once, and nobody waits for ever whatever breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.trial import broken_trial
+from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.trial import Trial
+from tests.engine.carried_out import plan
+
+PATIENCE = 5.0
+
+
+class Executor:
+    """Carries out a plan by doing nothing, after something that a test says."""
+
+    def __init__(self, *, up: Callable[[], object] | None = None) -> None:
+        self.up = up
+        self.begun: list[str] = []
+        self.closed = False
+
+    async def ready(self) -> None:
+        """Come up, or not."""
+        await asyncio.sleep(0.01)
+        if self.up is not None:
+            self.up()
+
+    async def run(self, plan: Plan, given: Path | None = None) -> Trial:
+        """Do what the task's id says."""
+        self.begun.append(plan.task.id)
+        await act(plan.task.id)
+        return broken_trial(plan, RuntimeError(f"{plan.task.id} was carried out"))
+
+    async def close(self) -> None:
+        """Remember that it was closed."""
+        self.closed = True
+
+
+async def act(id: str) -> None:
+    """Misbehave in one of several ways."""
+    if id == "raise":
+        raise ValueError("the executor's own fault")
+    if id == "exit":
+        sys.exit("enough")
+    if id == "exit in a task":
+        await asyncio.create_task(_exits())
+    if id == "cancelled by itself":
+        raise asyncio.CancelledError
+    if id == "deaf":
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(60)
+    await asyncio.sleep(60 if id == "endless" else 0.02)
+
+
+async def _exits() -> None:
+    sys.exit("from a task of its own")
+
+
+class Witness:
+    """Keeps what it is told; raises where a test says so."""
+
+    def __init__(self, full_at: int = 1_000) -> None:
+        self.started_ids: list[str] = []
+        self.finished_ids: list[str] = []
+        self.full_at = full_at
+
+    def started(self, plans: Sequence[Plan]) -> None:
+        """Note which begin."""
+        self.started_ids += [plan.task.id for plan in plans]
+
+    def finished(self, trials: Sequence[Trial]) -> None:
+        """Note which ended, while there is room."""
+        self.finished_ids += [trial.key.task for trial in trials]
+        if len(self.finished_ids) >= self.full_at:
+            raise OSError(28, "No space left on device")
+
+
+@pytest.fixture
+def pools() -> Iterator[Callable[..., Pool]]:
+    """Make pools, and close them."""
+    made: list[Pool] = []
+
+    def make(executor: Executor, at_once: int = 4, witness: Witness | None = None) -> Pool:
+        made.append(Pool(executor, at_once, witness or Witness()))
+        return made[-1]
+
+    yield make
+    for pool in made:
+        pool.close()
+
+
+def slots(*ids: str) -> list[Slot]:
+    """Give a slot for each id."""
+    return [Slot(plan(id)) for id in ids]
+
+
+def wait(pool: Pool, slot: Slot) -> Trial:
+    """Wait as pytest's main thread does, but not for ever."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        trial = pool.wait(slot, 0.05)
+        if trial is not None:
+            return trial
+    raise AssertionError("nobody will ever come")
+
+
+def test_trials_begin_in_order_and_so_many_at_once(pools: Callable[..., Pool]) -> None:
+    """Nine at a width of 4: four running at the most, each told to the witness once."""
+    executor, witness = Executor(), Witness()
+    pool = pools(executor, 4, witness)
+    ids = [f"t{n}" for n in range(9)]
+    waiting = slots(*ids)
+    pool.hand_over(waiting)
+    assert [wait(pool, slot).key.task for slot in waiting] == ids
+    assert (executor.begun, witness.started_ids, sorted(witness.finished_ids)) == (ids, ids, ids)
+    assert pool.most_running == 4
+
+
+def test_one_that_is_asked_for_goes_before_those_that_wait(pools: Callable[..., Pool]) -> None:
+    """A rerun, or a trial that had to wait for its item, does not queue behind the window."""
+    executor = Executor()
+    pool = pools(executor, 1)
+    ahead, asked = slots("a", "b", "c"), slots("asked")
+    pool.hand_over(ahead)
+    pool.hand_over(asked, first=True)
+    for slot in [*asked, *ahead]:
+        wait(pool, slot)
+    assert executor.begun.index("asked") <= 1
+
+
+@pytest.mark.parametrize(
+    ("id", "said"),
+    [
+        ("raise", "ValueError: the executor's own fault"),
+        ("exit", "SystemExit: enough"),
+        ("exit in a task", "SystemExit: from a task of its own"),
+        ("cancelled by itself", "CancelledError"),
+    ],
+)
+def test_an_executor_that_raises_makes_an_errored_trial(pools: Callable[..., Pool], id: str, said: str) -> None:
+    """Whatever run() raises is one trial's error, with its traceback; the others go on."""
+    pool = pools(Executor())
+    bad, good = slots(id, "good")
+    pool.hand_over([bad, good])
+    trial = wait(pool, bad)
+    assert (trial.ending, trial.cause) == ("errored", "crash")
+    assert said in trial.message
+    assert "in act" in trial.traceback
+    assert "good was carried out" in wait(pool, good).message
+
+
+@pytest.mark.parametrize("raised", [OSError("no cluster"), SystemExit("no cluster")])
+def test_an_executor_that_does_not_come_up_makes_errored_trials(
+    pools: Callable[..., Pool], raised: BaseException
+) -> None:
+    """Nobody waits for ever: each trial that is asked for says why nothing could run."""
+
+    def fail() -> None:
+        raise raised
+
+    executor = Executor(up=fail)
+    pool = pools(executor)
+    waiting = slots("a", "b")
+    pool.hand_over(waiting)
+    assert {wait(pool, slot).message for slot in waiting} == {f"{type(raised).__name__}: no cluster"}
+    assert executor.begun == []
+
+
+def test_nothing_begins_before_the_executor_is_up(pools: Callable[..., Pool]) -> None:
+    """What is handed over before waits until then."""
+    seen: list[int] = []
+    executor = Executor()
+    executor.up = lambda: seen.append(len(executor.begun))
+    pool = pools(executor)
+    (slot,) = slots("a")
+    pool.hand_over([slot])
+    wait(pool, slot)
+    assert seen == [0]
+
+
+def test_what_cannot_be_written_down_is_not_given_out(pools: Callable[..., Pool]) -> None:
+    """A full disk is told to whoever waits, and nothing more is begun and paid for."""
+    executor = Executor()
+    pool = pools(executor, 1, Witness(full_at=2))
+    waiting = slots("a", "b", "c", "d")
+    pool.hand_over(waiting)
+    wait(pool, waiting[0])
+    with pytest.raises(OSError, match="No space left"):
+        wait(pool, waiting[3])
+    time.sleep(0.1)
+    assert executor.begun in (["a", "b"], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(("id", "seconds"), [("endless", 0.5), ("deaf", 2.0)])
+def test_closing_cancels_what_runs(pools: Callable[..., Pool], id: str, seconds: float) -> None:
+    """The end comes quickly, even where a trial does not listen; what ended before is with the witness."""
+    executor, witness = Executor(), Witness()
+    pool = pools(executor, 2, witness)
+    waiting = slots("quick", id, "never")
+    pool.hand_over(waiting)
+    wait(pool, waiting[0])
+    while len(executor.begun) < 3:
+        time.sleep(0.01)
+    began = time.monotonic()
+    pool.close()
+    assert time.monotonic() - began < seconds
+    assert executor.closed
+    assert witness.finished_ids == ["quick"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "agenteval-loop"]

@@ -1,0 +1,78 @@
+"""What editors and JUnit are told: where a trial was written."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+# What the editor's own plugin does with each collected item.
+VSCODE = """
+def pytest_collection_finish(session):
+    for item in session.items:
+        if hasattr(item, "callspec"):
+            parent = item.nodeid.rsplit(".py", 1)[1]
+            print("PARAMETRIZED", item.nodeid, parent)
+        else:
+            print("FOUND", item.nodeid)
+"""
+FILES = {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]}
+PYTHON = "import pytest\n@pytest.mark.parametrize('x', [1])\ndef test_other(x): pass\n"
+
+
+def test_discovery_in_vs_code_is_not_broken(pytester: pytest.Pytester) -> None:
+    """It takes every parametrised test for Python; trials look plain to it, other tests as ever."""
+    write(pytester.path, FILES | {"vscode_pytest.py": VSCODE, "test_other.py": PYTHON})
+    pytester.syspathinsert()
+
+    result = run(pytester, "--collect-only", "-p", "vscode_pytest", "-s")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines_random(
+        [
+            "*FOUND evals/many.json::one?scripted-1?",
+            "*FOUND evals/many.json::two?scripted-1?",
+            "*PARAMETRIZED test_other.py::test_other?1? ::test_other?1?",
+        ]
+    )
+
+
+def test_runs_from_vs_code_keep_their_callspecs(pytester: pytest.Pytester) -> None:
+    """Only discovery needs the change: the editor runs trials by their ids."""
+    quiet = "def pytest_collection_finish(session):\n    assert all(hasattr(i, 'callspec') for i in session.items)\n"
+    write(pytester.path, FILES | {"vscode_pytest.py": quiet})
+    pytester.syspathinsert()
+
+    result = run(pytester, "-p", "vscode_pytest", "evals/many.json::two[scripted-1]")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_junit_points_to_the_task_in_its_file(pytester: pytest.Pytester, workers: int) -> None:
+    """File and line are the task's own (JUnit counts lines from 0), not a module of this package."""
+    write(pytester.path, FILES)
+
+    run(pytester, "--junitxml=j.xml", "-o", "junit_family=xunit1", workers=workers).assert_outcomes(passed=2)
+
+    cases = {case.get("name"): case for case in ET.parse(pytester.path / "j.xml").iter("testcase")}
+    assert set(cases) == {"one[scripted-1]", "two[scripted-1]"}
+    lines = (pytester.path / "evals" / "many.json").read_text(encoding="utf-8").splitlines()
+    for name, case in cases.items():
+        assert case.get("file") == "evals/many.json"
+        assert f'"id": "{str(name).partition("[")[0]}"' in lines[int(str(case.get("line")))]
+
+
+def test_a_failure_is_found_at_the_tasks_line(pytester: pytest.Pytester) -> None:
+    """``-rA`` and editors get file and line of the task by pytest's own report."""
+    write(pytester.path, FILES)
+    conftest = "def pytest_runtest_logreport(report):\n    print('AT', report.when, report.location)\n"
+    write(pytester.path, {"conftest.py": conftest})
+
+    result = run(pytester, "evals/many.json::one", "-s")
+
+    result.stdout.fnmatch_lines(["*AT call ('evals/many.json', 2, 'one?scripted-1?')"])

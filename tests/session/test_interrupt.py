@@ -1,0 +1,149 @@
+"""Runs that are cut short: by -x, by Ctrl-C, by agents that do not listen."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.store.runs import read_header
+from tests.journals import journal, junit, names, run_folder
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+BLOCKING = """
+import asyncio
+import time
+
+
+class Blocking:
+    '''Waits in a thread that nobody can stop.'''
+
+    def run(self, task_input, ctx):
+        time.sleep(30)
+
+
+class ThreadUser:
+    '''An async agent that leaves its work to a thread, as many do.'''
+
+    async def run(self, task_input, ctx):
+        await asyncio.to_thread(time.sleep, 30)
+
+
+class SlowGrader:
+    def grade(self, evidence):
+        time.sleep(30)
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("blocking", Blocking)
+    registry.agent("threads", ThreadUser)
+    registry.grader("slow", SlowGrader)
+"""
+REGRESSION = "name: demo\nkind: regression\ndefaults: {model: scripted}\n"
+
+
+def endless(id: str, **more: Any) -> dict[str, Any]:
+    """Give a task that ends long after the test."""
+    return task(id, **{"script": [{"text": "Mina", "seconds": 30.0}], **more})
+
+
+def evals(root: Path, *tasks: dict[str, Any]) -> None:
+    """Write the tasks of a regression suite."""
+    write(root, {"evals/suite.yaml": REGRESSION, "evals/conftest.py": BLOCKING, "evals/tasks.yaml": list(tasks)})
+
+
+def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) -> None:
+    """A failure among trials that would take half a minute ends the run at once; the rest is not run."""
+    evals(pytester.path, task("bad", wants="Omar"), *(endless(f"t{n}") for n in range(12)))
+    began = time.monotonic()
+    result = run(pytester, "evals", "-x", "--agent-concurrency=4", workers=workers)
+    assert time.monotonic() - began < (5 if workers else 2)
+    assert result.parseoutcomes()["failed"] == 1
+    assert names(journal(pytester.path, "finished")) == ["bad-1"]
+    begun = len(journal(pytester.path, "started")) - 1
+    assert 3 <= begun <= 8
+    result.stdout.fnmatch_lines([f"*12 not run ({begun} begun)*"])
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        {"agent": "blocking"},
+        {"agent": "threads"},
+        {"script": [{"text": "Mina"}], "graders": [{"name": "slow"}]},
+    ],
+    ids=["an agent in a thread", "to_thread", "a grader"],
+)
+def test_a_thread_that_never_ends_does_not_hold_up_the_end(pytester: pytest.Pytester, stuck: dict[str, Any]) -> None:
+    """Threads cannot be stopped, but nobody waits for them: neither the run nor the interpreter."""
+    evals(pytester.path, endless("stuck", **stuck), task("bad", wants="Omar"))
+    began = time.monotonic()
+    write(pytester.path, {"pytest.ini": "[pytest]\n"})
+    result = pytester.runpytest_subprocess("evals", "-x", "-p", "no:randomly", "--deselect=evals/tasks.yaml::stuck")
+    result.assert_outcomes(failed=1, deselected=1)
+    pytester.path.joinpath("evals/a.yaml").write_text(json.dumps([task("first", wants="Omar")]))
+    result = pytester.runpytest_subprocess("evals", "-x")
+    result.assert_outcomes(failed=1)
+    assert time.monotonic() - began < 6
+
+
+def start(root: Path, *args: str) -> subprocess.Popen[str]:
+    """Start pytest as from a terminal: with SIGINT as Python has it by default."""
+    command = [sys.executable, "-m", "pytest", "evals", "-v", "--junitxml=j.xml", "-o", "addopts=", *args]
+    return subprocess.Popen(
+        command,
+        cwd=root,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def interrupted(root: Path, pytest_run: subprocess.Popen[str], finished: int) -> str:
+    """Press Ctrl-C as soon as so many trials have finished; give what was printed."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        lines = [file.read_text() for file in root.glob(".agenteval/runs/2*/journal-*.jsonl")]
+        if "".join(lines).count('"finished"') >= finished:
+            break
+        time.sleep(0.02)
+    pytest_run.send_signal(signal.SIGINT)
+    return pytest_run.communicate(timeout=30)[0]
+
+
+def test_ctrl_c_keeps_what_was_paid_for(pytester: pytest.Pytester) -> None:
+    """Exit status 2; finished trials are in the journal though their items never came; summary and JUnit are there."""
+    evals(pytester.path, task("good"), endless("stuck"), task("later"), task("last"))
+    pytest_run = start(pytester.path)
+    said = interrupted(pytester.path, pytest_run, finished=3)
+    assert pytest_run.returncode == 2
+    assert sorted(names(journal(pytester.path, "finished"))) == ["good-1", "last-1", "later-1"]
+    assert "good[scripted-1] PASSED 1.00" in said
+    assert "demo with scripted" in said
+    assert "1 not run (1 begun)" in said
+    assert set(junit(pytester.path / "j.xml")) >= {"good[scripted-1]"}
+    assert read_header(run_folder(pytester.path)).exit_status == 2
+
+
+def test_ctrl_c_with_workers(pytester: pytest.Pytester) -> None:
+    """The same where workers run the trials and the signal reaches the controller only."""
+    evals(pytester.path, task("good"), task("fine"), *(endless(f"t{n}") for n in range(6)))
+    pytest_run = start(pytester.path, "-p", "xdist.plugin", "-n2")
+    said = interrupted(pytester.path, pytest_run, finished=2)
+    assert pytest_run.returncode == 2
+    assert sorted(names(journal(pytester.path, "finished"))) == ["fine-1", "good-1"]
+    assert "demo with scripted" in said
+    assert "6 not run" in said
+    assert (pytester.path / "j.xml").exists()

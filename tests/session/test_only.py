@@ -1,0 +1,121 @@
+"""``--agent-only``: trials chosen by how they ended before."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites import collected, journaled, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+FILES = {
+    "evals/suite.yaml": "name: s\nkind: capability\ndefaults: {model: scripted}\n",
+    "evals/pass.json": task("fine"),
+    "evals/miss.json": task("weak", says="Hm."),
+    "evals/half.json": task(
+        "half",
+        says="Hello, Mina!",
+        graders=[
+            {"name": "answer_contains", "label": name, "config": {"text": name}} for name in ("Mina", "Goodbye")
+        ],
+    ),
+    "evals/error.json": task("broken", script=[]),
+    "evals/limit.json": task(
+        "endless",
+        script=[{"calls": [{"tool": "none"}]}] * 3,
+        limits={"steps": 1},
+    ),
+}
+BY_ENDING = [
+    ("passed", ["fine"]),
+    ("missed", ["endless", "half", "weak"]),
+    ("errored", ["broken"]),
+    ("limited", ["endless"]),
+    ("not_run", ["late"]),
+    ("missed, errored", ["broken", "endless", "half", "weak"]),
+    ("failed", []),
+]
+
+
+@pytest.fixture
+def ended(quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project that was run once; a task was added since."""
+    write(pytester.path, FILES)
+    run(pytester).assert_outcomes(passed=1, xfailed=3, errors=1)
+    write(pytester.path, {"evals/late.json": task("late")})
+    return pytester
+
+
+def names(found: list[str]) -> list[str]:
+    """Give the tasks' ids."""
+    return sorted(name.rpartition("::")[2].partition("[")[0] for name in found)
+
+
+@pytest.mark.parametrize(("endings", "expected"), BY_ENDING)
+def test_endings_select_from_the_latest_run(
+    ended: pytest.Pytester, endings: str, expected: list[str]
+) -> None:
+    """A limited trial is also what its grades made of it; what was not there yet was not run."""
+    assert names(collected(ended, f"--agent-only={endings}")) == expected
+
+
+def test_workers_select_from_the_run_before_theirs(ended: pytest.Pytester) -> None:
+    """Whichever of them is ready first, none takes the run that is just beginning for the latest."""
+    (before,) = (ended.path / ".agenteval" / "runs").glob("2*")
+
+    result = run(ended, "--agent-only=missed,errored", workers=2)
+
+    result.assert_outcomes(xfailed=3, errors=1)
+    before.rename(ended.path / "before")
+    assert names(journaled(ended.path)) == ["broken", "endless", "half", "weak"]
+
+
+def test_another_run_can_be_named(ended: pytest.Pytester) -> None:
+    """By its name, its beginning, or its path; the latest is the one that was run last."""
+    (first,) = (ended.path / ".agenteval" / "runs").glob("2*")
+    run(ended, "-k", "fine or late").assert_outcomes(passed=2, deselected=4)
+
+    assert names(collected(ended, "--agent-only=passed")) == ["fine", "late"]
+    for name in (first.name, first.name[:-2], str(first)):
+        assert names(collected(ended, f"--agent-only=passed,errored@{name}")) == ["broken", "fine"]
+
+
+def test_a_run_that_is_not_there_is_a_usage_error(ended: pytest.Pytester) -> None:
+    """The runs that are there are listed."""
+    (first,) = (ended.path / ".agenteval" / "runs").glob("2*")
+
+    result = run(ended, "--agent-only=passed@1999")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: there is no run '1999' in *{first.name}*"])
+
+
+def test_repetitions_and_models_are_chosen_one_by_one(pytester: pytest.Pytester) -> None:
+    """Each trial has an ending of its own."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("greet")})
+    run(pytester, "--agent-model=scripted,nop").assert_outcomes(passed=1, failed=1)
+    again = ("--agent-model=scripted,nop", "--repetitions=2")
+
+    assert collected(pytester, "--agent-only=failed", *again) == ["evals/task.json::greet[nop-1]"]
+    assert collected(pytester, "--agent-only=not_run", *again) == [
+        "evals/task.json::greet[scripted-2]",
+        "evals/task.json::greet[nop-2]",
+    ]
+
+
+def test_a_run_that_could_not_be_collected_is_no_run(ended: pytest.Pytester) -> None:
+    """A broken file interrupts pytest: the latest run stays the one in which something was tried."""
+    write(ended.path, {"evals/torn.json": '{"id": "torn", "graders": [}'})
+
+    run(ended).assert_outcomes(errors=1)
+
+    (ended.path / "evals" / "torn.json").unlink()
+    assert names(collected(ended, "--agent-only=errored")) == ["broken"]
+
+
+def test_a_sample_is_drawn_from_what_ended_so(ended: pytest.Pytester) -> None:
+    """``--agent-sample`` narrows what ``--agent-only`` has left."""
+    found = collected(ended, "--agent-only=errored", "--agent-sample=1")
+
+    assert names(found) == ["broken"]

@@ -1,0 +1,96 @@
+"""Installed but unused: nothing is imported, made, started or sent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"yaml", "pydantic", "jinja2", "vcr", "litellm", "jsonschema", "asyncio", "aiohttp", "httpx"}
+
+LOOK = """
+import sys, threading, pathlib, os
+import pytest
+
+class Look:
+    def pytest_unconfigure(self):
+        found = sorted(HEAVY & set(sys.modules))
+        own = sorted(name for name in sys.modules if name.startswith("pytest_agenteval"))
+        print("IMPORTED", found)
+        print("OURS", own)
+        print("THREADS", threading.active_count())
+
+HEAVY = set(os.environ["HEAVY"].split())
+sys.exit(pytest.main(sys.argv[1:], plugins=[Look()]))
+"""
+
+
+def _run(folder: Path, *arguments: str) -> str:
+    """Run pytest in a process of its own, with no plugin but ours, and give what it printed."""
+    # An interpreter that asks for its path takes no modules from it: -I keeps PYTHON* out, not site-packages.
+    command = [sys.executable, "-c", LOOK, "-p", "pytest_agenteval.plugin", *arguments]
+    environ = {"HEAVY": " ".join(HEAVY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A folder with a plain test and data files that are nobody's tasks."""
+    (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
+    (tmp_path / "package.json").write_text('{"id": "x", "name": "y"}')
+    (tmp_path / "notes.yaml").write_text("id: 1\n")
+    return tmp_path
+
+
+def test_a_plain_run_imports_nothing_heavy_and_starts_nothing(plain: Path) -> None:
+    """Somebody else's suite pays for no import of ours beyond the plugin's own few light modules."""
+    out = _run(plain, "-q", "test_plain.py")
+    assert "IMPORTED []" in out
+    assert "THREADS 1" in out
+
+
+def test_data_files_that_are_no_tasks_import_nothing_heavy(plain: Path) -> None:
+    """A tree with JSON and YAML files and no suite is looked at by name only."""
+    out = _run(plain, "-q", ".")
+    assert not {"yaml", "jinja2", "vcr", "litellm"} & set(out.split("IMPORTED ")[1].split("\n")[0].strip("[]").split(", "))
+
+
+def test_a_plain_run_leaves_nothing_behind(plain: Path) -> None:
+    """No file and no folder of ours appears where nobody asked for evals."""
+    before = {path.name for path in plain.rglob("*") if "__pycache__" not in path.parts}
+    _run(plain, "-q", "-p", "no:cacheprovider", ".")
+    after = {path.name for path in plain.rglob("*") if "__pycache__" not in path.parts}
+    assert after - before <= {"__pycache__"}
+
+
+def test_collecting_only_loads_no_model_no_cassette_and_no_prompt(tmp_path: Path) -> None:
+    """``--collect-only`` over real task files needs neither litellm, vcrpy nor jinja2."""
+    evals = tmp_path / "evals"
+    evals.mkdir()
+    (evals / "suite.json").write_text('{"name": "s", "agent": "card", "kind": "capability"}')
+    task = (
+        '{"id": "t", "input": {"fact_id": "2026/09/17.md#ts_1", "content": "x"},'
+        ' "graders": [{"name": "card_completion"}]}'
+    )
+    (evals / "t.json").write_text(task)
+    out = _run(tmp_path, "--collect-only", "-q", "evals")
+    assert "t.json::t[baseline-1]" in out
+    imported = out.split("IMPORTED ")[1].split("\n")[0]
+    assert not [name for name in ("litellm", "vcr", "jinja2") if f"'{name}'" in imported]
+
+
+def test_the_plugin_can_be_turned_off(plain: Path) -> None:
+    """``-p no:agenteval`` leaves no option and no module of ours."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:agenteval", "--help"],
+        cwd=plain,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert "--agent-model" not in done.stdout
