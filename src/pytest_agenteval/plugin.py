@@ -158,6 +158,11 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     """Stop what is still running when the loop ends, however it ends."""
     try:
         return (yield)
+    except pytest.exit.Exception:
+        evals = _evals(session.config)
+        if evals is not None and evals.ran and evals.run.stop.heard:
+            return True  # this worker was told to stop, which is no fault of its own
+        raise
     finally:
         evals = _evals(session.config)
         if evals is not None and evals.ran:

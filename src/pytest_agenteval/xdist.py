@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdist.scheduler import LoadScheduling
 
+from pytest_agenteval.session.stopping import StopTeller
 from pytest_agenteval.stash import place_key
 from pytest_agenteval.store.runs import PLANNED
 
@@ -91,6 +92,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _share_out(self, collected: list[str]) -> None:
         trials, self.collection, self._begun = set(self._trials), collected, True
+        place = Path(self.config.stash[place_key]["folder"])
+        self.config.pluginmanager.register(StopTeller(self.config, place))
         self.pending[:] = [index for index in range(len(collected)) if index not in trials]
         most: int = self.config.getoption("maxschedchunk") or len(self.pending)
         self.maxschedchunk = most

@@ -11,11 +11,6 @@ from tests.suites import suite, task, write
 pytest_plugins = ["pytester"]
 
 
-def rows(text: str) -> list[list[str]]:
-    """Give the cells of each line."""
-    return [line.split("  ") for line in text.splitlines()]
-
-
 def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[list[str]]:
     """Give the table that the command prints, without the blanks that align it."""
     capsys.readouterr()
@@ -30,7 +25,9 @@ def test_runs_are_listed_newest_first(pytester: pytest.Pytester, capsys: pytest.
     options = ("-p", "pytest_agenteval.plugin")
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
     pytester.runpytest_inprocess(*options, "--agent-model=scripted").assert_outcomes(passed=2)
-    pytester.runpytest_inprocess(*options, "--agent-model=scripted,nop", "-x").assert_outcomes(passed=1, failed=1)
+    pytester.runpytest_inprocess(*options, "--agent-model=scripted,nop", "-x").assert_outcomes(
+        passed=1, failed=1
+    )
 
     head, second, first = listed(capsys)
 
@@ -48,7 +45,9 @@ def test_runs_are_listed_newest_first(pytester: pytest.Pytester, capsys: pytest.
 def test_another_folder_can_be_named(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     """Where ``--agent-results`` put them."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
-    pytester.runpytest_inprocess("-p", "pytest_agenteval.plugin", "--agent-results=kept").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("-p", "pytest_agenteval.plugin", "--agent-results=kept").assert_outcomes(
+        passed=1
+    )
 
     assert len(listed(capsys, "--results", "kept")) == 2
     assert listed(capsys) == [["no runs in .agenteval/runs"]]

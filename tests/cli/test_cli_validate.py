@@ -22,15 +22,19 @@ def pytest_agenteval_register(registry):
 
 
 def test_files_without_problems_are_counted(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
-    """Tasks are counted once, however many trials they have; held out ones count too; nothing is left behind."""
+    """Tasks count once, however many trials they have, held out ones too; nothing is left behind."""
     many = [task("one", trials_per_run=3), task("two", split="held_out")]
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": many, "package.json": {"name": "x"}})
+    write(
+        pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": many, "package.json": {"name": "x"}}
+    )
     before = sorted(pytester.path.rglob("*"))
 
     said = agenteval("validate", "evals", "--", ".")
 
     assert (said.status, said.out.strip()) == (0, "2 tasks, 0 files with problems")
-    assert [path for path in sorted(pytester.path.rglob("*")) if path.name not in ("stdout", "stderr")] == before
+    assert [
+        path for path in sorted(pytester.path.rglob("*")) if path.name not in ("stdout", "stderr")
+    ] == before
 
 
 def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
@@ -42,8 +46,8 @@ def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agent
     said = agenteval("validate", "evals")
 
     assert said.status == 1
-    assert "a.json:20: trials_pre_run" in said.out
-    assert "a.json:21: clock" in said.out
+    assert "a.json:19: trials_pre_run" in said.out
+    assert "a.json:20: clock" in said.out
     assert "evals/c.yaml:2" in said.out
     assert said.out.strip().endswith("1 task, 2 files with problems")
     assert "Traceback" not in said.out + said.err
@@ -66,7 +70,9 @@ def test_graders_of_conftests_are_known(pytester: pytest.Pytester, agenteval: Ag
 
 def test_no_key_is_needed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
     """A suite for a real model is validated by who has no key."""
-    write(pytester.path, {"evals/suite.yaml": suite().replace("scripted", "claude"), "evals/a.json": task("a")})
+    write(
+        pytester.path, {"evals/suite.yaml": suite().replace("scripted", "claude"), "evals/a.json": task("a")}
+    )
 
     assert agenteval("validate", "evals").status == 0
 

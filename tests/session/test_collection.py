@@ -106,7 +106,9 @@ def test_a_task_file_without_a_suite_is_a_task_of_kind_mixed(pytester: pytest.Py
     result.stdout.fnmatch_lines(["x/task.json::greet?scripted-1? PASSED 1.00*"])
 
 
-@pytest.mark.parametrize("content", ["summary: spread\nexecute: make\n", "a: ["], ids=["other keys", "broken"])
+@pytest.mark.parametrize(
+    "content", ["summary: spread\nexecute: make\n", "a: ["], ids=["other keys", "broken"]
+)
 def test_another_tools_task_file_is_left_alone(pytester: pytest.Pytester, content: str) -> None:
     """Other tools have a ``task.yaml`` too: without a suite it is ours only if it looks so."""
     write(pytester.path, {"x/task.yaml": content, "evals/task.json": task("greet")})
@@ -151,7 +153,9 @@ def test_a_named_file_that_is_no_task_is_told(pytester: pytest.Pytester, name: s
     result = run(pytester, name)
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"{name}:1", "  expected: a task (a map with*", "  found: *a map with name*"])
+    result.stdout.fnmatch_lines(
+        [f"{name}:1", "  expected: a task (a map with*", "  found: *a map with name*"]
+    )
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
@@ -183,7 +187,9 @@ def test_korean_names_stand_as_they_are(pytester: pytest.Pytester, workers: int)
     """Files, folders and task ids may be Korean: they are shown, selected and run so."""
     folder = "evals/한국어/커피집"
     more = {"evals/other/task.json": task("other")}
-    write(pytester.path, {"evals/suite.yaml": suite("인사"), f"{folder}/task.json": task("안녕_미나"), **more})
+    write(
+        pytester.path, {"evals/suite.yaml": suite("인사"), f"{folder}/task.json": task("안녕_미나"), **more}
+    )
 
     result = run(pytester, "-v", "-k", "안녕", f"{folder}/task.json::안녕_미나[scripted-1]", workers=workers)
 
@@ -198,7 +204,9 @@ def test_pytest_may_do_without_its_own_plugins(pytester: pytest.Pytester, off: s
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet")})
 
     assert run(pytester, "-p", f"no:{off}", "evals").ret == 0
-    assert run(pytester, "-p", f"no:{off}", "evals", "-k", "nothing").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert (
+        run(pytester, "-p", f"no:{off}", "evals", "-k", "nothing").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    )
 
 
 def test_collecting_only_shows_files_and_trials_and_leaves_nothing(pytester: pytest.Pytester) -> None:

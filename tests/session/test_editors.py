@@ -44,7 +44,10 @@ def test_discovery_in_vs_code_is_not_broken(pytester: pytest.Pytester) -> None:
 
 def test_runs_from_vs_code_keep_their_callspecs(pytester: pytest.Pytester) -> None:
     """Only discovery needs the change: the editor runs trials by their ids."""
-    quiet = "def pytest_collection_finish(session):\n    assert all(hasattr(i, 'callspec') for i in session.items)\n"
+    quiet = """
+def pytest_collection_finish(session):
+    assert all(hasattr(item, "callspec") for item in session.items)
+"""
     write(pytester.path, FILES | {"vscode_pytest.py": quiet})
     pytester.syspathinsert()
 

@@ -48,7 +48,9 @@ def test_every_missing_key_is_named_at_once(pytester: pytest.Pytester) -> None:
 
     result = run(pytester, "--agent-model=gpt,gemini")
 
-    result.stderr.fnmatch_lines(["*gpt: no key: *OPENAI_API_KEY*", "*gemini: *GEMINI_API_KEY or GOOGLE_API_KEY*"])
+    result.stderr.fnmatch_lines(
+        ["*gpt: no key: *OPENAI_API_KEY*", "*gemini: *GEMINI_API_KEY or GOOGLE_API_KEY*"]
+    )
 
 
 def test_a_key_is_wanted_for_what_is_selected_only(pytester: pytest.Pytester, workers: int) -> None:
@@ -68,7 +70,9 @@ def test_an_alias_says_which_variable_holds_its_key(pytester: pytest.Pytester) -
 
     result = run(pytester, "--agent-model=mine")
 
-    result.stderr.fnmatch_lines(["ERROR: --agent-model=mine: no key: the environment variable MY_KEY is not set"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --agent-model=mine: no key: the environment variable MY_KEY is not set"]
+    )
 
 
 def test_collecting_needs_no_key(pytester: pytest.Pytester) -> None:
@@ -92,7 +96,7 @@ def test_a_replayed_chat_needs_no_key(pytester: pytest.Pytester, mode: str, want
 
 
 def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester) -> None:
-    """With ``once`` a trial whose cassette is there is played; one trial without is enough to want the key."""
+    """With ``once`` a trial whose cassette is there is played; one without is enough to want the key."""
     write(pytester.path, TWO)
     recorded = {f"cassettes/{name}.chat/claude-1.yaml": "interactions: []\nversion: 1\n" for name in "ab"}
     write(pytester.path, recorded)

@@ -17,7 +17,8 @@ FILES = {
         "half",
         says="Hello, Mina!",
         graders=[
-            {"name": "answer_contains", "label": name, "config": {"text": name}} for name in ("Mina", "Goodbye")
+            {"name": "answer_contains", "label": name, "config": {"text": name}}
+            for name in ("Mina", "Goodbye")
         ],
     ),
     "evals/error.json": task("broken", script=[]),

@@ -70,7 +70,7 @@ def extra(pkm_tree):
 def test_a_conftest_changes_what_the_agent_is_given(
     pytester: pytest.Pytester, conftest: str, wants: str
 ) -> None:
-    """``workspace`` and ``task`` may be replaced, or filled by a fixture of one's own, for each trial anew."""
+    """``workspace`` and ``task`` may be replaced, or filled by one's own fixture, for each trial anew."""
     write(pytester.path, looking(conftest, wants))
 
     run(pytester).assert_outcomes(passed=2)

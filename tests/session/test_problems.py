@@ -55,7 +55,10 @@ def test_all_problems_of_a_file_are_told_at_once_with_their_lines(
 
 @pytest.mark.parametrize(
     ("option", "passed", "status"),
-    [((), 0, pytest.ExitCode.INTERRUPTED), (("--continue-on-collection-errors",), 1, pytest.ExitCode.TESTS_FAILED)],
+    [
+        ((), 0, pytest.ExitCode.INTERRUPTED),
+        (("--continue-on-collection-errors",), 1, pytest.ExitCode.TESTS_FAILED),
+    ],
 )
 def test_other_files_are_collected_all_the_same(
     pytester: pytest.Pytester, option: tuple[str, ...], passed: int, status: pytest.ExitCode
@@ -106,7 +109,11 @@ def test_an_id_is_taken_once_in_a_suite(pytester: pytest.Pytester) -> None:
 
     result.assert_outcomes(errors=1, passed=2)
     result.stdout.fnmatch_lines(
-        ["evals/b/task.json:2: id", "  expected: an id that no other*", "  found: *'twin'*evals/a/task.json:2"]
+        [
+            "evals/b/task.json:2: id",
+            "  expected: an id that no other*",
+            "  found: *'twin'*evals/a/task.json:2",
+        ]
     )
     told(result)
 
@@ -121,13 +128,21 @@ def grader(**more: Any) -> dict[str, Any]:
     [
         (
             grader(name="answer_contain"),
-            ["evals/task.json:13: graders?0?.name", "*one of answer_contains, card_*", "*'answer_contain'*"]
-            + ["  hint: *did you mean 'answer_contains'?"],
+            [
+                "evals/task.json:13: graders?0?.name",
+                "*one of answer_contains, card_*",
+                "*'answer_contain'*",
+                "  hint: *did you mean 'answer_contains'?",
+            ],
         ),
         (
             grader(config={"txt": "a"}),
-            ["evals/task.json:15: graders?0?.config.txt", "*one of ignore_case, text, version"]
-            + ["*unknown key 'txt'", "  hint: *did you mean 'text'?"],
+            [
+                "evals/task.json:15: graders?0?.config.txt",
+                "*one of ignore_case, text, version",
+                "*unknown key 'txt'",
+                "  hint: *did you mean 'text'?",
+            ],
         ),
         (
             grader(config={"text": "a", "ignore_case": "yes"}),
@@ -143,8 +158,11 @@ def grader(**more: Any) -> dict[str, Any]:
         ),
         (
             grader(config={"text": ""}),
-            ["evals/task.json:14: graders?0?.config", "*settings that answer_contains takes"]
-            + ["  found: *an empty text is contained in every answer"],
+            [
+                "evals/task.json:14: graders?0?.config",
+                "*settings that answer_contains takes",
+                "  found: *an empty text is contained in every answer",
+            ],
         ),
         (
             task("greet", agent="crad"),
@@ -156,7 +174,11 @@ def grader(**more: Any) -> dict[str, Any]:
         ),
         (
             task("greet", settings={"tools": ["search"]}),
-            ["evals/task.json:*: settings.tools?0?", "*nothing: there is none", "*'search', no registered tool"],
+            [
+                "evals/task.json:*: settings.tools?0?",
+                "*nothing: there is none",
+                "*'search', no registered tool",
+            ],
         ),
         (
             task("greet", agent="card"),
@@ -182,7 +204,10 @@ def test_what_does_not_fit_is_told_at_its_line(
 def test_a_missing_fixture_is_told(pytester: pytest.Pytester, base: str) -> None:
     """A starting tree that is not there, or not below the project, is no trial's error but the file's."""
     files = {"fixtures/pkm/starter/PKM/a.md": "a", "evals/suite.yaml": suite()}
-    write(pytester.path, {**files, "evals/task.json": task("greet", input={"content": "", "base_fixture": base})})
+    write(
+        pytester.path,
+        {**files, "evals/task.json": task("greet", input={"content": "", "base_fixture": base})},
+    )
 
     result = run(pytester)
 
@@ -215,7 +240,9 @@ def test_what_a_suite_says_wrong_is_told_once_at_the_suite(
 
 def test_a_prompt_that_is_no_text_is_told(pytester: pytest.Pytester) -> None:
     """A prompt file has to be UTF-8."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("a", prompts={"system": "p.md"})})
+    write(
+        pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("a", prompts={"system": "p.md"})}
+    )
     (pytester.path / "evals" / "p.md").write_bytes(b"caf\xe9")
 
     result = run(pytester)

@@ -78,8 +78,15 @@ def test_a_conftests_settings_are_checked_like_ours(pytester: pytest.Pytester) -
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*?0?.graders?0?.config.wrod", "*one of version, word", "*", "*did you mean 'word'?"]
-        + ["*?1?.graders?0?.config.word", "*a valid string", "*5 (number)"]
+        [
+            "*?0?.graders?0?.config.wrod",
+            "*one of version, word",
+            "*",
+            "*did you mean 'word'?",
+            "*?1?.graders?0?.config.word",
+            "*a valid string",
+            "*5 (number)",
+        ]
     )
 
 
@@ -148,7 +155,9 @@ def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester, work
     result = run(pytester, workers=workers)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *'answer_contains' is taken: by *builtin.py:*, and again by *conftest.py:*"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: *'answer_contains' is taken: by *builtin.py:*, and again by *conftest.py:*"]
+    )
 
 
 def test_a_second_claim_further_down_shows_both_claimants(pytester: pytest.Pytester) -> None:

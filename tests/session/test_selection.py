@@ -54,7 +54,10 @@ def test_k_knows_buckets_tags_folders_suites_and_models(
 def test_the_projects_own_folder_is_no_keyword(pytester: pytest.Pytester) -> None:
     """As for test modules: or ``-k`` would mean something else on another machine."""
     root = pytester.mkdir("teahouse")
-    write(root, {"pytest.ini": "[pytest]\n", "evals/task.json": task("greet"), "evals/deep/task.json": task("two")})
+    write(
+        root,
+        {"pytest.ini": "[pytest]\n", "evals/task.json": task("greet"), "evals/deep/task.json": task("two")},
+    )
 
     assert collected(pytester, str(root), "-k", "teahouse") == []
 
@@ -97,7 +100,9 @@ def test_m_knows_kinds_and_tags(
 
 def test_a_tag_named_like_one_of_pytests_marks_is_a_keyword_only(pytester: pytest.Pytester) -> None:
     """A task tagged ``skip`` or ``xfail`` is run like any other; ``-k`` still finds it."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("greet", tags=["skip", "xfail"])})
+    write(
+        pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("greet", tags=["skip", "xfail"])}
+    )
 
     run(pytester, "-k", "skip", "--strict-markers").assert_outcomes(passed=1)
 
@@ -140,7 +145,8 @@ def test_what_is_left_out_is_counted_as_deselected(pytester: pytest.Pytester, wo
 def bucketed(*names: str) -> dict[str, Any]:
     """Give a suite of tasks of two buckets, named ``bucket_number``."""
     tasks = {
-        f"evals/{name}/task.json": task(name, metadata={"failure_bucket": name.split("_")[0]}) for name in names
+        f"evals/{name}/task.json": task(name, metadata={"failure_bucket": name.split("_")[0]})
+        for name in names
     }
     return {"evals/suite.yaml": suite(), **tasks}
 

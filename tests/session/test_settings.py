@@ -72,11 +72,20 @@ def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: py
     ("table", "said"),
     [
         ("[tool.agenteval]\nmodl = 'nop'", ["*tool.agenteval.modl: unknown*did you mean 'model'?"]),
-        ("[tool.agenteval]\nrepetitions = 0", ["*tool.agenteval.repetitions: *a whole number, 1 or more; found 0"]),
+        (
+            "[tool.agenteval]\nrepetitions = 0",
+            ["*tool.agenteval.repetitions: *a whole number, 1 or more; found 0"],
+        ),
         ("[tool.agenteval]\nrepetitions = 2.5", ["*a whole number, 1 or more; found 2.5"]),
         ("[tool.agenteval]\nrepetitions = true", ["*a whole number, 1 or more; found True"]),
-        ("[tool.agenteval]\nsplit = 'heldout'", ["*one of dev, held_out, all; found 'heldout'; did you mean*"]),
-        ("[tool.agenteval]\nstrict = 'maybe'", ["*tool.agenteval.strict: expected true or false; found 'maybe'"]),
+        (
+            "[tool.agenteval]\nsplit = 'heldout'",
+            ["*one of dev, held_out, all; found 'heldout'; did you mean*"],
+        ),
+        (
+            "[tool.agenteval]\nstrict = 'maybe'",
+            ["*tool.agenteval.strict: expected true or false; found 'maybe'"],
+        ),
         ("[tool.agenteval]\nmodel = 3", ["*tool.agenteval.model: *a list of texts; found 3"]),
         ("[tool.agenteval]\nmodels = 'claude'", ["*tool.agenteval.models: expected a table; found 'claude'"]),
         ("[tool]\nagenteval = 1", ["*tool.agenteval: expected a table; found 1"]),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from _pytest.python import PyCollector
 
@@ -22,7 +20,7 @@ FILES = {
 
 
 @pytest.fixture
-def slow_ways(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def slow_ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names that pytest's own way of building functions was asked for."""
     asked: list[str] = []
     original = PyCollector._genfunctions
@@ -32,7 +30,7 @@ def slow_ways(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return original(self, name, funcobj)
 
     monkeypatch.setattr(PyCollector, "_genfunctions", counted)
-    yield asked
+    return asked
 
 
 def test_tasks_of_a_folder_are_built_from_one_shape(pytester: pytest.Pytester, slow_ways: list[str]) -> None:
@@ -47,7 +45,7 @@ def test_tasks_of_a_folder_are_built_from_one_shape(pytester: pytest.Pytester, s
 def test_tasks_with_other_cases_have_another_shape(pytester: pytest.Pytester, slow_ways: list[str]) -> None:
     """A task with repetitions of its own has items of its own."""
     write(pytester.path, {"evals/suite.yaml": suite()})
-    write(pytester.path, {"evals/many.json": [*MANY, task("often", trials_per_run=3), *MANY[:0]]})
+    write(pytester.path, {"evals/many.json": [*MANY, task("often", trials_per_run=3)]})
 
     assert len(collected(pytester)) == 20 + 3
 

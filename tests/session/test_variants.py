@@ -84,7 +84,9 @@ def test_paths_of_the_command_line_start_where_the_user_stands(
     evals, option = str(pytester.path / "evals"), "--agent-prompt=short=short.md"
 
     run(pytester, evals, "-k", "short").assert_outcomes(passed=1, deselected=1)
-    run(pytester, evals, option, "-k", "short", "--agent-results=mine").assert_outcomes(passed=1, deselected=1)
+    run(pytester, evals, option, "-k", "short", "--agent-results=mine").assert_outcomes(
+        passed=1, deselected=1
+    )
 
     assert list(Path(pytester.path, "kept").glob("2*"))
     assert list(Path(pytester.path, "prompts", "mine").glob("2*"))
@@ -116,7 +118,9 @@ def test_aliases_come_from_pyproject(pytester: pytest.Pytester) -> None:
 
     result = run(pytester, "--co", "--agent-model=quick,claude")
 
-    result.stdout.fnmatch_lines(["agenteval: 2 trials of 1 task: quick (does nothing*), claude (anthropic/c)"])
+    result.stdout.fnmatch_lines(
+        ["agenteval: 2 trials of 1 task: quick (does nothing*), claude (anthropic/c)"]
+    )
 
 
 @pytest.mark.parametrize(

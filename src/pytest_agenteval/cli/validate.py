@@ -24,13 +24,11 @@ class _Listener:
         if report.failed:
             self.problems.append(str(report.longrepr))
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Count tasks before any is left out."""
-        for item in items:
-            task = getattr(item, "task", None)
-            if task is not None:
-                self.tasks.add((task.suite, task.id))
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Count tasks, also those that a run would leave out."""
+        task = getattr(item, "task", None)
+        if task is not None:
+            self.tasks.add((task.suite, task.id))
 
 
 def validate(paths: Sequence[str]) -> int:
@@ -45,7 +43,9 @@ def validate(paths: Sequence[str]) -> int:
     if status == pytest.ExitCode.INTERNAL_ERROR:
         print(said.getvalue())
         return 1
-    print(f"{_counted(len(listener.tasks), 'task')}, {_counted(len(listener.problems), 'file')} with problems")
+    print(
+        f"{_counted(len(listener.tasks), 'task')}, {_counted(len(listener.problems), 'file')} with problems"
+    )
     return 1 if listener.problems or not listener.tasks else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ PATIENCE = 0.5
 class LiveLine:
     """Shows a line on a live terminal and takes it away again; on anything else it does nothing."""
 
-    def __init__(self, reporter: Any) -> None:
+    def __init__(self, reporter: Any, capture: Any) -> None:
+        self._capture = capture
         writer = getattr(reporter, "_tw", None)
         self._writer = writer if writer is not None and writer.hasmarkup and reporter.isatty else None
         self._since: float | None = None
@@ -44,7 +46,9 @@ class LiveLine:
             self._write(ERASE)
 
     def _write(self, text: str) -> None:
-        # Past the terminal writer's own count of the line, which must not grow by this.
-        assert self._writer is not None
-        self._writer._file.write(text)
-        self._writer._file.flush()
+        # While an item is set up, pytest captures even what its own reporter writes.
+        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
+            # Past the terminal writer's own count of the line, which must not grow by this.
+            assert self._writer is not None
+            self._writer._file.write(text)
+            self._writer._file.flush()

@@ -20,6 +20,7 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.ahead import Closures
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.stopping import StopListener
 from pytest_agenteval.session.streams import divert
 from pytest_agenteval.session.upcoming import Lookout, lookout_of
 from pytest_agenteval.stash import place_key
@@ -57,6 +58,7 @@ class Run:
         self._lookout: Lookout | None = None
         self._coming: deque[Any] = deque()
         self.closures = Closures(config)
+        self.stop = StopListener(config, folder)
         self.journal = JournalWriter(folder, process_name(config))
         self.transcripts = str(folder / f"transcripts-{process_name(config)}.jsonl")
         keep = str(folder / "workspaces") if settings.keep_workspaces else ""
@@ -87,6 +89,7 @@ class Run:
         """
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
+        self.stop.obey(item.session)
         self._begin_ahead(item)
         slot = self._slots.pop(_key(item), None)
         if slot is None:
@@ -107,6 +110,7 @@ class Run:
             self._live.show(len(self.pool.running), self.spent)
             trial = self.pool.wait(slot, TICK)
             if trial is None:
+                self.stop.obey(item.session)
                 self._begin_ahead(item, again=True)  # the controller may have sent more meanwhile
         self._live.clear()
         return trial
@@ -208,4 +212,5 @@ def _began(config: pytest.Config) -> float:
 def _live_line(config: pytest.Config) -> LiveLine:
     from pytest_agenteval.session.live import LiveLine
 
-    return LiveLine(config.pluginmanager.get_plugin("terminalreporter"))
+    plugin = config.pluginmanager.get_plugin
+    return LiveLine(plugin("terminalreporter"), plugin("capturemanager"))

@@ -1,0 +1,50 @@
+"""Ending a run early in all of its processes: xdist lets each worker finish its queue, and ours are deep and paid for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+STOP = "stop"
+"""The file in the run's folder by which the controller tells its workers to stop."""
+
+
+class StopTeller:
+    """Tells the workers when the controller stops: after ``-x``, ``--maxfail`` or Ctrl-C."""
+
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
+        self._config, self._word = config, folder / STOP
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self) -> None:
+        session = self._config.pluginmanager.get_plugin("session")
+        if session is not None and (session.shouldfail or session.shouldstop):
+            self._tell()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        self._tell()
+
+    def pytest_unconfigure(self) -> None:
+        self._word.unlink(missing_ok=True)
+
+    def _tell(self) -> None:
+        with suppress(OSError):  # a run without a folder has nobody to tell
+            self._word.touch()
+
+
+class StopListener:
+    """Knows whether a worker was told to stop; elsewhere nobody tells."""
+
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
+        self._word = folder / STOP if hasattr(config, "workerinput") else None
+        self.heard = False
+
+    def obey(self, session: pytest.Session) -> None:
+        """Leave the item that pytest is busy with, and the loop, where the controller said so."""
+        if self._word is not None and self._word.exists():
+            self.heard = True
+            session.shouldstop = "the controller stops"
+            pytest.exit("the controller stops")

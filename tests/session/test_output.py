@@ -1,0 +1,207 @@
+"""What trials print and log, and what a live terminal shows while pytest waits."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+TALKING = """
+import asyncio
+import logging
+import sys
+import time
+
+from pytest_agenteval.records.grade import Grade
+
+
+class Talking:
+    '''Prints and logs its name again and again while others do the same.'''
+
+    async def run(self, task_input, ctx):
+        for number in range(3):
+            print(f"out <{task_input['content']}> {number}")
+            print(f"err <{task_input['content']}> {number}", file=sys.stderr)
+            logging.getLogger("talk").warning("log <%s> %d", task_input["content"], number)
+            await asyncio.sleep(0.001)
+        sys.stdout.writelines([f"lines <{task_input['content']}>\\n"])
+        return "no"
+
+
+class TalkingInThread:
+    def run(self, task_input, ctx):
+        for number in range(3):
+            print(f"out <{task_input['content']}> {number}")
+            time.sleep(0.001)
+        return "no"
+
+
+class TalkingGrader:
+    def grade(self, evidence):
+        print(f"grader <{evidence.task_input['content']}>")
+        return Grade("talking", 0.0, "nothing is good enough")
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("talking", Talking)
+    registry.agent("in_thread", TalkingInThread)
+    registry.grader("talking", TalkingGrader)
+"""
+NAME = re.compile(r"<(t\d+)>")
+
+
+def talking(count: int, **more: Any) -> list[dict[str, Any]]:
+    """Give tasks whose agents print and log; each third of them from a thread."""
+    return [
+        task(
+            f"t{n:03}",
+            agent="talking" if n % 3 else "in_thread",
+            input={"content": f"t{n:03}"},
+            graders=[{"name": "talking"}],
+            **more,
+        )
+        for n in range(count)
+    ]
+
+
+def evals(root: Path, tasks: list[dict[str, Any]]) -> None:
+    """Write a suite of talking tasks."""
+    suite = "name: demo\nkind: regression\ndefaults: {model: scripted}\n"
+    write(root, {"evals/suite.yaml": suite, "evals/conftest.py": TALKING, "evals/tasks.yaml": tasks})
+
+
+def sections(result: pytest.RunResult) -> dict[str, list[str]]:
+    """Give the lines that stand under each failed item's heading."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in result.outlines:
+        heading = re.match(r"_+ (t\d+)\[scripted-1\] _+$", line)
+        if heading:
+            current = found.setdefault(heading[1], [])
+        elif line.startswith("====="):
+            current = []
+        current.append(line)
+    return found
+
+
+def test_what_concurrent_trials_print_stands_with_their_own_items(pytester: pytest.Pytester, workers: int) -> None:
+    """A hundred trials, ten at once, agents and graders, loop and threads: nothing of one stands with another."""
+    evals(pytester.path, talking(100))
+    result = run(pytester, "evals", workers=workers)
+    result.assert_outcomes(failed=100)
+    told = sections(result)
+    assert len(told) == 100
+    for name, lines in told.items():
+        text = "\n".join(lines)
+        assert set(NAME.findall(text)) == {name}
+        assert (text.count("out <"), text.count("grader <")) == (3, 1)
+        if int(name[1:]) % 3:
+            assert (text.count("err <"), text.count("lines <"), text.count("log <")) == (3, 1, 3)
+
+
+def test_a_passing_trial_is_quiet_and_its_output_is_in_the_report(pytester: pytest.Pytester) -> None:
+    """Nothing is shown of it, unless -rP asks."""
+    evals(pytester.path, talking(1) + [task("good", agent="talking", input={"content": "t777"}, wants="no")])
+    assert "<t777>" not in run(pytester, "evals").stdout.str()
+    assert "out <t777> 2" in run(pytester, "evals", "-rP").stdout.str()
+
+
+@pytest.mark.parametrize("capture", ["sys", "fd", "tee-sys"])
+def test_every_way_of_capturing_keeps_trials_apart(pytester: pytest.Pytester, capture: str) -> None:
+    """And the streams are as they were when the run is over."""
+    evals(pytester.path, talking(10))
+    told = sections(pytester.runpytest_subprocess("evals", f"--capture={capture}"))
+    assert len(told) == 10
+    assert all(set(NAME.findall("\n".join(lines))) == {name} for name, lines in told.items())
+
+
+def test_without_capture_prints_come_as_they_are(pytester: pytest.Pytester) -> None:
+    """With -s somebody wants to see them at once, in order; they stand in no section."""
+    evals(pytester.path, talking(2))
+    result = pytester.runpytest_subprocess("evals", "-s")
+    said = [NAME.findall(line)[0] for line in result.outlines if "out <" in line]
+    assert said == ["t000"] * 3 + ["t001"] * 3
+    assert not any("out <" in line for lines in sections(result).values() for line in lines)
+
+
+def test_streams_and_handlers_are_left_as_they_were(pytester: pytest.Pytester) -> None:
+    """After a run in this process, nothing of ours stands on streams or on the root logger."""
+    import logging
+
+    before = list(logging.getLogger().handlers)
+    evals(pytester.path, talking(2))
+    run(pytester, "evals")
+    assert logging.getLogger().handlers == before
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        assert "write" not in vars(stream)
+
+
+def on_a_terminal(root: Path, *args: str) -> str:
+    """Run pytest with a terminal before it; give everything that was written to it."""
+    ours, its = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "PY_COLORS": "1"}
+    command = [sys.executable, "-m", "pytest", "evals", *args]
+    process = subprocess.Popen(command, cwd=root, stdin=its, stdout=its, stderr=its, env=env)
+    os.close(its)
+    written = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    assert process.wait(20) == 0
+    return written.decode("utf-8")
+
+
+def left_standing(written: str) -> list[str]:
+    """Give what a terminal shows in the end: a small one, which knows what a line of ours needs."""
+    lines, column, saved = [""], 0, 0
+    for token in re.findall(r"\x1b7|\x1b8|\x1b\[[0-9;]*[A-Za-z]|\r|\n|[^\x1b\r\n]", written):
+        if token == "\n":
+            lines.append("")
+        elif token == "\r":
+            column = 0
+        elif token == "\x1b7":
+            saved = column
+        elif token == "\x1b8":
+            column = saved
+        elif token == "\x1b[K":
+            lines[-1] = lines[-1][:column]
+        elif not token.startswith("\x1b"):
+            lines[-1] = lines[-1][:column].ljust(column) + token + lines[-1][column + 1 :]
+            column += 1
+    return lines
+
+
+def test_a_live_terminal_shows_what_runs_and_takes_it_away(pytester: pytest.Pytester) -> None:
+    """While pytest waits: how many run, how many ended, what was spent; afterwards nothing of it is left."""
+    quick = task("quick", script=[{"text": "Mina", "input_tokens": 1200, "output_tokens": 34}])
+    evals(pytester.path, [task("slow", script=[{"text": "Mina", "seconds": 1.0}]), quick])
+    written = on_a_terminal(pytester.path)
+    assert "1 running, 1 ended, 1,234 tokens, $0.0000" in written
+    screen = left_standing(written)
+    assert not any("running" in line for line in screen)
+    assert any(re.match(r"evals/tasks.yaml \.\. +\[100%\]$", line) for line in screen)
+
+
+def test_nothing_live_is_written_to_a_pipe(pytester: pytest.Pytester) -> None:
+    """A log file gets no escape sequences and no passing figures."""
+    evals(pytester.path, [task("slow", script=[{"text": "Mina", "seconds": 0.8}])])
+    result = pytester.runpytest_subprocess("evals")
+    assert "running" not in result.stdout.str()
+    assert "\x1b" not in result.stdout.str()

@@ -1,0 +1,152 @@
+"""Real models behind ``--agent-model``: both wire formats, over HTTP on loopback, through litellm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.reader import read_run
+from tests.loopback.model_server import ModelServer, ReplyPlan
+
+FACT = "2026/09/17.md#ts_1"
+METRIC = {"template_id": "metric", "data": {"items": [{"title": "Sleep", "value": 6.5}]}}
+SAVE = {"fact_id": FACT, "title": "Sleep", "ui_configs": [METRIC]}
+GOOD = ReplyPlan(calls=(("save_timeline_card", SAVE),), input_tokens=1000, output_tokens=100)
+LOOK = ("get_card_metadata", {})
+
+REPLIES: Mapping[str, tuple[ReplyPlan, ...]] = {
+    "parallel": (ReplyPlan(calls=(LOOK, LOOK), input_tokens=500, output_tokens=20), GOOD),
+    "broken": (ReplyPlan(status=500), GOOD),
+    "hanging": (ReplyPlan(hang_s=30),),
+    "malformed": (ReplyPlan(calls=(("save_timeline_card", '{"fact_id": '),)), GOOD),
+    "busy": (ReplyPlan(status=429, headers={"Retry-After": "0.4"}), GOOD),
+}
+"""What the server answers to each task, request by request; the last answer repeats."""
+
+IDS = {"openai": "openai/gpt-4o-mini", "anthropic": "anthropic/claude-haiku-4-5"}
+
+
+class Play:
+    """A server's part in one run: every task is answered by its own list of replies."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def reply(self, body: Any, number: int) -> ReplyPlan:
+        """Answer a request by the task that stands in its text."""
+        text = json.dumps(body)
+        task = next(name for name in REPLIES if f"case {name}" in text)
+        replies = REPLIES[task]
+        plan = replies[min(self.asked[task], len(replies) - 1)]
+        self.asked[task] += 1
+        return plan
+
+
+def _write(root: Path, tasks: tuple[str, ...], wire: str, server: ModelServer) -> None:
+    """Write card tasks in a suite that counts a miss as a failure, and the alias of the server."""
+    for name in tasks:
+        folder = root / "evals" / name
+        facts = folder / "workspace/Facts/2026/09"
+        facts.mkdir(parents=True)
+        content = f"Slept 6.5 hours (case {name})."
+        (facts / "17.md").write_text(f'## <id:ts_1> 09:00:00 "{{}}"\n\n{content}\n')
+        choice = {"name": "card_template_choice", "config": {"expected_template_ids": ["metric"]}}
+        task = {"id": name, "input": {"fact_id": FACT, "content": content}}
+        (folder / "task.json").write_text(json.dumps({**task, "graders": [{"name": "card_completion"}, choice]}))
+    suite = "name: cards\nagent: card\nkind: regression\ndefaults: {clock: '2026-09-17T20:30:00+00:00'}\n"
+    (root / "evals/suite.yaml").write_text(suite)
+    base = server.openai_base if wire == "openai" else server.anthropic_base
+    alias = f'here = {{id = "{IDS[wire]}", api_base = "{base}", request_seconds = 1}}'
+    (root / "pyproject.toml").write_text(f"[tool.agenteval.models]\n{alias}\n")
+
+
+def _pytest(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "evals", "--agent-model=here", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+
+
+def _trials(root: Path) -> dict[str, Trial]:
+    run = read_run((root / ".agenteval/runs/latest").resolve())
+    return {entry.key.task: run.trial(entry) for entry in run.entries}
+
+
+@pytest.fixture(scope="module", params=["openai", "anthropic"])
+def trials(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trial]:
+    """Every task, tried once with a model behind this wire format; the server's requests are looked at here too."""
+    wire, root, play = request.param, tmp_path_factory.mktemp(request.param), Play()
+    with ModelServer(replies=play.reply) as server:
+        _write(root, tuple(REPLIES), wire, server)
+        done = _pytest(root, "-v", "--agent-concurrency=2")
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stdout
+    found = _trials(root)
+    assert {name: found[name].usage.attempts for name in ("parallel", "broken", "busy")} == {
+        name: play.asked[name] for name in ("parallel", "broken", "busy")
+    }
+    return found
+
+
+def test_a_card_is_made_by_a_model_over_http(trials: dict[str, Trial]) -> None:
+    """Parallel tool calls, their results, usage and cost of both providers come through, and the card is graded."""
+    trial = trials["parallel"]
+    assert trial.ending == "passed"
+    assert [call.tool for call in trial.transcript.calls] == ["get_card_metadata"] * 2 + ["save_timeline_card"]
+    assert [call.turn for call in trial.transcript.calls] == [1, 1, 2]
+    assert (trial.usage.input_tokens, trial.usage.output_tokens) == (1500, 120)
+    assert trial.usage.cost_usd is not None
+    assert 0 < trial.usage.cost_usd < 0.05
+
+
+def test_a_busy_provider_is_asked_again_when_it_says(trials: dict[str, Trial]) -> None:
+    """A 429 is waited out as long as it says; the wait is counted, and is not the agent's time."""
+    trial = trials["busy"]
+    assert trial.ending == "passed"
+    assert (trial.usage.attempts, trial.usage.asks) == (2, 1)
+    (ask,) = trial.transcript.asks
+    assert ask.ended - ask.started >= 0.4
+    assert trial.seconds < ask.ended - ask.started
+
+
+def test_a_broken_provider_is_asked_again(trials: dict[str, Trial]) -> None:
+    """A 500 is tried again, and the transcript says so."""
+    trial = trials["broken"]
+    assert trial.ending == "passed"
+    assert trial.usage.attempts == 2
+    assert [event.kind for event in trial.transcript.events] == ["chat_retry"]
+
+
+def test_a_provider_that_hangs_is_an_error_of_its_own(trials: dict[str, Trial]) -> None:
+    """Requests that time out again and again err the trial, which is neither limited nor a miss."""
+    trial = trials["hanging"]
+    assert (trial.ending, trial.cause, trial.limit, trial.score) == ("errored", "provider", "", None)
+
+
+def test_malformed_arguments_are_told_to_the_model(trials: dict[str, Trial]) -> None:
+    """Arguments that are no JSON object come back to the model as an error, and it can mend them."""
+    trial = trials["malformed"]
+    first, second = trial.transcript.calls
+    assert first.error is not None
+    assert second.error is None
+    assert trial.ending == "passed"
+
+
+def test_a_recorded_chat_is_played_with_nobody_to_ask(tmp_path: Path) -> None:
+    """What was recorded once gives the same trial later, without server and key; what was not says how to record it."""
+    with ModelServer(replies=[GOOD]) as server:
+        _write(tmp_path, ("parallel",), "openai", server)
+        recorded = _pytest(tmp_path, "--agent-record-chat=once")
+    assert recorded.returncode == 0, recorded.stdout
+    played = _pytest(tmp_path, "--agent-record-chat=none")
+    assert played.returncode == 0, played.stdout
+    assert "cassettes for chats: 1 hit" in played.stdout
+    missed = _pytest(tmp_path, "--agent-record-chat=none", "--repetitions=2", "-k", "here-2")
+    assert missed.returncode == 1
+    assert "--agent-record-chat=new_episodes" in missed.stdout
