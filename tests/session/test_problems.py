@@ -200,6 +200,15 @@ def test_what_does_not_fit_is_told_at_its_line(
     told(result)
 
 
+@pytest.mark.parametrize("more", [{"name": "nope"}, {"config": {"text": 5}}], ids=["name", "config"])
+def test_the_same_mistake_is_told_in_each_file(pytester: pytest.Pytester, more: dict[str, Any]) -> None:
+    """Answers are remembered for what fits only: a second file with the mistake does not pass for good."""
+    tasks = {f"evals/{name}/task.json": {**grader(**more), "id": name} for name in "ab"}
+    write(pytester.path, {"evals/suite.yaml": suite(), **tasks})
+
+    run(pytester, "--collect-only").assert_outcomes(errors=2)
+
+
 @pytest.mark.parametrize("base", ["pkm/strater", "../../../etc"])
 def test_a_missing_fixture_is_told(pytester: pytest.Pytester, base: str) -> None:
     """A starting tree that is not there, or not below the project, is no trial's error but the file's."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 from pytest_agenteval.reports.cells import fit, wrap
-from pytest_agenteval.reports.reasons import explain, why
+from pytest_agenteval.reports.reasons import explain
 from pytest_agenteval.reports.remarks import remarks
 from pytest_agenteval.reports.table import table_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
@@ -39,16 +39,22 @@ def summary(view: RunView, width: int = 80) -> list[Line]:
 
 def misses(
     run: Run,
-    limit: int = 10,
-    verbose: bool = False,
+    limit: int | None = None,
     width: int = 80,
     endings: Collection[str] = ("failed", "missed", "errored"),
 ) -> list[Line]:
-    """Give the trials that did not pass, worst first: the reason in brief, or with ``verbose`` all of it."""
+    """Give the trials that did not pass, worst first, with all that is to be said of each.
+
+    Without a limit every trial is told; with one, so many tasks, each by its worst repetition.
+    """
     found = [entry for entry in worst_first(run.entries) if entry.ending in endings]
-    lines = [line for entry in found[:limit] for line in _miss(run, entry, verbose, width)]
-    left = len(found) - limit
-    return [*lines, Line(f"and {left} more", "dim")] if left > 0 else lines
+    if limit is None:
+        return [line for entry in found for line in _miss(run, entry, width)]
+    worst = {entry.key._replace(repetition=0): entry for entry in reversed(found)}
+    tasks = list(worst.values())[::-1]
+    lines = [line for entry in tasks[:limit] for line in _miss(run, entry, width)]
+    left = len(tasks) - limit
+    return [*lines, Line(f"and {counted(left, 'more task')}", "dim")] if left > 0 else lines
 
 
 def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
@@ -62,10 +68,11 @@ def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
         yield from (Line(piece, style) for piece in wrap(INDENT + remark.text, width))
 
 
-def _miss(run: Run, entry: Entry, verbose: bool, width: int) -> Iterator[Line]:
+def _miss(run: Run, entry: Entry, width: int) -> Iterator[Line]:
     word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {figure(entry.score)}"
     style: Style = "yellow" if entry.ending == "missed" else "red"
     yield Line(fit(f"{word}  {trial_name(entry.key)}", width), style)
-    trial = run.trial(entry)
-    said = [why(trial), *(explain(trial, width - len(INDENT))[1:] if verbose else ())]
-    yield from (Line(piece) for line in said for piece in wrap(INDENT + line, width))
+    said = explain(run.trial(entry), width - len(INDENT))
+    # The first line says in brief what the others say at length, but for a trial that broke.
+    for_short = entry.ending == "errored"
+    yield from (Line(piece) for line in said[0 if for_short else 1 :] for piece in wrap(INDENT + line, width))

@@ -21,7 +21,7 @@ from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import end_run
 
 SHOWN = 5
-"""Misses told at length where nobody asked for more."""
+"""Tasks whose worst miss is told at length where nobody asked for more."""
 
 
 def heading(evals: Evals) -> list[str]:
@@ -86,9 +86,8 @@ def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width
     # Failed and errored trials were told by pytest itself.
     if not any(miss.ending == "missed" for miss in view.misses):
         return
-    most = len(view.misses) if talkative else SHOWN
     reporter.write_sep("=", "misses" if talkative else "misses, the worst first (-v shows all)")
-    for line in misses(run, most, True, width, ("missed",)):
+    for line in misses(run, None if talkative else SHOWN, width, ("missed",)):
         _write(reporter, line)
 
 

@@ -1,0 +1,170 @@
+"""What the depth scheduler sends to whom, beside what xdist's own would have sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from xdist.scheduler import LoadScheduling
+
+from pytest_agenteval.stash import place_key
+from pytest_agenteval.xdist import DepthScheduling, scheduler
+
+pytest_plugins = ["pytester"]
+
+
+class Gateway:
+    """What a node is reached by."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+
+
+class Node:
+    """A worker that runs nothing, and remembers what it was sent."""
+
+    def __init__(self, name: str) -> None:
+        self.gateway = Gateway(name)
+        self.shutting_down = False
+        self.sent: list[list[int]] = []
+
+    def send_runtest_some(self, indices: Sequence[int]) -> None:
+        """Take some tests."""
+        assert not self.shutting_down
+        self.sent.append(list(indices))
+
+    def shutdown(self) -> None:
+        """Take no more."""
+        self.shutting_down = True
+
+
+def tests(count: int) -> list[str]:
+    """Give node ids of somebody else's tests, some of which look nearly like trials."""
+    return [f"tests/test_it.py::test[{n}]" if n % 2 else f"tests/api.tavern.yaml::call[{n}]" for n in range(count)]
+
+
+def trials(count: int) -> list[str]:
+    """Give node ids of trials."""
+    return [f"evals/tasks.yaml::t{n}[scripted-1]" for n in range(count)]
+
+
+@pytest.fixture
+def config(pytester: pytest.Pytester) -> Callable[..., pytest.Config]:
+    """Make pytest's config of a run with workers, in which task files were met or not."""
+
+    def make(nodes: int, *args: str, planned: bool) -> pytest.Config:
+        made = pytester.parseconfig(f"-n{nodes}", *args)
+        made.option.tx = ["popen"] * nodes
+        if planned:
+            pytester.path.joinpath("planned.json").write_text("{}")
+            made.stash[place_key] = {"folder": str(pytester.path)}
+        return made
+
+    return make
+
+
+def play(sched: Any, collection: list[str], nodes: int, crash_at: int = -1) -> list[Node]:
+    """Let workers run what they are sent, one test each in turn; one of them may die on the way."""
+    workers = [Node(f"gw{n}") for n in range(nodes)]
+    for node in workers:
+        sched.add_node(node)
+    for node in workers:
+        sched.add_node_collection(node, collection)
+    sched.schedule()
+    alive, done = list(workers), 0
+    while any(sched.node2pending[node] for node in alive) or sched.has_pending:
+        before = done
+        for node in [node for node in alive if sched.node2pending[node]]:
+            done += 1
+            if done == crash_at:
+                alive.remove(node)
+                assert sched.remove_node(node) in collection
+                alive.append(_replacement(sched, collection, f"gw{len(workers)}"))
+                workers.append(alive[-1])
+            elif len(sched.node2pending[node]) > 1 or node.shutting_down:
+                sched.mark_test_complete(node, sched.node2pending[node][0], duration=0.01)
+            else:
+                done -= 1  # a worker begins a test only when it knows what comes next
+        assert done > before, "every worker waits for ever"
+    assert sched.tests_finished
+    return workers
+
+
+def _replacement(sched: Any, collection: list[str], name: str) -> Node:
+    node = Node(name)
+    sched.add_node(node)
+    sched.add_node_collection(node, collection)
+    sched.schedule()
+    return node
+
+
+def run_by(workers: list[Node]) -> list[int]:
+    """Give everything that was sent."""
+    return sorted(index for node in workers for chunk in node.sent for index in chunk)
+
+
+counts = st.integers(0, 60)
+nodes_ = st.integers(1, 5)
+chunks = st.sampled_from([(), ("--maxschedchunk=1",), ("--maxschedchunk=7",)])
+careful = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@careful
+@given(counts, nodes_, chunks, st.integers(-1, 20))
+def test_without_trials_every_chunk_is_xdists_own(
+    config: Callable[..., pytest.Config], count: int, nodes: int, chunk: tuple[str, ...], crash: int
+) -> None:
+    """The same chunks in the same order to the same workers, whatever the sizes, and after a crash too."""
+    collection = tests(count)
+    ours = play(DepthScheduling(config(nodes, *chunk, planned=False), None, 10), collection, nodes, crash)
+    stock = play(LoadScheduling(config(nodes, *chunk, planned=False)), collection, nodes, crash)
+    assert [node.sent for node in ours] == [node.sent for node in stock]
+
+
+@careful
+@given(st.integers(1, 60), st.integers(1, 60), nodes_, chunks)
+def test_somebody_elses_tests_among_trials_begin_in_xdists_own_chunks(
+    config: Callable[..., pytest.Config], count: int, ours: int, nodes: int, chunk: tuple[str, ...]
+) -> None:
+    """They go first, as if they were alone, as long as there are enough of them to go by chunks."""
+    others = [name for name in tests(count) if name.startswith("tests/test_it")]
+    mixed = play(DepthScheduling(config(nodes, *chunk, planned=True), None, 10), others + trials(ours), nodes)
+    alone = play(LoadScheduling(config(nodes, *chunk, planned=False)), others, nodes)
+    first = [[chunk for chunk in node.sent if chunk[0] < len(others)] for node in mixed]
+    assert first == [node.sent for node in alone]
+
+
+@careful
+@given(counts, st.integers(1, 200), nodes_, st.integers(1, 40), st.integers(-1, 60))
+def test_every_trial_is_sent_once_and_again_only_after_a_crash(
+    config: Callable[..., pytest.Config], others: int, ours: int, nodes: int, concurrency: int, crash: int
+) -> None:
+    """Nothing is lost and nobody waits for ever; what a dead worker had not begun goes to the others."""
+    sched = DepthScheduling(config(nodes, planned=True), None, concurrency)
+    workers = play(sched, tests(others) + trials(ours), nodes, crash)
+    assert set(run_by(workers)) == set(range(others + ours))
+    if crash < 0 or len(workers) == nodes:
+        assert run_by(workers) == list(range(others + ours))
+
+
+@pytest.mark.parametrize(("nodes", "ours"), [(2, 1000), (8, 150), (4, 9), (3, 2)])
+def test_workers_have_enough_to_run_ahead_and_a_fair_share(
+    config: Callable[..., pytest.Config], nodes: int, ours: int
+) -> None:
+    """While much is left, more is queued at each than it can run at once; in the end nobody has it all."""
+    sched = DepthScheduling(config(nodes, planned=True), None, 10)
+    workers = play(sched, trials(ours), nodes)
+    totals = [sum(map(len, node.sent)) for node in workers]
+    assert max(totals) - min(totals) <= max(2, ours // nodes // 2)
+    if ours // nodes > 20:
+        assert all(len(node.sent[0]) > 10 for node in workers)
+
+
+def test_only_load_is_replaced(config: Callable[..., pytest.Config]) -> None:
+    """Whoever asks for another way gets xdist's own."""
+    for dist in ("loadscope", "loadfile", "loadgroup", "worksteal", "each"):
+        assert scheduler(config(2, f"--dist={dist}", planned=True), None, lambda: 10) is None
+    assert isinstance(scheduler(config(2, "--dist=load", planned=True), None, lambda: 10), DepthScheduling)
