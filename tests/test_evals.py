@@ -42,7 +42,9 @@ def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester,
     assert len(entries) == 2 * CARDS
     scores = [entry.score or 0.0 for entry in entries]
     assert 0.4 < sum(scores) / len(scores) < 0.9
-    choices = [grade.score for entry in entries for grade in entry.grades if grade.grader == "card_template_choice"]
+    choices = [
+        grade.score for entry in entries for grade in entry.grades if grade.grader == "card_template_choice"
+    ]
     assert 0.5 in choices
     assert {entry.ending for entry in entries} == {"passed", "missed"}
 

@@ -70,7 +70,6 @@ def _imports(tree: ast.AST) -> Iterator[str]:
         yield from _imports(node)
 
 
-
 @pytest.mark.parametrize("path", MODULES, ids=[path.relative_to(SOURCE).as_posix() for path in MODULES])
 def test_a_module_imports_only_from_lower_floors(path: Path) -> None:
     """Imports go down, or stay in the room: then a part can be read, tested and moved without what is above it."""

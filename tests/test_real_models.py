@@ -60,7 +60,9 @@ def _write(root: Path, tasks: tuple[str, ...], wire: str, server: ModelServer) -
         (facts / "17.md").write_text(f'## <id:ts_1> 09:00:00 "{{}}"\n\n{content}\n')
         choice = {"name": "card_template_choice", "config": {"expected_template_ids": ["metric"]}}
         task = {"id": name, "input": {"fact_id": FACT, "content": content}}
-        (folder / "task.json").write_text(json.dumps({**task, "graders": [{"name": "card_completion"}, choice]}))
+        (folder / "task.json").write_text(
+            json.dumps({**task, "graders": [{"name": "card_completion"}, choice]})
+        )
     suite = "name: cards\nagent: card\nkind: regression\ndefaults: {clock: '2026-09-17T20:30:00+00:00'}\n"
     (root / "evals/suite.yaml").write_text(suite)
     base = server.openai_base if wire == "openai" else server.anthropic_base
@@ -98,7 +100,9 @@ def test_a_card_is_made_by_a_model_over_http(trials: dict[str, Trial]) -> None:
     """Parallel tool calls, their results, usage and cost of both providers come through, and the card is graded."""
     trial = trials["parallel"]
     assert trial.ending == "passed"
-    assert [call.tool for call in trial.transcript.calls] == ["get_card_metadata"] * 2 + ["save_timeline_card"]
+    assert [call.tool for call in trial.transcript.calls] == ["get_card_metadata"] * 2 + [
+        "save_timeline_card"
+    ]
     assert [call.turn for call in trial.transcript.calls] == [1, 1, 2]
     assert (trial.usage.input_tokens, trial.usage.output_tokens) == (1500, 120)
     assert trial.usage.cost_usd is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -41,9 +42,11 @@ class Node:
         self.shutting_down = True
 
 
-def tests(count: int) -> list[str]:
+def others(count: int) -> list[str]:
     """Give node ids of somebody else's tests, some of which look nearly like trials."""
-    return [f"tests/test_it.py::test[{n}]" if n % 2 else f"tests/api.tavern.yaml::call[{n}]" for n in range(count)]
+    return [
+        f"tests/test_it.py::test[{n}]" if n % 2 else f"tests/api.tavern.yaml::call[{n}]" for n in range(count)
+    ]
 
 
 def trials(count: int) -> list[str]:
@@ -55,6 +58,7 @@ def trials(count: int) -> list[str]:
 def config(pytester: pytest.Pytester) -> Callable[..., pytest.Config]:
     """Make pytest's config of a run with workers, in which task files were met or not."""
 
+    @cache
     def make(nodes: int, *args: str, planned: bool) -> pytest.Config:
         made = pytester.parseconfig(f"-n{nodes}", *args)
         made.option.tx = ["popen"] * nodes
@@ -88,7 +92,10 @@ def play(sched: Any, collection: list[str], nodes: int, crash_at: int = -1) -> l
                 sched.mark_test_complete(node, sched.node2pending[node][0], duration=0.01)
             else:
                 done -= 1  # a worker begins a test only when it knows what comes next
-        assert done > before, "every worker waits for ever"
+        if sched.tests_finished:  # as xdist's session does
+            for node in alive:
+                node.shutdown()
+        assert done > before or sched.tests_finished, "every worker waits for ever"
     assert sched.tests_finished
     return workers
 
@@ -109,7 +116,9 @@ def run_by(workers: list[Node]) -> list[int]:
 counts = st.integers(0, 60)
 nodes_ = st.integers(1, 5)
 chunks = st.sampled_from([(), ("--maxschedchunk=1",), ("--maxschedchunk=7",)])
-careful = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+careful = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @careful
@@ -118,7 +127,7 @@ def test_without_trials_every_chunk_is_xdists_own(
     config: Callable[..., pytest.Config], count: int, nodes: int, chunk: tuple[str, ...], crash: int
 ) -> None:
     """The same chunks in the same order to the same workers, whatever the sizes, and after a crash too."""
-    collection = tests(count)
+    collection = others(count)
     ours = play(DepthScheduling(config(nodes, *chunk, planned=False), None, 10), collection, nodes, crash)
     stock = play(LoadScheduling(config(nodes, *chunk, planned=False)), collection, nodes, crash)
     assert [node.sent for node in ours] == [node.sent for node in stock]
@@ -130,24 +139,24 @@ def test_somebody_elses_tests_among_trials_begin_in_xdists_own_chunks(
     config: Callable[..., pytest.Config], count: int, ours: int, nodes: int, chunk: tuple[str, ...]
 ) -> None:
     """They go first, as if they were alone, as long as there are enough of them to go by chunks."""
-    others = [name for name in tests(count) if name.startswith("tests/test_it")]
-    mixed = play(DepthScheduling(config(nodes, *chunk, planned=True), None, 10), others + trials(ours), nodes)
-    alone = play(LoadScheduling(config(nodes, *chunk, planned=False)), others, nodes)
-    first = [[chunk for chunk in node.sent if chunk[0] < len(others)] for node in mixed]
+    alien = [f"tests/test_it.py::test[{n}]" for n in range(count)]
+    mixed = play(DepthScheduling(config(nodes, *chunk, planned=True), None, 10), alien + trials(ours), nodes)
+    alone = play(LoadScheduling(config(nodes, *chunk, planned=False)), alien, nodes)
+    first = [[chunk for chunk in node.sent if chunk[0] < len(alien)] for node in mixed]
     assert first == [node.sent for node in alone]
 
 
 @careful
 @given(counts, st.integers(1, 200), nodes_, st.integers(1, 40), st.integers(-1, 60))
 def test_every_trial_is_sent_once_and_again_only_after_a_crash(
-    config: Callable[..., pytest.Config], others: int, ours: int, nodes: int, concurrency: int, crash: int
+    config: Callable[..., pytest.Config], theirs: int, ours: int, nodes: int, concurrency: int, crash: int
 ) -> None:
     """Nothing is lost and nobody waits for ever; what a dead worker had not begun goes to the others."""
     sched = DepthScheduling(config(nodes, planned=True), None, concurrency)
-    workers = play(sched, tests(others) + trials(ours), nodes, crash)
-    assert set(run_by(workers)) == set(range(others + ours))
+    workers = play(sched, others(theirs) + trials(ours), nodes, crash)
+    assert set(run_by(workers)) == set(range(theirs + ours))
     if crash < 0 or len(workers) == nodes:
-        assert run_by(workers) == list(range(others + ours))
+        assert run_by(workers) == list(range(theirs + ours))
 
 
 @pytest.mark.parametrize(("nodes", "ours"), [(2, 1000), (8, 150), (4, 9), (3, 2)])

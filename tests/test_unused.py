@@ -56,7 +56,9 @@ def test_a_plain_run_imports_nothing_heavy_and_starts_nothing(plain: Path) -> No
 def test_data_files_that_are_no_tasks_import_nothing_heavy(plain: Path) -> None:
     """A tree with JSON and YAML files and no suite is looked at by name only."""
     out = _run(plain, "-q", ".")
-    assert not {"yaml", "jinja2", "vcr", "litellm"} & set(out.split("IMPORTED ")[1].split("\n")[0].strip("[]").split(", "))
+    assert not {"yaml", "jinja2", "vcr", "litellm"} & set(
+        out.split("IMPORTED ")[1].split("\n")[0].strip("[]").split(", ")
+    )
 
 
 def test_a_plain_run_leaves_nothing_behind(plain: Path) -> None:

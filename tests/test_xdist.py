@@ -59,7 +59,9 @@ def test_a_hundred_and_fifty_trials_on_eight_workers(pytester: pytest.Pytester) 
         (folder,) = (pytester.path / f"runs{workers}").glob("2*")
         (suite,) = view_of(read_run(folder)).suites
         total = suite.total
-        figures.append((total.mean, total.pass_1, total.pass_hat_k, total.planned, total.averaged, total.errored))
+        figures.append(
+            (total.mean, total.pass_1, total.pass_hat_k, total.planned, total.averaged, total.errored)
+        )
         lines = _lines(folder)
         assert Counter(kind for kind, *_ in lines) == {"started": 150, "finished": 150}
         assert set(Counter(lines).values()) == {1}
@@ -78,7 +80,10 @@ def test_a_killed_worker_takes_one_trial_with_it(pytester: pytest.Pytester) -> N
     """One crash report, for the item it was at; every other trial ends, and the loss is in the figures."""
     tasks = [task(f"t{n:02}", script=[{"text": "Mina", "seconds": 0.02}]) for n in range(30)]
     tasks.insert(3, task("killer", agent="killer"))
-    write(pytester.path, {"evals/suite.yaml": CAPABILITY, "evals/conftest.py": KILLING, "evals/tasks.yaml": tasks})
+    write(
+        pytester.path,
+        {"evals/suite.yaml": CAPABILITY, "evals/conftest.py": KILLING, "evals/tasks.yaml": tasks},
+    )
     result = run(pytester, "evals", workers=2)
     outcomes = result.parseoutcomes()
     assert (outcomes["failed"], outcomes["passed"]) == (1, 30)
@@ -117,7 +122,11 @@ def test_without_results_nothing_is_left(
     write(pytester.path, {"evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": mixed(6)})
     for workers in (0, 2):
         result = pytester.runpytest_subprocess(
-            "evals", "--agent-results=none", "-p", "no:cacheprovider", *(("-p", "xdist.plugin", "-n2") if workers else ())
+            "evals",
+            "--agent-results=none",
+            "-p",
+            "no:cacheprovider",
+            *(("-p", "xdist.plugin", "-n2") if workers else ()),
         )
         assert result.ret == 1
         result.stdout.fnmatch_lines(["*run: not kept*"])
@@ -133,7 +142,9 @@ def test_other_ways_of_sharing_are_xdists_own(pytester: pytest.Pytester, dist: s
     result = run(pytester, "evals", f"--dist={dist}", workers=2)
     assert sum(result.parseoutcomes().values()) == 12
     assert "Depth" not in result.stdout.str()
-    assert sorted(set(names(journal(pytester.path, "finished")))) == sorted(f"{each['id']}-1" for each in mixed(12))
+    assert sorted(set(names(journal(pytester.path, "finished")))) == sorted(
+        f"{each['id']}-1" for each in mixed(12)
+    )
 
 
 SCHEDULER = """

@@ -33,8 +33,9 @@ class _Grab:
 def load_registry(folders: Iterable[Path]) -> Registry:
     """Give what the conftests of these folders, and of those above them, register beside what is built in.
 
-    pytest itself loads them, so that what they import beside them is found; conftests further down are loaded where
-    their folders are named. Raises UsageMistake with pytest's own words when one cannot be loaded.
+    pytest itself loads them, so that what they import beside them is found; conftests further down are
+    loaded where their folders are named. Raises UsageMistake with pytest's own words when one cannot be
+    loaded.
     """
     grab, said = _Grab(), io.StringIO()
     args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *map(str, folders)]

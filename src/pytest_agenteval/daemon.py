@@ -18,8 +18,8 @@ NAME = "agenteval-blocking"
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
     """Call the function in a daemon thread and give what it returns.
 
-    Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from exiting
-    after ``-x`` or Ctrl-C. Context variables travel along.
+    Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from
+    exiting after ``-x`` or Ctrl-C. Context variables travel along.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from pytest_agenteval.errors import LimitReached
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.transcript import Usage
-
 
 MOST_REFUSED = 20
 """How often an agent may go on asking after its limit was reached."""
 
 
 class LimitIgnored(BaseException):
-    """Ends an agent that catches LimitReached and asks again and again: its loop would never end, nor let others run.
+    """Ends an agent that catches LimitReached and asks again and again: its loop would never end, nor let
+    others run.
 
     No Exception, so that ``except Exception`` does not catch this one too.
     """
@@ -30,7 +30,7 @@ class Clock:
 
     def now(self) -> datetime:
         """Give the moment it is, for the agent."""
-        return self._fixed or datetime.now(timezone.utc)
+        return self._fixed or datetime.now(UTC)
 
 
 class Budget:

@@ -28,11 +28,15 @@ RECORD = "how {what} meet their cassettes: {modes} (default: {default})"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options; each can also be said as AGENTEVAL_NAME or in [tool.agenteval] of pyproject.toml."""
+    """Declare the options; each can also be said as AGENTEVAL_NAME or in pyproject.toml."""
     group = parser.getgroup("agenteval", "evals of agents")
     add = group.addoption
     add("--agent-model", action="append", metavar="NAME", help="models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, or offline: baseline, oracle, nop, scripted")  # fmt: skip  # noqa: E501
-    add("--repetitions", metavar="N", help="trials of each task and model (default: the task's trials_per_run)")
+    add(
+        "--repetitions",
+        metavar="N",
+        help="trials of each task and model (default: the task's trials_per_run)",
+    )
     add("--agent-prompt", action="append", metavar="NAME=PATH", help="a variant: prompt files that replace the agent's own, tried beside them")  # fmt: skip  # noqa: E501
     add("--agent-split", metavar="SPLIT", help="dev, held_out or all (default: dev)")
     add("--agent-sample", metavar="N", help="so many tasks of each bucket, chosen by --agent-seed")
@@ -41,8 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--agent-concurrency", metavar="N", help="trials at once in each process (default: 10)")
     add("--agent-record", metavar="MODE", help=RECORD.format(what="tools", modes="none, once, new_episodes, all", default="none"))  # fmt: skip  # noqa: E501
     add("--agent-record-chat", metavar="MODE", help=RECORD.format(what="chats", modes="off, none, once, new_episodes, all", default="off"))  # fmt: skip  # noqa: E501
-    add("--agent-results", metavar="DIR", help="the folder that keeps runs (default: .agenteval/runs), or none")
-    add("--agent-keep-workspaces", action="store_true", help="keep each trial's workspace in the run's folder")
+    add(
+        "--agent-results",
+        metavar="DIR",
+        help="the folder that keeps runs (default: .agenteval/runs), or none",
+    )
+    add(
+        "--agent-keep-workspaces", action="store_true", help="keep each trial's workspace in the run's folder"
+    )
     add("--agent-strict", action="store_true", help="a miss in a capability suite is a failure too")
 
 
@@ -77,7 +87,7 @@ def task(request: pytest.FixtureRequest) -> PlannedTask:
 
 @pytest.fixture
 def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A fresh tree of this trial's own, from the task's layers; one that a conftest gives is used as it is."""
+    """A fresh tree of this trial's own, from the task's layers; a conftest's own is used as it is."""
     from pytest_agenteval.items import workspace_of
 
     yield from workspace_of(request)
@@ -120,9 +130,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         generate_cases(metafunc)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Take a usage mistake of a conftest further down, such as a name claimed twice, for what it is."""
+    report = yield
+    raised = getattr(getattr(report, "call", None), "excinfo", None)
+    if raised is not None and type(raised.value).__module__ == "pytest_agenteval.errors":
+        from pytest_agenteval.session.evals import refuse
+
+        refuse(collector.config, raised.value)
+    return report
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out trials of the other split, beyond the sample, or that ended otherwise last time."""
+    """Leave out trials of the other split, beyond the sample, or that ended otherwise last time.
+
+    Last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
+    """
     evals = _evals(config)
     if evals is not None:
         left_out = evals.select(items)
@@ -196,20 +223,20 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Add the suites' totals to JUnit while its file is not written yet."""
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """End the run's record, and add the suites' totals to JUnit while its file is not written yet."""
     if _begun(session.config):
-        from pytest_agenteval.session.summary import add_totals
+        from pytest_agenteval.session.summary import end
 
-        add_totals(session.config)
+        end(session.config, int(exitstatus))
 
 
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Show the table, the misses and where the run is written down."""
     if _begun(config):
         from pytest_agenteval.session.summary import summarize
 
-        summarize(terminalreporter, int(exitstatus), config)
+        summarize(terminalreporter, config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -267,7 +294,7 @@ def _evals(config: pytest.Config) -> Evals | None:
 
 
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
-    """Whether a file may be ours, as far as names tell: most data files are nobody's tasks, and cost no import."""
+    """Whether a file may be ours, as far as names tell: most are nobody's tasks, and cost no import."""
     if _evals(parent.config) is not None or parent.session.isinitpath(path):
         return True
     from pytest_agenteval.tasks.discover import in_suite, is_task_name

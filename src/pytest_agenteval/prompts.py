@@ -29,8 +29,8 @@ def packaged(folder: str) -> Mapping[str, str]:
 class Prompts:
     """One agent's prompt texts, to be rendered by name.
 
-    ``own`` are the agent's templates; ``changed`` replaces some of them by name. Templates see the values they are
-    given and one another (``{% include "name" %}``); a value that is missing is an error.
+    ``own`` are the agent's templates; ``changed`` replaces some of them by name. Templates see the values
+    they are given and one another (``{% include "name" %}``); a value that is missing is an error.
     """
 
     def __init__(self, own: Mapping[str, str], changed: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
     from pytest_agenteval.session.evals import Evals
 
-registry_key = pytest.StashKey["Registry"]()
-evals_key = pytest.StashKey["Evals"]()
-place_key = pytest.StashKey[Mapping[str, Any]]()
-held_up_key = pytest.StashKey[dict[str, int]]()
+registry_key: pytest.StashKey[Registry] = pytest.StashKey()
+evals_key: pytest.StashKey[Evals] = pytest.StashKey()
+place_key: pytest.StashKey[Mapping[str, Any]] = pytest.StashKey()
+held_up_key: pytest.StashKey[dict[str, int]] = pytest.StashKey()

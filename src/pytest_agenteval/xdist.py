@@ -26,8 +26,8 @@ DEPTH = 32
 class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is not typed
     """Keeps as many trials queued at each worker as it can run at once, and more.
 
-    Tests that are not trials go first, in the chunks in which xdist's own ``load`` sends them. Without trials this is
-    ``load`` and nothing else.
+    Tests that are not trials go first, in the chunks in which xdist's own ``load`` sends them. Without
+    trials this is ``load`` and nothing else.
     """
 
     def __init__(self, config: pytest.Config, log: Any, concurrency: int) -> None:
@@ -99,9 +99,19 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self.maxschedchunk = most
         if self.pending:
             self._first_chunks(most)
-        if not self.pending:
+        if not self.pending and len(self._trials) < 2 * len(self.nodes):
+            self._deal_out()
+        elif not self.pending:
             for node in self.nodes:
-                self._send_trials(node)
+                self.check_schedule(node)
+
+    def _deal_out(self) -> None:
+        """Give trials that are fewer than two for each worker to one worker after the other."""
+        for node in self.nodes:
+            chosen, self._trials = self._trials[:1], self._trials[1:]
+            self._queue(node, chosen)
+        for node in self.nodes:
+            self.check_schedule(node)
 
     def _first_chunks(self, most: int) -> None:
         """Send everyone else's tests as ``load`` would at the start, were they alone."""
@@ -118,16 +128,20 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         """Fill a worker's queue, when half of it is empty."""
         queued = len(self.node2pending[node])
         # Near the end everyone gets a share: a deep queue here would leave other workers idle.
-        share = -(-(len(self._trials) + self._queued()) // max(1, len(self.node2pending)))
+        share = (len(self._trials) + self._queued()) // max(1, len(self.node2pending))
         depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
         if queued <= depth // 2:
             chosen = self._trials[: depth - queued]
             del self._trials[: len(chosen)]
-            self.node2pending[node].extend(chosen)
-            node.send_runtest_some(chosen)
+            self._queue(node, chosen)
         if not self._trials:
             for other in self.nodes:
                 other.shutdown()
+
+    def _queue(self, node: Any, chosen: list[int]) -> None:
+        if chosen:
+            self.node2pending[node].extend(chosen)
+            node.send_runtest_some(chosen)
 
     def _queued(self) -> int:
         return sum(map(len, self.node2pending.values()))

@@ -31,7 +31,9 @@ def unused(place: Path) -> Iterator[Row]:
     """An installed plugin that nobody uses."""
     folder = suites.write(place / "unused", 1, 1)
     without, with_it = interleaved(
-        15, lambda: pytest(folder, "-p", "no:agenteval", "test_plain.py"), lambda: pytest(folder, "test_plain.py")
+        15,
+        lambda: pytest(folder, "-p", "no:agenteval", "test_plain.py"),
+        lambda: pytest(folder, "test_plain.py"),
     )
     extra = 1000 * (middle(with_it, "wall") - middle(without, "wall"))
     yield Row("unused, over plain pytest", extra, 15, "ms", f"plain {1000 * middle(without, 'wall'):.0f} ms")
@@ -93,7 +95,13 @@ def thinking(place: Path) -> Iterator[Row]:
     taken = pytest(folder, "evals", SCRIPTED, "--agent-concurrency=32")
     ideal = math.ceil(200 / 32) * 0.2
     spans = (place / "thinking" / ".agenteval" / "runs" / "latest").resolve()
-    yield Row("200 x 0.2 s at 32, first start to last end", bare_loop.span(spans) / ideal, 1.15, "x ideal", f"wall {taken.wall:.2f} s")
+    yield Row(
+        "200 x 0.2 s at 32, first start to last end",
+        bare_loop.span(spans) / ideal,
+        1.15,
+        "x ideal",
+        f"wall {taken.wall:.2f} s",
+    )
 
 
 def litellm(place: Path) -> Iterator[Row]:
@@ -109,7 +117,13 @@ def litellm(place: Path) -> Iterator[Row]:
             lambda: pytest(folder, "evals", "--agent-model=loop", "--agent-concurrency=64"),
         )
     ratio = middle(ours, "wall") / middle(bare, "wall")
-    yield Row("500 x 200 ms through litellm at 64, wall", ratio, 1.25, "x bare loop", f"bare {middle(bare, 'wall'):.2f} s")
+    yield Row(
+        "500 x 200 ms through litellm at 64, wall",
+        ratio,
+        1.25,
+        "x bare loop",
+        f"bare {middle(bare, 'wall'):.2f} s",
+    )
 
 
 CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
@@ -129,7 +143,10 @@ def main(names: list[str]) -> None:
         for name in names or list(CASES):
             for row in CASES[name](Path(place)):
                 holds = "holds" if row.figure <= row.goal else "MISSED"
-                print(f"{row.what:48} {row.figure:9.2f} {row.goal:7.2f} {row.unit:14} {holds}  {row.note}", flush=True)
+                print(
+                    f"{row.what:48} {row.figure:9.2f} {row.goal:7.2f} {row.unit:14} {holds}  {row.note}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -112,10 +112,18 @@ def test_plain_graders_run_in_a_worker_thread_and_async_ones_on_the_loop() -> No
 @pytest.mark.parametrize("kind", [Raising, RaisingAsync])
 @pytest.mark.parametrize(
     "error",
-    [ValueError("no such card"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), StopIteration()],
+    [
+        ValueError("no such card"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        asyncio.CancelledError(),
+        StopIteration(),
+    ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_grader_that_raises_is_undecided_and_harms_no_other(kind: type[Raising], error: BaseException) -> None:
+def test_a_grader_that_raises_is_undecided_and_harms_no_other(
+    kind: type[Raising], error: BaseException
+) -> None:
     """Its traceback is kept, and the others' grades count."""
     if isinstance(error, StopIteration) and kind is RaisingAsync:
         error = RuntimeError("coroutine raised StopIteration")  # what Python makes of it
@@ -183,7 +191,10 @@ class Asking:
         """Ask them all; without a judge nothing can be said."""
         if not self.judges:
             return Grade("asking", None, "no judge configured")
-        said = [(await judge.chat.ask([{"role": "user", "content": evidence.answer}])).text for judge in self.judges]
+        said = [
+            (await judge.chat.ask([{"role": "user", "content": evidence.answer}])).text
+            for judge in self.judges
+        ]
         return Grade("asking", sum(text == "yes" for text in said) / len(said), ", ".join(said))
 
 
@@ -192,7 +203,9 @@ class Kind:
 
     async def ask(self, messages: Sequence[Any], **more: Any) -> Reply:
         """Say yes to whatever greets Mina."""
-        return Reply("yes" if "Mina" in messages[0]["content"] else "no", usage=Usage(7, 1, cost_usd=0.5, asks=1))
+        return Reply(
+            "yes" if "Mina" in messages[0]["content"] else "no", usage=Usage(7, 1, cost_usd=0.5, asks=1)
+        )
 
 
 class Strict(Kind):

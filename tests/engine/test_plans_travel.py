@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.conftests import load_registry
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, PlannedTask, Variant
+from pytest_agenteval.records.plan import (
+    Allowance,
+    Conditions,
+    Model,
+    Plan,
+    PlannedGrader,
+    PlannedTask,
+    Variant,
+)
 from tests.engine.carried_out import carried_out, plan
 
 texts = st.text(max_size=8)
@@ -23,7 +31,9 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(t
 maps = st.dictionaries(texts, values, max_size=3)
 amounts = st.none() | st.integers(1, 9)
 models = st.builds(Model, texts, texts, st.booleans(), maps, texts)
-graders = st.builds(PlannedGrader, texts, texts, maps, st.floats(0.1, 9), st.none() | st.floats(0, 1), st.booleans())
+graders = st.builds(
+    PlannedGrader, texts, texts, maps, st.floats(0.1, 9), st.none() | st.floats(0, 1), st.booleans()
+)
 allowances = st.builds(Allowance, amounts, amounts, amounts, amounts)
 tasks = st.builds(
     PlannedTask,
@@ -132,25 +142,36 @@ def evals(tmp_path: Path) -> Path:
 def elsewhere(asked: dict[str, Any], cwd: Path) -> dict[str, Any]:
     """Carry out a plan in a new process, which knows what is asked and nothing more."""
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], input=json.dumps(asked), capture_output=True, text=True, cwd=cwd, timeout=60
+        [sys.executable, "-c", ELSEWHERE],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def test_a_spawned_process_gives_the_same_grades(evals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knows the plan's JSON and where the conftests are, though someone set options for pytest runs of theirs."""
+def test_a_spawned_process_gives_the_same_grades(
+    evals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the plan's JSON and where the conftests are; options for pytest runs do not matter."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option-either")
     monkeypatch.setattr(sys, "path", list(sys.path))
     asked = (
-        PlannedGrader("weighing", "words", {"wanted": ["Good", "Mina", "evening"]}, weight=3.0, threshold=0.5),
+        PlannedGrader(
+            "weighing", "words", {"wanted": ["Good", "Mina", "evening"]}, weight=3.0, threshold=0.5
+        ),
         PlannedGrader("answer_contains", "name", {"text": "Omar"}),
     )
     made = plan("t", *asked, agent="greeter", input={"name": "Mina"}, script=None)
     there = elsewhere({"plan": made.to_json(), "conftests": [str(evals)]}, tmp_path)
     (here,) = carried_out(load_registry([evals]), made)
-    assert there["grades"] == [[grade.grader, grade.score, grade.rationale, grade.passed] for grade in here.grades]
+    assert there["grades"] == [
+        [grade.grader, grade.score, grade.rationale, grade.passed] for grade in here.grades
+    ]
     assert (there["ending"], there["score"]) == (here.ending, here.score) == ("failed", pytest.approx(0.5))
 
 

@@ -148,7 +148,9 @@ def test_one_that_is_asked_for_goes_before_those_that_wait(pools: Callable[..., 
         ("cancelled by itself", "CancelledError"),
     ],
 )
-def test_an_executor_that_raises_makes_an_errored_trial(pools: Callable[..., Pool], id: str, said: str) -> None:
+def test_an_executor_that_raises_makes_an_errored_trial(
+    pools: Callable[..., Pool], id: str, said: str
+) -> None:
     """Whatever run() raises is one trial's error, with its traceback; the others go on."""
     pool = pools(Executor())
     bad, good = slots(id, "good")

@@ -157,7 +157,7 @@ class ModelServer:
     def _plan(self, body: Json, n: int) -> ReplyPlan:
         try:
             return self._choose(body, n)
-        except Exception as error:  # noqa: BLE001 - the thread lives on, and the client hears of it
+        except Exception as error:
             return ReplyPlan(status=500, text=f"the script of replies raised {error!r}")
 
     def _plain_latency(self, plan: ReplyPlan, path: str) -> float:

@@ -134,7 +134,7 @@ def test_a_task_without_a_suite_fails_below_its_threshold(pytester: pytest.Pytes
 def test_what_breaks_is_an_error_of_its_own_cause(
     pytester: pytest.Pytester, name: str, cause: str, said: str
 ) -> None:
-    """Whatever an agent lets out, or swallows, its trial alone is errored: no score, no average, JUnit error."""
+    """Whatever an agent lets out, or swallows, its trial alone is errored: in no average, error in JUnit."""
     result = run(pytester, CAPABILITY, task("broken", agent=name), task("good"))
     result.assert_outcomes(errors=1, passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -58,7 +58,9 @@ def endless(id: str, **more: Any) -> dict[str, Any]:
 
 def evals(root: Path, *tasks: dict[str, Any]) -> None:
     """Write the tasks of a regression suite."""
-    write(root, {"evals/suite.yaml": REGRESSION, "evals/conftest.py": BLOCKING, "evals/tasks.yaml": list(tasks)})
+    write(
+        root, {"evals/suite.yaml": REGRESSION, "evals/conftest.py": BLOCKING, "evals/tasks.yaml": list(tasks)}
+    )
 
 
 def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) -> None:
@@ -83,7 +85,9 @@ def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) ->
     ],
     ids=["an agent in a thread", "to_thread", "a grader"],
 )
-def test_a_thread_that_never_ends_does_not_hold_up_the_end(pytester: pytest.Pytester, stuck: dict[str, Any]) -> None:
+def test_a_thread_that_never_ends_does_not_hold_up_the_end(
+    pytester: pytest.Pytester, stuck: dict[str, Any]
+) -> None:
     """Threads cannot be stopped, but nobody waits for them: neither the run nor the interpreter."""
     bad = task("bad", wants="Omar", script=[{"text": "no", "seconds": 0.2}])
     evals(pytester.path, bad, endless("stuck", **stuck))
@@ -122,7 +126,7 @@ def interrupted(root: Path, pytest_run: subprocess.Popen[str], finished: int) ->
 
 
 def test_ctrl_c_keeps_what_was_paid_for(pytester: pytest.Pytester) -> None:
-    """Exit status 2; finished trials are in the journal though their items never came; summary and JUnit are there."""
+    """Exit status 2; what finished is in the journal though its item never came; summary, JUnit are there."""
     evals(pytester.path, task("good"), endless("stuck"), task("later"), task("last"))
     pytest_run = start(pytester.path)
     said = interrupted(pytester.path, pytest_run, finished=3)

@@ -61,7 +61,7 @@ def cases(pytester: pytest.Pytester, workers: int, family: str) -> dict[str, Ele
 def test_the_file_tells_every_trial_once_with_its_score_and_its_place(
     pytester: pytest.Pytester, cases: dict[str, ElementTree.Element]
 ) -> None:
-    """Six cases, each property once in each case; suite totals stand once, from the controller, beside the user's own."""
+    """Six cases, each property once in each; suite totals once, from the controller, beside the user's."""
     assert sorted(cases) == [f"{name}[scripted-{n}]" for name in ("bad", "broken", "good") for n in (1, 2)]
     told = properties(cases["bad[scripted-2]"])
     assert told["agenteval.transcript"].endswith(".jsonl")

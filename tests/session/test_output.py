@@ -95,8 +95,10 @@ def sections(result: pytest.RunResult) -> dict[str, list[str]]:
     return found
 
 
-def test_what_concurrent_trials_print_stands_with_their_own_items(pytester: pytest.Pytester, workers: int) -> None:
-    """A hundred trials, ten at once, agents and graders, loop and threads: nothing of one stands with another."""
+def test_what_concurrent_trials_print_stands_with_their_own_items(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    """A hundred trials, agents and graders, loop and threads: nothing of one stands with another."""
     evals(pytester.path, talking(100))
     result = run(pytester, "evals", workers=workers)
     result.assert_outcomes(failed=100)
@@ -112,7 +114,7 @@ def test_what_concurrent_trials_print_stands_with_their_own_items(pytester: pyte
 
 def test_a_passing_trial_is_quiet_and_its_output_is_in_the_report(pytester: pytest.Pytester) -> None:
     """Nothing is shown of it, unless -rP asks."""
-    evals(pytester.path, talking(1) + [task("good", agent="talking", input={"content": "t777"}, wants="no")])
+    evals(pytester.path, [*talking(1), task("good", agent="talking", input={"content": "t777"}, wants="no")])
     assert "<t777>" not in run(pytester, "evals").stdout.str()
     assert "out <t777> 2" in run(pytester, "evals", "-rP").stdout.str()
 

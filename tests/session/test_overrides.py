@@ -140,9 +140,13 @@ def pytest_generate_tests(metafunc):
 """
 
 
-@pytest.mark.parametrize("conftest", [PARAMETRIZED, GENERATING], ids=["fixture", "hook"])
+@pytest.mark.parametrize(
+    ("conftest", "workers"),
+    [(PARAMETRIZED, 0), (GENERATING, 0), (PARAMETRIZED, 2)],
+    ids=["fixture", "hook", "fixture-two-workers"],
+)
 def test_somebody_elses_parameters_multiply_the_trials(
-    pytester: pytest.Pytester, workers: int, conftest: str
+    pytester: pytest.Pytester, conftest: str, workers: int
 ) -> None:
     """Each combination is a trial of its own variant: run once, journaled once, found by its name."""
     write(pytester.path, looking(conftest, "own.md"))

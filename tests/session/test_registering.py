@@ -58,12 +58,12 @@ def polite(id: str, **config: Any) -> dict[str, Any]:
     return task(id, says="Tea, please!", graders=[{"name": "polite", "config": config}])
 
 
-def test_a_conftest_offers_graders(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_conftest_offers_graders(pytester: pytest.Pytester) -> None:
     """A grader of the root's conftest serves every suite, with its own settings."""
     tasks = {"evals/a/task.json": polite("fine"), "evals/b/task.json": polite("rude", word="kindly")}
     write(pytester.path, {"conftest.py": POLITE, "evals/suite.yaml": suite(), **tasks})
 
-    result = run(pytester, workers=workers)
+    result = run(pytester)
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*is polite*"])

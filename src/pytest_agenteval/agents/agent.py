@@ -22,9 +22,10 @@ NextTurn: TypeAlias = Callable[[], Awaitable[str | None]]
 class AgentContext:
     """Everything an agent may use in one trial.
 
-    ``workspace`` is the trial's own tree, made when first used; ``tools`` the box through which every call goes; ``chat``
-    the model; ``turns`` gives the next user message, or None when there is no more. ``transcript`` is what has been
-    said and called so far: it is written by chat and tool box, an agent only reads it.
+    ``workspace`` is the trial's own tree, made when first used; ``tools`` the box through which every call
+    goes; ``chat`` the model; ``turns`` gives the next user message, or None when there is no more.
+    ``transcript`` is what has been said and called so far: it is written by chat and tool box, an agent only
+    reads it.
     """
 
     workspace: Workspace
@@ -45,8 +46,8 @@ class AgentContext:
 class Agent(Protocol):
     """Who acts in a trial. One object serves many trials at once: it keeps nothing of a trial.
 
-    A class may have ``templates``: a map of its own prompt templates by name, replaced where task, suite or variant
-    say so and rendered through ``ctx.prompts``.
+    A class may have ``templates``: a map of its own prompt templates by name, replaced where task, suite or
+    variant say so and rendered through ``ctx.prompts``.
     """
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer | Awaitable[Answer]:

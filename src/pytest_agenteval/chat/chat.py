@@ -45,8 +45,9 @@ DEFAULT_SETTINGS = ChatSettings()
 class Reply:
     """What a model answered, and what it took.
 
-    ``finish`` is ``stop``, ``tool_calls``, ``length`` or ``content_filter``. ``first_token_s`` is seconds from the
-    request to the first token, None when the reply was not streamed. ``taped`` says that it was played, not sent.
+    ``finish`` is ``stop``, ``tool_calls``, ``length`` or ``content_filter``. ``first_token_s`` is seconds
+    from the request to the first token, None when the reply was not streamed. ``taped`` says that it was
+    played, not sent.
     """
 
     text: str = ""
@@ -94,8 +95,8 @@ class Chat(Protocol):
     ) -> Reply:
         """Give the model's next reply.
 
-        The calls of the reply carry id, tool and arguments; who asked counts the turns. Raises ProviderDown when the
-        model cannot be had.
+        The calls of the reply carry id, tool and arguments; who asked counts the turns. Raises ProviderDown
+        when the model cannot be had.
         """
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.records.plan import Model, PlannedGrader, PlannedTask, Plan
+from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.workspace.snapshot import seeded
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class DigestBook:
     """Digests already worked out, kept by the object they were worked out from.
 
-    Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would cost more than
-    the trial.
+    Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would
+    cost more than the trial.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,9 @@ def digests_of(
         input=book.of("input", task.input, lambda: task.input),
         fixture=book.of("fixture", task.layers, lambda: _fixture(task)) if task.layers else "",
         prompt=prompt,
-        settings=book.of("settings", task.settings, lambda: _settings(task), (task.agent, task.clock, task.limits)),
+        settings=book.of(
+            "settings", task.settings, lambda: _settings(task), (task.agent, task.clock, task.limits)
+        ),
         tools=book.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
         ruler=book.of("ruler", task.graders, lambda: [_ruler(each, equipment) for each in task.graders]),
         model=book.of("model", model, lambda: _model(model)),

@@ -26,7 +26,7 @@ def ungraded(grades: Sequence[Grade]) -> str:
 
 
 def ending_of(grades: Sequence[Grade], kind: Kind) -> Ending:
-    """Give passed where every decided grade reached its threshold, else missed or, outside capability, failed."""
+    """Give passed where every decided grade reached its threshold, else missed, outside capability failed."""
     if all(grade.passed is not False for grade in grades):
         return "passed"
     return "missed" if kind == "capability" else "failed"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Equipment:
     """Registered names, agents, prompts and cassettes of one process.
 
-    ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names of
-    cassettes are relative to, ``started`` when the whole run began, in seconds since 1970.
+    ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names
+    of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ def _ask_all(asked: Sequence[_Asked]) -> None:
 
 
 class _Asked:
-    """One grader of one trial, and what it found so far: a grade, something to wait for, or what it raised."""
+    """One grader of one trial, and what it found: a grade, something to wait for, or what it raised."""
 
     __slots__ = ("evidence", "found", "grader", "judges")
 

@@ -44,8 +44,8 @@ class _Job:
 class Hands:
     """Does work in daemon threads: one while all work is quick, more when some of it is slow.
 
-    Work that is given in the same turn of the loop goes to the thread together, and comes back together: changing
-    threads costs more than most of the work. Belongs to one loop.
+    Work that is given in the same turn of the loop goes to the thread together, and comes back together:
+    changing threads costs more than most of the work. Belongs to one loop.
     """
 
     def __init__(self) -> None:

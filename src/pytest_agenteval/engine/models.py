@@ -56,7 +56,7 @@ def _chat_tape(model: Model, plan: Plan, equipment: Equipment, role: str) -> Cha
 
 
 def chat_cassette(plan: Plan) -> str:
-    """Give the path of the file that holds the chats of one trial: beside the task's tools, one for each trial."""
+    """Give the path of the file that holds the chats of one trial: a file of its own, beside the tools'."""
     variant = f"@{plan.variant.name}" if plan.variant.name else ""
     name = plan.model.name.replace("/", "_")
     return f"{plan.task.cassette}.chat/{name}{variant}-{plan.repetition}.yaml"

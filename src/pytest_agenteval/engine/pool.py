@@ -60,8 +60,8 @@ class Witness(Protocol):
 class Pool:
     """Runs slots in the order in which they are handed over, at most ``at_once`` of them side by side.
 
-    Trials that end in the same turn of the loop are witnessed together, and only then given out: what a witness has
-    written down survives whatever happens to pytest.
+    Trials that end in the same turn of the loop are witnessed together, and only then given out: what a
+    witness has written down survives whatever happens to pytest.
     """
 
     def __init__(self, executor: Executor, at_once: int, witness: Witness) -> None:
@@ -114,7 +114,8 @@ class Pool:
         self._loop.create_task(self._come_up())
         try:
             while not self._stopped:
-                # A task that somebody's agent made may raise SystemExit: that ends the task, and not everyone else.
+                # A task that somebody's agent made may raise SystemExit: that ends the task, and not
+                # everyone else.
                 with suppress(SystemExit, KeyboardInterrupt):
                     self._loop.run_forever()
         finally:
@@ -199,8 +200,8 @@ class Pool:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=1.0)
+        for deaf in (await asyncio.wait(tasks, timeout=1.0))[1] if tasks else ():
+            deaf._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own way to say no more of it
         if self._ended:
             self._publish()
         try:

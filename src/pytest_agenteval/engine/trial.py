@@ -7,7 +7,7 @@ import inspect
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = No
     """
     captured = Captured()
     CURRENT.set(captured)
-    started_at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     budget = Budget(plan.task.limits)
     recorder = Recorder(lambda: budget.at)
     parent = Path(plan.conditions.keep_workspaces) if plan.conditions.keep_workspaces else equipment.scratch
@@ -137,8 +137,8 @@ async def _within_limits(
 ) -> Answer:
     """Run the agent until it answers or one of the trial's own limits runs out.
 
-    What an agent does when its limit is reached, be it to go on or to raise something else, makes no difference to how
-    the trial ends.
+    What an agent does when its limit is reached, be it to go on or to raise something else, makes no
+    difference to how the trial ends.
     """
     limits, answer = ctx.limits, None
     try:
@@ -269,5 +269,5 @@ def broken_trial(plan: Plan, raised: BaseException) -> Trial:
         cause=course.cause,
         message=course.message,
         traceback=course.traceback,
-        started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )

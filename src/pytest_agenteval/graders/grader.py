@@ -14,12 +14,13 @@ from pytest_agenteval.records.plan import Model
 class Grader(Protocol):
     """Something that grades evidence and nothing else: no task file, no agent, no disk.
 
-    Its settings are its fields. A class may say ``version`` (text, part of the ruler's digest, default ``"1"``) and
-    ``threshold`` (the score it wants where the task says none, default 1.0).
+    Its settings are its fields. A class may say ``version`` (text, part of the ruler's digest, default
+    ``"1"``), ``threshold`` (the score it wants where the task says none, default 1.0) and ``quick`` (it only
+    computes, for microseconds, so that changing threads would cost more than it does; default False).
     """
 
     def grade(self, evidence: Evidence) -> Grade | Awaitable[Grade]:
-        """Give the grade; a plain method runs in a worker thread, an async one on the loop.
+        """Give the grade; a plain method runs in a worker thread, an async or a quick one on the loop.
 
         An exception makes the grade undecided, with the exception as its rationale.
         """
@@ -30,10 +31,14 @@ class Judge(Protocol):
     """A model that judges: what it is called, and the chat to ask it through."""
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> Model:
+        """What it is called."""
+        ...
 
     @property
-    def chat(self) -> Chat: ...
+    def chat(self) -> Chat:
+        """How to ask it."""
+        ...
 
 
 @runtime_checkable

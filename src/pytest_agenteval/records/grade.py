@@ -29,8 +29,8 @@ class Grade:
     """What one grader found about one trial.
 
     ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left
-    out of every average. A grader fills in the first four fields and, where it has more to say, ``details`` (JSON);
-    ``threshold``, ``weight`` and ``required`` come from the task.
+    out of every average. A grader fills in the first four fields and, where it has more to say, ``details``
+    (JSON); ``threshold``, ``weight`` and ``required`` come from the task.
     """
 
     grader: str

@@ -19,8 +19,9 @@ RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 class Model:
     """What an agent or a judge thinks with.
 
-    ``name`` is what the user typed and reports show; ``id`` an offline model's name or a litellm id. ``params`` go to the
-    provider with every request (``api_base``, ``temperature``, …); ``api_key_env`` names the variable with the key.
+    ``name`` is what the user typed and reports show; ``id`` an offline model's name or a litellm id.
+    ``params`` go to the provider with every request (``api_base``, ``temperature``, …); ``api_key_env``
+    names the variable with the key.
     """
 
     name: str
@@ -56,8 +57,9 @@ class Allowance:
 class PlannedTask:
     """One task as trials need it: its own file's content with the suite's defaults filled in.
 
-    ``layers`` are the folders that make the starting workspace, lowest first. ``prompts`` holds the texts that
-    replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline models only.
+    ``layers`` are the folders that make the starting workspace, lowest first. ``prompts`` holds the texts
+    that replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline
+    models only.
     ``cassette`` is the path of the task's recordings without its ending.
     """
 

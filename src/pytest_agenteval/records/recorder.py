@@ -34,13 +34,14 @@ class Recorder:
         self._events: list[Event] = []
         self.usage = Usage()
         self.broken: BaseException | None = None
+        self.seeded = 0
         self.last_words = ""
 
-    def heard(self, messages: Sequence[Mapping[str, Any]], seeded: int = 0) -> None:
+    def heard(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Write down the messages of a request that were not there before.
 
-        A conversation that does not go on from the last one begins a new phase. The first ``seeded`` messages were
-        given by the task, not said in the trial.
+        A conversation that does not go on from the last one begins a new phase. The first ``seeded`` messages
+        were given by the task, not said in the trial: an agent that gives the model a history says how long.
         """
         known = len(self._said)
         if not _goes_on(self._said, messages):
@@ -48,7 +49,7 @@ class Recorder:
             self.phase += 1
         for number, message in enumerate(messages[known:], start=known):
             self._said.append(message)
-            self._messages.append(self._message(message, number < seeded))
+            self._messages.append(self._message(message, number < self.seeded))
 
     def replied(self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask) -> None:
         """Write down a model's reply and what it took."""

@@ -13,8 +13,8 @@ from pytest_agenteval.records.transcript import NOTHING
 class ToolSpec:
     """A tool's name, what it is for, and the JSON Schema of its arguments.
 
-    ``checked``: arguments are checked against ``parameters`` before the tool is called; a tool that says no does it
-    itself. ``taped``: the tool asks the outside world, so its answers are played from cassettes.
+    ``checked``: arguments are checked against ``parameters`` before the tool is called; a tool that says no
+    does it itself. ``taped``: the tool asks the outside world, so its answers are played from cassettes.
     ``blocking``: its function waits, so it runs in a thread of its own.
     """
 

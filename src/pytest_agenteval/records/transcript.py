@@ -47,8 +47,8 @@ class ToolCall:
 class Message:
     """One message of the conversation.
 
-    ``calls`` are the calls an assistant message asked for, as asked, without results. ``call_id`` names the call
-    that a tool message answers. ``seeded`` messages were given, not said. ``phase`` counts conversations
+    ``calls`` are the calls an assistant message asked for, as asked, without results. ``call_id`` names the
+    call that a tool message answers. ``seeded`` messages were given, not said. ``phase`` counts conversations
     from 1: it grows when the agent starts anew or rewrites what was said before.
     """
 

@@ -28,8 +28,8 @@ class TrialKey(NamedTuple):
 class Digests:
     """What must be equal for two trials to be comparable, and what may be the thing compared.
 
-    The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every grader with
-    its configuration, version, judge and rubric; ``model`` the model with its parameters.
+    The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every
+    grader with its configuration, version, judge and rubric; ``model`` the model with its parameters.
     """
 
     input: str = ""

@@ -22,8 +22,8 @@ CHANGEABLE = ("task", "workspace", "cassette")
 class Closures:
     """Looks at what fixtures an item needs, once for every set of fixtures.
 
-    A trial may begin ahead only if every fixture it needs is ours, or is of a wider scope and has its value already: the
-    value of a function-scoped fixture does not exist before pytest comes to the item.
+    A trial may begin ahead only if every fixture it needs is ours, or is of a wider scope and has its value
+    already: the value of a function-scoped fixture does not exist before pytest comes to the item.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -86,7 +86,7 @@ def is_ours(definition: Any) -> bool:
 
 
 def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> bool:
-    """Whether a fixture has the value that the item will be given: not that of another module or parameter."""
+    """Whether a fixture has the value that the item will be given, not that of another module."""
     cached = definition.cached_result
     if cached is None or cached[1] != item.callspec.params.get(definition.argname):
         return False

@@ -38,6 +38,12 @@ def evals_of(config: pytest.Config) -> Evals:
     return config.stash[evals_key]
 
 
+def refuse(config: pytest.Config, raised: BaseException) -> None:
+    """End the session for a usage mistake that was raised while something was collected."""
+    if isinstance(raised, UsageMistake):
+        evals_of(config).refuse(raised)
+
+
 class Evals:
     """The settings, the plans and the trials of one session in one process."""
 

@@ -24,7 +24,8 @@ def tell(item: Any, report: pytest.TestReport) -> None:
     """Put what the trial has to say onto the report of one phase.
 
     Score and reasons stand on the call report, or on the setup report of an errored trial: reports cross
-    to the controller one by one, and what stood on each would cross three times. JUnit reads the last report only.
+    to the controller one by one, and what stood on each would cross three times. JUnit reads the last report
+    only.
     """
     trial: Trial = item.trial
     told = "setup" if trial.ending == "errored" else "call"

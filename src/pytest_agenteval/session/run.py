@@ -84,8 +84,8 @@ class Run:
     def trial_for(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
         """Give an item its finished trial, waiting for it where it is still on its way.
 
-        An item that comes again, as under ``--reruns``, is given a new attempt. Under ``--setup-only`` nobody would
-        look at the trial: nothing is begun.
+        An item that comes again, as under ``--reruns``, is given a new attempt. Under ``--setup-only``
+        nobody would look at the trial: nothing is begun.
         """
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
@@ -118,8 +118,8 @@ class Run:
     def _begin_ahead(self, current: Any, *, again: bool = False) -> None:
         """Let trials begin, in the order of their items, until the window is full.
 
-        Looked at again only when half of what there was after the last look has been read, or while pytest waits: looking
-        costs something each time, under xdist as much as the queue is long.
+        Looked at again only when half of what there was after the last look has been read, or while pytest
+        waits: looking costs something each time, under xdist as much as the queue is long.
         """
         if self._watched or (len(self._slots) > self._stock // 2 and not again):
             return

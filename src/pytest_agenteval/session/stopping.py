@@ -1,4 +1,7 @@
-"""Ending a run early in all of its processes: xdist lets each worker finish its queue, and ours are deep and paid for."""
+"""Ending a run early in all of its processes.
+
+Left alone, xdist lets each worker finish its queue; ours are deep, and what is in them is paid for.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,18 @@ class StopTeller:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self) -> None:
+        """Look whether this report was the one too many."""
         session = self._config.pluginmanager.get_plugin("session")
         if session is not None and (session.shouldfail or session.shouldstop):
             self._tell()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
+        """Tell the workers, which the signal may not have reached."""
         self._tell()
 
     def pytest_unconfigure(self) -> None:
+        """Leave nothing in the run's folder: the workers are gone."""
         self._word.unlink(missing_ok=True)
 
     def _tell(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ def heading(evals: Evals) -> list[str]:
     tasks = {(item.task.suite, item.task.id) for item in trials}
     models = {item.case.model.name: item.case.model for item in trials}
     who = [_introduced(name, model.offline, model.id) for name, model in models.items()]
-    return [f"agenteval: {_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}: {', '.join(who)}"]
+    return [
+        f"agenteval: {_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}: {', '.join(who)}"
+    ]
 
 
 def _introduced(name: str, offline: bool, id: str) -> str:
@@ -39,8 +41,9 @@ def _introduced(name: str, offline: bool, id: str) -> str:
     return name if name == id else f"{name} ({id})"
 
 
-def add_totals(config: pytest.Config) -> None:
-    """Put the suites' totals into JUnit's file; xdist's workers have none of their own."""
+def end(config: pytest.Config, status: int) -> None:
+    """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
+    end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
     from _pytest.junitxml import xml_key
 
     xml = config.stash.get(xml_key, None)
@@ -49,10 +52,8 @@ def add_totals(config: pytest.Config) -> None:
             xml.add_global_property(name, value)
 
 
-def summarize(reporter: Any, status: int, config: pytest.Config) -> None:
-    """Write the misses and the tables, end the run's record, and leave a summary where CI wants one."""
-    folder = _folder(config)
-    end_run(folder, datetime.now(timezone.utc).isoformat(timespec="milliseconds"), status)
+def summarize(reporter: Any, config: pytest.Config) -> None:
+    """Write the misses and the tables, and leave a summary where CI wants one."""
     run = _run(config)
     view = view_of(run)
     quiet, talkative = config.getoption("verbose") < 0, config.getoption("verbose") > 0
@@ -92,8 +93,13 @@ def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width
 
 
 def _write(reporter: Any, line: Line) -> None:
-    markup = {"bold": {"bold": True}, "dim": {"light": True}, "red": {"red": True}, "yellow": {"yellow": True}}
-    reporter.write_line(line.text, **markup.get(line.style, {}))
+    looks = {
+        "bold": {"bold": True},
+        "dim": {"light": True},
+        "red": {"red": True},
+        "yellow": {"yellow": True},
+    }
+    reporter.write_line(line.text, **looks.get(line.style, {}))
 
 
 def _kept(line: Line, config: pytest.Config) -> Line:
@@ -111,8 +117,8 @@ def _below(folder: Path, config: pytest.Config) -> Path:
 
 
 def _held_up(config: pytest.Config) -> list[str]:
-    nobody: dict[str, int] = {}
-    told = dict(config.stash.get(held_up_key, nobody))
+    said: dict[str, int] | None = config.stash.get(held_up_key, None)
+    told = dict(said or {})
     evals = config.stash.get(evals_key, None)
     if evals is not None and evals.ran:
         for name, count in evals.run.closures.held_up.items():

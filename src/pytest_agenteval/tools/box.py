@@ -25,8 +25,8 @@ class ToolBox:
     """One trial's tools.
 
     Every call is written into the transcript with its times, whatever comes of it. Without a tape, tools that
-    ask the outside world are called as they are; a tape may be given as a function that opens it, called at the first
-    call that needs it. ``on_miss`` says whether the agent is shown a call that was not recorded
+    ask the outside world are called as they are; a tape may be given as a function that opens it, called at
+    the first call that needs it. ``on_miss`` says whether the agent is shown a call that was not recorded
     as a failed call (``tool_error``) or the trial breaks (``error``).
     """
 
@@ -55,7 +55,7 @@ class ToolBox:
         self.specs = tuple(tool.spec for tool in self._tools.values())
 
     def offer_named(self, names: Sequence[str]) -> None:
-        """Put registered tools into the box by name; raises UsageMistake for a name that is not registered."""
+        """Put registered tools into the box by name; raises UsageMistake for any other name."""
         for name in names:
             if name not in self._registered:
                 hint = nearest(name, self._registered)

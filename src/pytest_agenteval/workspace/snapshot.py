@@ -37,8 +37,18 @@ def _seeded(layers: tuple[Path, ...]) -> Tree:
     if len(layers) == 1:
         return snapshot(layers[0])
     below, above = _seeded(layers[:-1]), _seeded(layers[-1:])
-    merged = {**below.files, **above.files}
-    return Tree(dict(sorted(merged.items())))
+    folders = {folder for path in above for folder in _above(path)}
+    kept = {path: file for path, file in below.files.items() if path not in folders}
+    kept = {path: file for path, file in kept.items() if not any(folder in above for folder in _above(path))}
+    return Tree(dict(sorted({**kept, **above.files}.items())))
+
+
+def _above(path: str) -> Iterator[str]:
+    """Give the folders that a path lies in."""
+    cut = path.rfind("/")
+    while cut > 0:
+        yield path[:cut]
+        cut = path.rfind("/", 0, cut)
 
 
 def _paths(root: Path) -> Iterator[str]:

@@ -21,8 +21,8 @@ class OutsideWorkspace(Exception):
 class Workspace:
     """A folder of one trial; nothing in it is shared with any other.
 
-    ``layers`` are copied in order, later ones over earlier ones. Where ``at`` is given the tree is already there, and is
-    used as it is.
+    ``layers`` are copied in order, later ones over earlier ones. Where ``at`` is given the tree is already
+    there, and is used as it is.
     """
 
     def __init__(self, layers: Sequence[Path], *, parent: Path | None = None, at: Path | None = None) -> None:
@@ -78,6 +78,7 @@ class Workspace:
 
 def build(layers: Sequence[Path], parent: Path | None) -> Path:
     """Make a new folder from layers; raises FixtureBroken when a layer cannot be copied."""
+    root = None
     try:
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
@@ -87,6 +88,8 @@ def build(layers: Sequence[Path], parent: Path | None) -> Path:
                 _make_room(layer, root)
             shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
     except (OSError, shutil.Error) as broken:
+        if root is not None:
+            _remove(root)
         raise FixtureBroken(f"the workspace could not be built: {broken}") from broken
     return root
 

@@ -1,0 +1,122 @@
+"""The workspaces of a whole run: a fresh one for each trial that uses it, kept only where somebody asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.journals import journal, run_folder, trials
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+CAPABILITY = "name: demo\nkind: capability\ndefaults: {model: scripted, trials_per_run: 3}\n"
+WRITING = """
+import asyncio
+import os
+
+
+class Writing:
+    '''Notes what it finds, and waits so that others come by meanwhile.'''
+
+    async def run(self, task_input, ctx):
+        for number in range(3):
+            with (ctx.path / "log.md").open("a") as log:
+                log.write(task_input["content"])
+            await asyncio.sleep(0.01)
+        return "Mina"
+
+
+class Crashing(Writing):
+    async def run(self, task_input, ctx):
+        await super().run(task_input, ctx)
+        os.mkfifo(ctx.path / "pipe")
+        raise ValueError("too late")
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("writing", Writing)
+    registry.agent("crashing", Crashing)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files that the run finds, empty before it."""
+    import tempfile
+
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+@pytest.fixture
+def evals(pytester: pytest.Pytester) -> None:
+    """Six trials of two tasks that write, one that crashes, and one that needs no tree."""
+    write(
+        pytester.path,
+        {
+            "fixtures/base/a.md": "a",
+            "evals/suite.yaml": CAPABILITY,
+            "evals/conftest.py": WRITING,
+            "evals/one/task.json": task(
+                "one", agent="writing", input={"content": "1", "base_fixture": "base"}
+            ),
+            "evals/one/workspace/log.md": "begun: ",
+            "evals/two/task.json": task("two", agent="crashing", input={"content": "2"}, trials_per_run=1),
+            "evals/three/task.json": task("three", input={"content": "3", "base_fixture": "base"}),
+        },
+    )
+
+
+@pytest.mark.usefixtures("evals")
+def test_every_trial_has_a_tree_of_its_own_and_nothing_stays(
+    pytester: pytest.Pytester, temporary: Path, workers: int
+) -> None:
+    """Repetitions that run side by side never meet, and the folder for temporary files is as it was."""
+    run(pytester, "evals", "-p", "no:cacheprovider", workers=workers)
+    ended = trials(pytester.path)
+    assert len(journal(pytester.path, "finished")) == 7
+    assert ended["one"].outcome.after.text("log.md") == "begun: 111"
+    assert ended["one"].outcome.diff.modified == ("log.md",)
+    assert ended["two"].outcome.diff.created == ("log.md", "pipe")
+    assert not ended["three"].outcome.diff
+    assert [path.name for path in temporary.rglob("*") if "agenteval" in path.name] == []
+
+
+@pytest.mark.usefixtures("evals")
+def test_trees_are_kept_where_somebody_asks(pytester: pytest.Pytester, temporary: Path, workers: int) -> None:
+    """In the run's folder, one for each trial that used one; the record says which."""
+    run(pytester, "evals", "--agent-keep-workspaces", workers=workers)
+    kept = sorted((run_folder(pytester.path) / "workspaces").iterdir())
+    assert sorted((tree / "log.md").read_text() for tree in kept) == ["222", *["begun: 111"] * 3]
+    ended = trials(pytester.path)
+    assert Path(ended["one"].workspace) in kept
+    assert (Path(ended["one"].workspace) / "a.md").read_text() == "a"
+    assert ended["three"].workspace == ""
+
+
+def test_a_tree_that_a_conftest_gives_is_the_trials(pytester: pytest.Pytester, temporary: Path) -> None:
+    """Such trials run one by one, in the folder that they are given, and what they change is seen."""
+    giving = """
+
+import pytest
+
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "given.md").write_text("given")
+    return tmp_path
+"""
+    write(pytester.path, {"evals/suite.yaml": "name: demo\ndefaults: {model: scripted, trials_per_run: 2}\n"})
+    write(
+        pytester.path,
+        {"evals/conftest.py": WRITING + giving, "evals/tasks.yaml": [task("one", agent="writing")]},
+    )
+    result = run(pytester, "evals")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["2 trials ran one by one: fixture workspace (evals/conftest.py:*)"])
+    outcome = trials(pytester.path)["one"].outcome
+    assert (outcome.before.text("given.md"), outcome.diff.created) == ("given", ("log.md",))

@@ -1,0 +1,121 @@
+"""Looking at a tree: every file is there, its text as far as it has one, and no change is overlooked."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_agenteval.records.outcome import diff
+from pytest_agenteval.workspace.snapshot import MOST_BYTES, seeded, snapshot
+
+names = st.text(st.sampled_from("ab한é ."), min_size=1, max_size=4).filter(
+    lambda name: name.strip(". ") == name
+)
+trees = st.dictionaries(names, st.binary(max_size=20), max_size=6)
+careful = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def write(root: Path, files: dict[str, bytes]) -> None:
+    """Make the tree hold these files and no others."""
+    for path in root.iterdir():
+        path.unlink()
+    for name, content in files.items():
+        (root / name).write_bytes(content)
+
+
+@careful
+@given(trees, trees)
+def test_a_diff_says_exactly_what_changed(
+    tmp_path: Path, old: dict[str, bytes], new: dict[str, bytes]
+) -> None:
+    """Whatever the files hold, text or not: created, modified and deleted are what they are."""
+    write(tmp_path, old)
+    before = snapshot(tmp_path)
+    write(tmp_path, new)
+    after = snapshot(tmp_path, known=before)
+    changes = diff(before, after)
+    assert set(changes.created) == new.keys() - old.keys()
+    assert set(changes.deleted) == old.keys() - new.keys()
+    assert set(changes.modified) == {name for name in old.keys() & new.keys() if old[name] != new[name]}
+    assert after == snapshot(tmp_path)
+
+
+@careful
+@given(trees)
+def test_texts_are_given_back_as_they_are(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """UTF-8 is text, everything else is binary with its true size."""
+    write(tmp_path, files)
+    for name, file in snapshot(tmp_path).files.items():
+        assert file.size == len(files[name])
+        try:
+            assert (file.text, file.why) == (files[name].decode("utf-8"), "")
+        except UnicodeDecodeError:
+            assert (file.text, file.why) == (None, "binary")
+
+
+def test_a_large_file_is_known_by_its_digest(tmp_path: Path) -> None:
+    """Its text is left out, its size is right, and one changed byte at the end is a change."""
+    large = tmp_path / "large.txt"
+    large.write_bytes(b"x" * (MOST_BYTES + 1))
+    before = snapshot(tmp_path)
+    assert (before.files["large.txt"].text, before.files["large.txt"].why) == (None, "too large")
+    assert before.files["large.txt"].size == MOST_BYTES + 1
+    large.write_bytes(b"x" * MOST_BYTES + b"y")
+    assert diff(before, snapshot(tmp_path, known=before)).modified == ("large.txt",)
+    large.write_bytes(b"x" * MOST_BYTES)
+    assert snapshot(tmp_path).text("large.txt") == "x" * MOST_BYTES
+
+
+def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
+    """A link out of the tree gives away nothing of what it points to; a new target is a change."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "folder").symlink_to(tmp_path / "outside")
+    (root / "file").symlink_to(tmp_path / "outside" / "secret")
+    before = snapshot(root)
+    assert [(path, file.why, file.text) for path, file in before.files.items()] == [
+        ("file", "link", None),
+        ("folder", "link", None),
+    ]
+    (root / "file").unlink()
+    (root / "file").symlink_to("elsewhere")
+    assert diff(before, snapshot(root)).modified == ("file",)
+
+
+def test_what_is_no_file_does_not_stop_anyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe would be read for ever, a socket cannot be: both are there, without a text."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        found = snapshot(tmp_path).files
+    assert {path: (file.text, file.why) for path, file in found.items()} == {
+        "pipe": (None, "binary"),
+        "socket": (None, "binary"),
+    }
+
+
+def test_names_that_are_no_utf_8_survive(tmp_path: Path) -> None:
+    """Such a file is in the tree, and the tree has a digest."""
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text("hello")
+    (tmp_path / "한글.md").write_text("안녕")
+    tree = snapshot(tmp_path)
+    assert sorted(file.text or "" for file in tree.files.values()) == ["hello", "안녕"]
+    assert tree.digest() == snapshot(tmp_path).digest()
+
+
+def test_layers_are_seen_as_one_tree(tmp_path: Path) -> None:
+    """The upper layer's files stand for those below, in order of their paths."""
+    for name, files in {"base": {"a": b"1", "c": b"1"}, "over": {"b": b"2", "c": b"2"}}.items():
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, files)
+    tree = seeded([tmp_path / "base", tmp_path / "over"])
+    assert {path: file.text for path, file in tree.files.items()} == {"a": "1", "b": "2", "c": "2"}
+    assert list(tree) == ["a", "b", "c"]
