@@ -83,17 +83,8 @@ def _route_one(stream: Any) -> Callable[[], None]:
         captured = CURRENT.get()
         return int(write(text)) if captured is None else captured.print(text)
 
-    def routed_lines(lines: Iterable[str]) -> None:
-        for line in lines:
-            routed(line)
-
     try:
-        stream.write, stream.writelines = routed, routed_lines
+        stream.write = routed
     except AttributeError:  # a stream that takes no attributes keeps its output
         return lambda: None
-
-    def undo() -> None:
-        for name in ("write", "writelines"):
-            stream.__dict__.pop(name, None)
-
-    return undo
+    return lambda: stream.__dict__.pop("write", None)

@@ -134,6 +134,15 @@ def test_no_trial_is_begun_twice(pytester: pytest.Pytester, workers: int) -> Non
         assert set(counts.values()) == {1}
 
 
+def test_an_item_that_is_collected_twice_is_run_twice_and_no_more(pytester: pytest.Pytester) -> None:
+    """--keep-duplicates makes two items of each trial: the second is a second attempt, and none is paid in vain."""
+    write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": "name: demo\n"})
+    write(pytester.path, {"evals/tasks.yaml": [task("a"), task("b")]})
+    run(pytester, "--keep-duplicates", "evals", "evals", "--agent-model=scripted").assert_outcomes(passed=4)
+    begun = [(line["task"], line["attempt"]) for line in journal(pytester.path, "started")]
+    assert begun == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+
+
 def test_a_slow_head_does_not_hold_up_the_others(pytester: pytest.Pytester) -> None:
     """While pytest waits for the first, the second place serves all the others."""
     files = {"a.yaml": noting("head", seconds=0.3), "b.yaml": noting(*"bcdefgh", seconds=0.01)}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.discover import find_suite, is_task_path
+from pytest_agenteval.tasks.discover import find_suite, is_data_name
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.tasks.parts import Spec
@@ -95,7 +95,7 @@ def test_our_own_evals_follow_the_schemas_and_are_read_without_a_problem() -> No
         suite_file = find_suite(path.parent, EVALS)
         if path == suite_file:
             mistakes += [] if valid(suite_schema(), read_document(path).value) else [str(path)]
-        elif is_task_path(path, suite_file.parent if suite_file else None):
+        elif is_data_name(path.name) and "workspace" not in path.parts:
             try:
                 tasks = load_tasks(path, load_suite(suite_file) if suite_file else None)
             except ProblemsFound as found:

@@ -15,7 +15,7 @@ class AnswerContains:
 
     text: str
     ignore_case: bool = False
-    version: str = "1"
+    version: ClassVar[str] = "1"
     quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -22,19 +22,6 @@ def find_suite(folder: Path, stop: Path) -> Path | None:
     return None
 
 
-def is_task_path(path: Path, suite_dir: Path | None) -> bool:
-    """Tell whether a file may hold tasks; below a suite most JSON and YAML files may.
-
-    Not below a folder named ``workspace`` or starting with ``_`` or ``.``, and not a hidden file.
-    """
-    if suite_dir is None:
-        return is_task_name(path)
-    if not is_data_name(path.name) or not path.is_relative_to(suite_dir):
-        return False
-    folders = path.relative_to(suite_dir).parts[:-1]
-    return not any(folder == "workspace" or folder.startswith(("_", ".")) for folder in folders)
-
-
 def in_suite(folder: Path, stop: Path) -> bool:
     """Tell whether this folder, or one above it up to ``stop``, holds a suite file."""
     for place in (folder, *folder.parents):
