@@ -139,7 +139,7 @@ def grader(**more: Any) -> dict[str, Any]:
             grader(config={"txt": "a"}),
             [
                 "evals/task.json:15: graders?0?.config.txt",
-                "*one of ignore_case, text, version",
+                "*one of ignore_case, text",
                 "*unknown key 'txt'",
                 "  hint: *did you mean 'text'?",
             ],
