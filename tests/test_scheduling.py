@@ -31,6 +31,7 @@ class Node:
         self.gateway = Gateway(name)
         self.shutting_down = False
         self.sent: list[list[int]] = []
+        self.ran: list[int] = []
 
     def send_runtest_some(self, indices: Sequence[int]) -> None:
         """Take some tests."""
@@ -45,7 +46,8 @@ class Node:
 def others(count: int) -> list[str]:
     """Give node ids of somebody else's tests, some of which look nearly like trials."""
     return [
-        f"tests/test_it.py::test[{n}]" if n % 2 else f"tests/api.tavern.yaml::call[fast-{n}]" for n in range(count)
+        f"tests/test_it.py::test[{n}]" if n % 2 else f"tests/api.tavern.yaml::call[fast-{n}]"
+        for n in range(count)
     ]
 
 
@@ -85,11 +87,14 @@ def play(sched: Any, collection: list[str], nodes: int, crash_at: int = -1) -> l
             done += 1
             if done == crash_at:
                 alive.remove(node)
-                assert sched.remove_node(node) in collection
+                crashed = sched.remove_node(node)
+                if crash_at % 2:  # as a plugin may in pytest_handlecrashitem
+                    sched.mark_test_pending(crashed)
                 alive.append(_replacement(sched, collection, f"gw{len(workers)}"))
                 workers.append(alive[-1])
             elif len(sched.node2pending[node]) > 1 or node.shutting_down:
-                sched.mark_test_complete(node, sched.node2pending[node][0], duration=0.01)
+                node.ran.append(sched.node2pending[node][0])
+                sched.mark_test_complete(node, node.ran[-1], duration=0.01)
             else:
                 done -= 1  # a worker begins a test only when it knows what comes next
         if sched.tests_finished:  # as xdist's session does
@@ -109,8 +114,8 @@ def _replacement(sched: Any, collection: list[str], name: str) -> Node:
 
 
 def run_by(workers: list[Node]) -> list[int]:
-    """Give everything that was sent."""
-    return sorted(index for node in workers for chunk in node.sent for index in chunk)
+    """Give everything that was run to its end."""
+    return sorted(index for node in workers for index in node.ran)
 
 
 counts = st.integers(0, 60)
@@ -148,15 +153,14 @@ def test_somebody_elses_tests_among_trials_begin_in_xdists_own_chunks(
 
 @careful
 @given(counts, st.integers(1, 200), nodes_, st.integers(1, 40), st.integers(-1, 60))
-def test_every_trial_is_sent_once_and_again_only_after_a_crash(
+def test_every_test_is_run_once_whatever_dies(
     config: Callable[..., pytest.Config], theirs: int, ours: int, nodes: int, concurrency: int, crash: int
 ) -> None:
     """Nothing is lost and nobody waits for ever; what a dead worker had not begun goes to the others."""
     sched = DepthScheduling(config(nodes, planned=True), None, concurrency)
     workers = play(sched, others(theirs) + trials(ours), nodes, crash)
-    assert set(run_by(workers)) == set(range(theirs + ours))
-    if crash < 0 or len(workers) == nodes:
-        assert run_by(workers) == list(range(theirs + ours))
+    ran, lost = run_by(workers), int(len(workers) > nodes and crash % 2 == 0)
+    assert len(ran) == len(set(ran)) == theirs + ours - lost
 
 
 @pytest.mark.parametrize(("nodes", "ours"), [(2, 1000), (8, 150), (4, 9), (4, 5), (3, 2)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -173,7 +174,7 @@ def test_a_debugger_and_no_capture_mean_one_at_a_time(pytester: pytest.Pytester,
 
 def test_a_rerun_is_a_new_attempt(pytester: pytest.Pytester) -> None:
     """Failed and errored trials are tried again by a new agent; each test case has one score of its own."""
-    grumpy = {"agent": "grumpy", "input": {"counter": str(pytester.path / "n"), "wanted": 3}}
+    grumpy: dict[str, Any] = {"agent": "grumpy", "input": {"counter": str(pytester.path / "n"), "wanted": 3}}
     write(pytester.path, {"conftest.py": COUNTING, "evals/2reg/tasks.yaml": [task("grumpy", **grumpy)]})
     write(pytester.path, {"evals/2reg/more.yaml": [task("broken", script=[])]})
     result = carry_out(pytester, "-p", "pytest_rerunfailures", "--reruns=2", "--junitxml=j.xml", "-v")

@@ -186,7 +186,8 @@ class Second:
 
 def test_a_fault_strikes_before_anything_else() -> None:
     """Counted for each tool; the tool is not reached."""
-    recorder, reached = Recorder(lambda: 0.0), []
+    recorder = Recorder(lambda: 0.0)
+    reached: list[object] = []
     box = ToolBox(recorder, faults=[Second()])
     box.offer(Tool(ToolSpec("find"), reached.append), Tool(ToolSpec("save"), dict))
     found = [

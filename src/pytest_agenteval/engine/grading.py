@@ -20,6 +20,8 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.registry import Registry
 
+MOST_KEPT = 1024
+
 
 class Desk:
     """Where graders are made and where trials are graded."""
@@ -27,16 +29,23 @@ class Desk:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._graders: dict[str, Grader] = {}
+        self._by_plan: dict[int, tuple[PlannedGrader, Grader]] = {}
         self._hands = Hands()
 
     def grader(self, planned: PlannedGrader) -> Grader:
         """Give the grader that a task asks for, made once for each configuration."""
+        # By the plan itself first: writing out a configuration takes longer than most graders.
+        known = self._by_plan.get(id(planned))
+        if known is not None and known[0] is planned:
+            return known[1]
+        if len(self._by_plan) > MOST_KEPT or len(self._graders) > MOST_KEPT:  # of tasks long gone
+            self._by_plan.clear()
+            self._graders.clear()
         key = planned.name + canonical(planned.config) if planned.config else planned.name
         grader = self._graders.get(key)
         if grader is None:
-            if len(self._graders) > 1024:  # configurations of tasks long gone
-                self._graders.clear()
             grader = self._graders[key] = self._registry.grader_factory(planned.name)(**planned.config)
+        self._by_plan[id(planned)] = planned, grader
         return grader
 
     async def grade(

@@ -25,7 +25,7 @@ def properties(trial: Trial, transcript_path: str = "") -> list[Property]:
 
     Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
     """
-    found = [*_result(trial), *_identity(trial), *_spent(trial)]
+    found = _about(trial)
     if transcript_path:
         found.append(("agenteval.transcript", _bounded(transcript_path, MOST_PATH)))
     grades = [_grade(grade) for grade in trial.grades]
@@ -50,31 +50,22 @@ def totals(view: RunView) -> list[Property]:
     ]
 
 
-def _result(trial: Trial) -> Iterator[Property]:
-    yield "agenteval.ending", trial.ending
+def _about(trial: Trial) -> list[Property]:
+    """Give how a trial ended, which it was and what it took; in one go: this is written for every item."""
+    key, usage = trial.key, trial.usage
+    found: list[Property] = [("agenteval.ending", trial.ending)]
     if trial.score is not None:
-        yield "agenteval.score", _number(trial.score)
-    for name, value in (("limit", trial.limit), ("cause", trial.cause)):
-        if value:
-            yield f"agenteval.{name}", _bounded(value)
-
-
-def _identity(trial: Trial) -> Iterator[Property]:
-    key = trial.key
-    named = {"suite": key.suite, "task": key.task, "bucket": trial.bucket, "model": key.model}
-    named["variant"] = key.variant
-    for name, value in named.items():
-        if value:
-            yield f"agenteval.{name}", _bounded(value)
-    yield "agenteval.repetition", str(key.repetition)
+        found.append(("agenteval.score", _number(trial.score)))
+    named: list[Property] = [("limit", trial.limit), ("cause", trial.cause), ("suite", key.suite)]
+    named += [("task", key.task), ("bucket", trial.bucket), ("model", key.model), ("variant", key.variant)]
+    found += [(f"agenteval.{name}", _bounded(value)) for name, value in named if value]
+    found.append(("agenteval.repetition", str(key.repetition)))
     if trial.attempt > 1:
-        yield "agenteval.attempt", str(trial.attempt)
-
-
-def _spent(trial: Trial) -> Iterator[Property]:
-    yield "agenteval.tokens", str(trial.usage.tokens)
-    if trial.usage.cost_usd is not None:
-        yield "agenteval.cost_usd", _number(trial.usage.cost_usd, 6)
+        found.append(("agenteval.attempt", str(trial.attempt)))
+    found.append(("agenteval.tokens", str(usage.tokens)))
+    if usage.cost_usd is not None:
+        found.append(("agenteval.cost_usd", _number(usage.cost_usd, 6)))
+    return found
 
 
 def _grade(grade: Grade) -> Property:

@@ -17,7 +17,7 @@ from pytest_agenteval.session.cases import Cases
 from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
-from pytest_agenteval.session.run import Run
+from pytest_agenteval.session.run import Run, key_of
 from pytest_agenteval.session.selection import select
 from pytest_agenteval.session.settings import Settings, settings_of
 from pytest_agenteval.stash import evals_key, registry_key
@@ -139,19 +139,19 @@ class Evals:
     def _open(self) -> None:
         """Write down what this run sets out to do; every worker writes the same."""
         open_run(self.folder, self._header())
-        planned = ((item.case.plan(item.task).key, item.task.bucket) for item in self.selected)
+        planned = ((key_of(item), item.task.bucket) for item in self.selected)
         write_planned(self.folder, planned_groups(planned))
 
     def _header(self) -> RunHeader:
         place = place_of(self.config)
         models = {item.case.model.name: item.case.model for item in self.selected}
-        suites = {item.task.suite: _suite(item.task, self.planner) for item in self.selected}
+        suites = {item.task.suite: item.task for item in self.selected}
         return RunHeader(
             started_at=place["started_at"],
             command=tuple(place["command"]),
             models=tuple(map(_model, models.values())),
             variants=tuple(dict.fromkeys(item.case.variant.name for item in self.selected)),
-            suites=tuple(suites.values()),
+            suites=tuple(_suite(task, self.planner) for task in suites.values()),
             seed=self.settings.seed,
             repetitions=self.settings.repetitions,
             package=__version__,

@@ -91,7 +91,7 @@ class Run:
             pytest.skip("--setup-only: no trial is begun")
         self.stop.obey(item.session)
         self._begin_ahead(item)
-        slot = self._slots.pop(_key(item), None)
+        slot = self._slots.pop(key_of(item), None)
         if slot is None:
             slot = Slot(self.plan(change(item.task), item.case), given)
             self.pool.hand_over([slot], first=True)
@@ -142,7 +142,7 @@ class Run:
         """Begin the item's trial if that may be; False where it has to be asked again later."""
         if not hasattr(item, "case"):
             return True
-        key = _key(item)
+        key = key_of(item)
         # Begun once already, be it by its own item: a second start would be paid for twice.
         if key in self._attempts:
             return True
@@ -192,7 +192,8 @@ def process_name(config: pytest.Config) -> str:
     return f"{worker}-{os.getpid()}"
 
 
-def _key(item: Tried) -> TrialKey:
+def key_of(item: Tried) -> TrialKey:
+    """Give the key of the trial that an item stands for."""
     task, case = item.task, item.case
     return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.canonical import compact
+from pydantic_core import to_json
+
+from pytest_agenteval.canonical import compact, plain
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.transcript import Usage
 
@@ -17,10 +19,10 @@ Line = dict[str, Any]
 def as_bytes(line: Line) -> bytes:
     """Write one line; half a surrogate pair, which UTF-8 does not know, becomes its JSON escape."""
     try:
-        text = compact(line)
+        # Four times as quick as the standard library's encoder, and every trial writes three lines.
+        return to_json(line, inf_nan_mode="strings", fallback=plain) + b"\n"
     except (TypeError, ValueError):
-        text = compact(_tamed(line))
-    return text.encode("utf-8", "backslashreplace") + b"\n"
+        return compact(_tamed(line)).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def check_version(line: Mapping[str, Any], where: object) -> None:

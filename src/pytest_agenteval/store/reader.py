@@ -8,16 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.store.entry import Begun, Entry
 from pytest_agenteval.store.header import RunHeader
 from pytest_agenteval.store.journal_lines import read_finished, read_key
-from pytest_agenteval.store.lines import Line, check_version
+from pytest_agenteval.store.lines import VERSION, Line, as_bytes, check_version
 from pytest_agenteval.store.planned import PlannedGroup, read_planned
 from pytest_agenteval.store.runs import PLANNED, read_header
 from pytest_agenteval.store.texts import TextIndex
 from pytest_agenteval.store.transcript_read import read_trial
+
+FIRST_START = as_bytes({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
+"""How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
 
 
 class Run:
@@ -66,18 +71,33 @@ class Journal:
     def __init__(self) -> None:
         self._finished: dict[TrialKey, list[Entry]] = {}
         self._started: dict[TrialKey, list[int]] = {}
+        self._first_starts: list[bytes] = []
+        self._first_ends = 0
         self.torn = 0
 
     def read(self, path: Path) -> None:
         """Add one process's journal."""
         transcripts = path.name.replace("journal-", "transcripts-", 1)
         for number, line in self._lines(path):
-            check_version(line, f"{path}:{number}")
+            if line.get("v") != VERSION:
+                check_version(line, f"{path}:{number}")
             if line["kind"] == "started":
                 self._started.setdefault(read_key(line), []).append(line["attempt"])
             elif line["kind"] == "finished":
                 entry = read_finished(line, transcripts)
+                self._first_ends += entry.attempt == 1
                 self._finished.setdefault(entry.key, []).append(entry)
+
+    def settle(self) -> None:
+        """Look at the first starts, which say nothing new where as many first attempts ended."""
+        if len(self._first_starts) != self._first_ends:
+            for raw in self._first_starts:
+                line = _parsed(raw)
+                if line is None:
+                    self.torn += 1
+                else:
+                    self._started.setdefault(read_key(line), []).append(1)
+        self._first_starts.clear()
 
     def entries(self) -> tuple[Entry, ...]:
         """Give the last finished attempt of each trial."""
@@ -102,6 +122,9 @@ class Journal:
     def _lines(self, path: Path) -> Iterator[tuple[int, Line]]:
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
+                if raw.startswith(FIRST_START) and raw.endswith(b"}\n"):
+                    self._first_starts.append(raw)
+                    continue
                 line = _parsed(raw)
                 if line is not None:
                     yield number, line
@@ -114,6 +137,7 @@ def read_run(folder: Path) -> Run:
     header, journal = read_header(folder), Journal()
     for path in sorted(folder.glob("journal-*.jsonl")):
         journal.read(path)
+    journal.settle()
     return Run(folder, header, _planned(folder / PLANNED), journal)
 
 
@@ -127,7 +151,7 @@ def _planned(path: Path) -> tuple[PlannedGroup, ...]:
 
 def _parsed(raw: bytes) -> Line | None:
     try:
-        line = json.loads(raw)
+        line = from_json(raw)
     except ValueError:
         return None
     return line if isinstance(line, dict) else None
