@@ -6,9 +6,8 @@ import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -87,6 +86,18 @@ class TrialItem(pytest.Function):
         return super().repr_failure(excinfo)
 
 
+class Surroundings(NamedTuple):
+    """What holds for every task file of a folder.
+
+    ``uses`` are our fixtures that a conftest replaces; ``ours_alone`` says that nobody else makes parameters;
+    ``folder`` is what ``-k`` finds the folder by.
+    """
+
+    uses: tuple[str, ...]
+    ours_alone: bool
+    folder: str
+
+
 class TaskFile(pytest.Module):
     """A file of tasks, as a module with one function for each task."""
 
@@ -113,32 +124,37 @@ class TaskFile(pytest.Module):
         tasks = evals.planner.tasks(self.path, named=named)
         if not tasks:
             return
-        uses, ours_alone = self._say_of_others(evals)
+        around = self._surroundings(evals)
         for task, said in tasks:
-            yield from self._trials(task, evals.cases.of(task, said.models), uses, ours_alone, evals)
+            yield from self._trials(task, evals.cases.of(task, said.models), around, evals)
 
     def _trials(
         self,
         task: PlannedTask,
         cases: tuple[Case, ...],
-        uses: tuple[str, ...],
-        ours_alone: bool,
+        around: Surroundings,
         evals: Evals,
     ) -> Iterator[TrialItem]:
-        function = _function(task, cases, self._marks(task, uses, evals))
-        words = {task.bucket, task.suite, task.agent, _folder(self.path, self.config.rootpath), *task.tags}
-        for item, case in self._shaped(function, task, cases, uses if ours_alone else None, evals):
+        function = _function(task, cases, self._marks(task, around.uses, evals))
+        words = {task.bucket, task.suite, task.agent, around.folder, *task.tags}
+        uses = around.uses if around.ours_alone else None
+        for item, case in self._shaped(function, task, cases, uses, evals):
             item.task, item.case = task, case
             item.extra_keyword_matches.update(words)
             yield item
 
-    def _say_of_others(self, evals: Evals) -> tuple[tuple[str, ...], bool]:
-        """Give our fixtures that a conftest replaces here, and whether nobody else makes parameters."""
-        if self.parent not in evals.conftests:
+    def _surroundings(self, evals: Evals) -> Surroundings:
+        """Give what holds for every file of this folder, worked out once."""
+        found = evals.surroundings.get(self.parent)
+        if found is None:
             changed = replaced(self)
             _refuse_wide(changed)
-            evals.conftests[self.parent] = tuple(name for name, _ in changed), self._nobody_else_generates()
-        return evals.conftests[self.parent]
+            uses = tuple(name for name, _ in changed)
+            folder = _folder(self.path.parent, self.config.rootpath)
+            found = evals.surroundings[self.parent] = Surroundings(
+                uses, self._nobody_else_generates(), folder
+            )
+        return found
 
     def _marks(self, task: PlannedTask, uses: tuple[str, ...], evals: Evals) -> list[pytest.Mark]:
         """Give the marks of a task's function; those that tags become are declared as they come."""
@@ -247,10 +263,9 @@ def _marks_of(task: PlannedTask) -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=64)
-def _folder(file: Path, root: Path) -> str:
-    """Name a file's folder with the one above it, as ``-k`` finds it; the root's own name says nothing."""
-    parts = file.parent.relative_to(root).parts if file.is_relative_to(root) else file.parent.parts
+def _folder(folder: Path, root: Path) -> str:
+    """Name a folder with the one above it, as ``-k`` finds it; the root's own name says nothing."""
+    parts = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
     return "/".join(parts[-2:])
 
 

@@ -54,7 +54,7 @@ class Evals:
         self.planner = Planner(self.registry, config.rootpath)
         self.cases = Cases(settings, self.registry)
         self.shapes: dict[Any, Any] = {}
-        self.conftests: dict[Any, tuple[tuple[str, ...], bool]] = {}
+        self.surroundings: dict[Any, Any] = {}
         self.marks: dict[Any, list[pytest.Mark]] = {}
         self.selected: list[Any] = []
         self.refusal = ""

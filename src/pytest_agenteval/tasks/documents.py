@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isinf
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -54,8 +54,13 @@ def is_json(path: Path) -> bool:
 
 def shown(path: Path) -> str:
     """Write a path as a terminal can jump to it: from the current folder where it lies below it."""
-    # Texts, not paths: this is asked for every file of a tree, and paths are slow.
-    text, here = str(path), os.getcwd().rstrip(os.sep) + os.sep
+    return _below(str(path), os.getcwd())
+
+
+# Texts, not paths: this is asked several times for every file of a tree, and paths are slow.
+@lru_cache(maxsize=16)
+def _below(text: str, here: str) -> str:
+    here = here.rstrip(os.sep) + os.sep
     return text[len(here) :].replace(os.sep, "/") if text.startswith(here) else text
 
 
