@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -43,10 +44,18 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """An executor for ``asyncio.to_thread``, whose threads then do not hold up the end either."""
+    """An executor for ``asyncio.to_thread``, whose threads then do not hold up the end either.
+
+    A thread that has nothing to do takes the next function; a new one is started only where none is free.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._free = threading.Semaphore(0)
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call the function in a daemon thread of its own."""
+        """Call the function in a daemon thread."""
         future: Future[T] = Future()
 
         def body() -> None:
@@ -59,8 +68,15 @@ class DaemonThreads(ThreadPoolExecutor):
             else:
                 future.set_result(result)
 
-        threading.Thread(target=body, daemon=True, name=NAME).start()
+        self._jobs.put(body)
+        if not self._free.acquire(blocking=False):
+            threading.Thread(target=self._work, daemon=True, name=NAME).start()
         return future
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+            self._free.release()
 
 
 def _bearable(raised: BaseException) -> BaseException:

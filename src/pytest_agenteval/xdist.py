@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScheduling
 
-from pytest_agenteval.session.stopping import StopTeller
-from pytest_agenteval.stash import place_key
+from pytest_agenteval.stash import STOP, place_key
 from pytest_agenteval.store.runs import PLANNED
-
-if TYPE_CHECKING:
-    import pytest
 
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
 """What the node ids of trials look like: the controller knows nothing else of them."""
@@ -145,6 +143,36 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _queued(self) -> int:
         return sum(map(len, self.node2pending.values()))
+
+
+class StopTeller:
+    """Tells the workers when the controller stops: after ``-x``, ``--maxfail`` or Ctrl-C.
+
+    Left alone, xdist lets each worker finish its queue; ours are deep, and what is in them is paid for.
+    """
+
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
+        self._config, self._word = config, folder / STOP
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self) -> None:
+        """Look whether this report was the one too many."""
+        session = self._config.pluginmanager.get_plugin("session")
+        if session is not None and (session.shouldfail or session.shouldstop):
+            self._tell()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """Tell the workers, which the signal may not have reached."""
+        self._tell()
+
+    def pytest_unconfigure(self) -> None:
+        """Leave nothing in the run's folder: the workers are gone."""
+        self._word.unlink(missing_ok=True)
+
+    def _tell(self) -> None:
+        with suppress(OSError):  # a run without a folder has nobody to tell
+            self._word.touch()
 
 
 def scheduler(config: pytest.Config, log: Any, concurrency: Callable[[], int]) -> DepthScheduling | None:

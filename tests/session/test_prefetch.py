@@ -135,7 +135,7 @@ def test_no_trial_is_begun_twice(pytester: pytest.Pytester, workers: int) -> Non
 
 
 def test_an_item_that_is_collected_twice_is_run_twice_and_no_more(pytester: pytest.Pytester) -> None:
-    """--keep-duplicates makes two items of each trial: the second is a second attempt, and none is paid in vain."""
+    """--keep-duplicates makes two items of each trial: the second is a second attempt, none is in vain."""
     write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": "name: demo\n"})
     write(pytester.path, {"evals/tasks.yaml": [task("a"), task("b")]})
     run(pytester, "--keep-duplicates", "evals", "evals", "--agent-model=scripted").assert_outcomes(passed=4)

@@ -28,6 +28,7 @@ OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format")
 
 _lock = threading.Lock()
 _litellm: Any = None
+_importing: asyncio.Task[None] | None = None
 
 
 class LitellmChat:
@@ -54,7 +55,7 @@ class LitellmChat:
     async def prepare(self) -> None:
         """Import litellm, which takes seconds, without holding up the loop."""
         if _litellm is None:
-            await in_daemon_thread(_import)
+            await asyncio.shield(_imported())
 
     async def ask(
         self,
@@ -142,6 +143,15 @@ async def close() -> None:
 
         await GLOBAL_LOGGING_WORKER.stop()
     await _litellm.close_litellm_async_clients()
+
+
+def _imported() -> asyncio.Task[None]:
+    """Give the one task of this loop that imports litellm: trials that begin together wait for it together."""
+    global _importing
+    loop = asyncio.get_running_loop()
+    if _importing is None or _importing.get_loop() is not loop:
+        _importing = loop.create_task(in_daemon_thread(_import))
+    return _importing
 
 
 def _import() -> None:
