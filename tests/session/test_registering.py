@@ -80,7 +80,7 @@ def test_a_conftests_settings_are_checked_like_ours(pytester: pytest.Pytester) -
     result.stdout.fnmatch_lines(
         [
             "*?0?.graders?0?.config.wrod",
-            "*one of version, word",
+            "*one of word",
             "*",
             "*did you mean 'word'?",
             "*?1?.graders?0?.config.word",

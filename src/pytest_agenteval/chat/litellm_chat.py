@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,8 +24,9 @@ from pytest_agenteval.records.tool import ToolSpec
 REQUEST_SECONDS = 120.0
 GRACE_S = 1.0
 NO_KEY = "no-key"
-# What litellm would import during its first request, on the loop.
-LATE = ("openai.resources.chat", "litellm.responses.mcp.chat_completions_handler")
+# What litellm would import during its first request, on the loop; some of it only where tools are passed.
+LATE = ("openai.resources.chat",)
+FOR_TOOLS = ("litellm.responses.mcp.chat_completions_handler",)
 OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format")
 
 _lock = threading.Lock()
@@ -52,10 +55,12 @@ class LitellmChat:
         """How many seconds one request can take at most."""
         return self._timeout_s + GRACE_S
 
-    async def prepare(self) -> None:
-        """Import litellm, which takes seconds, without holding up the loop."""
+    async def prepare(self, *, tools: bool = False) -> None:
+        """Import litellm, which takes seconds, without holding up the loop; what ``tools`` need, too."""
         if _litellm is None:
             await asyncio.shield(_imported())
+        if tools and FOR_TOOLS[0] not in sys.modules:
+            await in_daemon_thread(_import_late, FOR_TOOLS)
 
     async def ask(
         self,
@@ -66,7 +71,7 @@ class LitellmChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Send one request and give the reply."""
-        await self.prepare()
+        await self.prepare(tools=bool(tools))
         self._asks += 1
         key = self._key()
         asked = self._asked(tools, response_schema, settings)
@@ -146,7 +151,7 @@ async def close() -> None:
 
 
 def _imported() -> asyncio.Task[None]:
-    """Give the one task of this loop that imports litellm: trials that begin together wait for it together."""
+    """Give this loop's task that imports litellm: trials that begin together wait for it together."""
     global _importing
     loop = asyncio.get_running_loop()
     if _importing is None or _importing.get_loop() is not loop:
@@ -162,14 +167,20 @@ def _import() -> None:
         # Its prices come from the package, not from the network, and no .env file is read behind our back.
         with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
             import litellm
-        for name in LATE:
-            with suppress(ImportError):
-                import_module(name)
+        _import_late(LATE)
+        # What litellm has made lives until the end: the garbage collector need not look through it again.
+        gc.freeze()
         litellm.suppress_debug_info = True
         litellm.telemetry = False
         if not os.environ.get("LITELLM_LOG"):
             logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
         _litellm = litellm
+
+
+def _import_late(names: Sequence[str]) -> None:
+    for name in names:
+        with suppress(ImportError):
+            import_module(name)
 
 
 @contextmanager

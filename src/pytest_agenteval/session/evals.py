@@ -14,6 +14,7 @@ from pytest_agenteval.engine.models import chat_cassette
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.session.cases import Cases
+from pytest_agenteval.session.garbage import spare
 from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
@@ -48,6 +49,7 @@ class Evals:
     """The settings, the plans and the trials of one session in one process."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        spare("imported")
         self.config = config
         self.settings = settings
         self.registry = config.stash[registry_key]
@@ -118,6 +120,7 @@ class Evals:
             self.selected = []
             self._end()
         elif self.selected and not dry and not _interrupted(self.selected[0].session):
+            spare("collected")
             self._open()
 
     def _check_keys(self) -> None:

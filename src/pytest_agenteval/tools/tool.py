@@ -56,5 +56,5 @@ class Fault(Protocol):
     """Something that makes a tool fail on purpose."""
 
     def strike(self, call: ToolCall, nth: int) -> ToolResult | None:
-        """Give the result to show in place of the real one, or None to let the nth call of the tool through."""
+        """Give the result to show in place of the real one; None lets the nth call of the tool through."""
         ...
