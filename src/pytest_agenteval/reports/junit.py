@@ -56,9 +56,17 @@ def _about(trial: Trial) -> list[Property]:
     found: list[Property] = [("agenteval.ending", trial.ending)]
     if trial.score is not None:
         found.append(("agenteval.score", _number(trial.score)))
-    named: list[Property] = [("limit", trial.limit), ("cause", trial.cause), ("suite", key.suite)]
-    named += [("task", key.task), ("bucket", trial.bucket), ("model", key.model), ("variant", key.variant)]
-    found += [(f"agenteval.{name}", _bounded(value)) for name, value in named if value]
+    # Whole names, not made ones: a report of ten thousand trials keeps each of them.
+    named: list[Property] = [
+        ("agenteval.limit", trial.limit),
+        ("agenteval.cause", trial.cause),
+        ("agenteval.suite", key.suite),
+        ("agenteval.task", key.task),
+        ("agenteval.bucket", trial.bucket),
+        ("agenteval.model", key.model),
+        ("agenteval.variant", key.variant),
+    ]
+    found += [(name, _bounded(value)) for name, value in named if value]
     found.append(("agenteval.repetition", str(key.repetition)))
     if trial.attempt > 1:
         found.append(("agenteval.attempt", str(trial.attempt)))

@@ -71,12 +71,14 @@ class Journal:
     def __init__(self) -> None:
         self._finished: dict[TrialKey, list[Entry]] = {}
         self._started: dict[TrialKey, list[int]] = {}
-        self._first_starts: list[bytes] = []
+        self._paths: list[Path] = []
+        self._first_starts = 0
         self._first_ends = 0
         self.torn = 0
 
     def read(self, path: Path) -> None:
         """Add one process's journal."""
+        self._paths.append(path)
         transcripts = path.name.replace("journal-", "transcripts-", 1)
         for number, line in self._lines(path):
             if line.get("v") != VERSION:
@@ -90,14 +92,14 @@ class Journal:
 
     def settle(self) -> None:
         """Look at the first starts, which say nothing new where as many first attempts ended."""
-        if len(self._first_starts) != self._first_ends:
-            for raw in self._first_starts:
-                line = _parsed(raw)
-                if line is None:
-                    self.torn += 1
-                else:
-                    self._started.setdefault(read_key(line), []).append(1)
-        self._first_starts.clear()
+        if self._first_starts == self._first_ends:
+            return
+        for raw in (raw for path in self._paths for raw in _raw_lines(path) if _is_first_start(raw)):
+            line = _parsed(raw)
+            if line is None:
+                self.torn += 1
+            else:
+                self._started.setdefault(read_key(line), []).append(1)
 
     def entries(self) -> tuple[Entry, ...]:
         """Give the last finished attempt of each trial."""
@@ -120,16 +122,24 @@ class Journal:
         return replace(last, attempts=begun, earlier=earlier) if begun > 1 else last
 
     def _lines(self, path: Path) -> Iterator[tuple[int, Line]]:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if raw.startswith(FIRST_START) and raw.endswith(b"}\n"):
-                    self._first_starts.append(raw)
-                    continue
-                line = _parsed(raw)
-                if line is not None:
-                    yield number, line
-                elif raw.strip():
-                    self.torn += 1
+        for number, raw in enumerate(_raw_lines(path), start=1):
+            if _is_first_start(raw):
+                self._first_starts += 1
+                continue
+            line = _parsed(raw)
+            if line is not None:
+                yield number, line
+            elif raw.strip():
+                self.torn += 1
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from file
+
+
+def _is_first_start(raw: bytes) -> bool:
+    return raw.startswith(FIRST_START) and raw.endswith(b"}\n")
 
 
 def read_run(folder: Path) -> Run:
