@@ -28,16 +28,17 @@ def _latest(folder: Path) -> Run:
 
 def _run(pytester: pytest.Pytester, *arguments: str, status: int = 0) -> Run:
     """Run the evals in a process that cannot open a connection, and give what was written down."""
+    blocked = str(ROOT / "tests" / "without_sockets.py")
     result = pytester.runpython_c(
         f"import sys; sys.argv[1:] = {['evals', '-q', *arguments]!r};"
-        f"exec(compile(open({str(ROOT / 'tests' / 'without_sockets.py')!r}).read(), 'without_sockets', 'exec'))"
+        f"exec(compile(open({blocked!r}).read(), 'without_sockets', 'exec'))"
     )
     assert result.ret == status, result.stdout.str()[-3000:]
     return _latest(pytester.path)
 
 
 def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
-    """The first run of a newcomer, offline, shows partial scores: a mean between 0.4 and 0.9, with half credits."""
+    """A newcomer's first run, offline, shows partial scores: a mean between 0.4 and 0.9, half credits."""
     entries = _run(pytester).entries
     assert len(entries) == 2 * CARDS
     scores = [entry.score or 0.0 for entry in entries]
@@ -84,7 +85,7 @@ def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
 
 
 def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, evals: Path) -> None:
-    """``-n 8 --repetitions 3`` with two models gives 150 trials, each once, with the totals of a run without workers."""
+    """``-n 8 --repetitions 3`` with two models: 150 trials, each once, and the totals of one process."""
     arguments = ("--repetitions=3", "--agent-model=oracle,baseline", "--junitxml=j.xml")
     spread = _run(pytester, "-n8", *arguments)
     lines = [

@@ -55,7 +55,7 @@ def _only_for_types(node: ast.If) -> bool:
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
-    """Give every module of ours that is imported, at the top or inside a function, but not for types alone."""
+    """Give every module of ours that is imported, at the top or in a function, but not for types alone."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and _only_for_types(node):
             continue
@@ -72,7 +72,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=[path.relative_to(SOURCE).as_posix() for path in MODULES])
 def test_a_module_imports_only_from_lower_floors(path: Path) -> None:
-    """Imports go down, or stay in the room: then a part can be read, tested and moved without what is above it."""
+    """Imports go down, or stay in the room: a part can be read and moved without what is above it."""
     if path.parent == SOURCE and path.stem in FREE:
         return
     room = _room(path)

@@ -82,7 +82,7 @@ def _trials(root: Path) -> dict[str, Trial]:
 
 @pytest.fixture(scope="module", params=["openai", "anthropic"])
 def trials(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trial]:
-    """Every task, tried once with a model behind this wire format; the server's requests are looked at here too."""
+    """Every task, tried once with a model behind this wire format; requests are counted here."""
     wire, root, play = request.param, tmp_path_factory.mktemp(request.param), Play()
     with ModelServer(replies=play.reply) as server:
         _write(root, tuple(REPLIES), wire, server)
@@ -97,7 +97,7 @@ def trials(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_card_is_made_by_a_model_over_http(trials: dict[str, Trial]) -> None:
-    """Parallel tool calls, their results, usage and cost of both providers come through, and the card is graded."""
+    """Parallel calls, their results, usage and cost of both providers come through; the card is graded."""
     trial = trials["parallel"]
     assert trial.ending == "passed"
     assert [call.tool for call in trial.transcript.calls] == ["get_card_metadata"] * 2 + [
@@ -143,7 +143,7 @@ def test_malformed_arguments_are_told_to_the_model(trials: dict[str, Trial]) -> 
 
 
 def test_a_recorded_chat_is_played_with_nobody_to_ask(tmp_path: Path) -> None:
-    """What was recorded once gives the same trial later, without server and key; what was not says how to record it."""
+    """What was recorded gives the same trial with no server and no key; what was not says how to record it."""
     with ModelServer(replies=[GOOD]) as server:
         _write(tmp_path, ("parallel",), "openai", server)
         recorded = _pytest(tmp_path, "--agent-record-chat=once")

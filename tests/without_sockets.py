@@ -1,4 +1,4 @@
-"""Run pytest in a process that cannot open a connection: python tests/without_sockets.py [pytest's arguments]."""
+"""Run pytest in a process that cannot open a connection: python tests/without_sockets.py [arguments]."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_columns_stay_aligned_whatever_the_names(tmp_path: Path, width: int) -> 
 
 
 def test_misses_say_who_and_why(tmp_path: Path) -> None:
-    """What each grader found, worst trial first; with a limit, one trial of each task, and a count of the rest."""
+    """What each grader found, worst first; with a limit, one trial of each task, the rest counted."""
     grade = Grade("needles", 0.5, "", (Check("has x", True), Check("has y", False, "y", "z")))
     trials = [
         trial("a", 2, 0.6),

@@ -34,10 +34,12 @@ def values(texts: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
 
 
 def value_of(text: str, name: str = "task.yaml") -> Any:
+    """Give the value of a text."""
     return parse_document(Path(name), text.encode()).value
 
 
 def problems_of(text: str | bytes, name: str = "task.yaml") -> list[tuple[int | None, str, str]]:
+    """Give the problems of a text."""
     data = text.encode() if isinstance(text, str) else text
     with pytest.raises(ProblemsFound) as caught:
         parse_document(Path(name), data)

@@ -36,20 +36,24 @@ def suite_dir(here: Path) -> Path:
 
 
 def written(path: Path, value: Any) -> Path:
+    """Write a file and give its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(value if isinstance(value, str) else json.dumps(value, indent=1), encoding="utf-8")
     return path
 
 
 def task(**more: Any) -> Task:
+    """Give a task that is read."""
     return Task.model_validate({**LEAST, **more})
 
 
 def suite(**more: Any) -> Suite:
+    """Give a suite that is read."""
     return Suite.model_validate({"name": "pkm", **more})
 
 
 def problems(call: Any, *args: Any, **more: Any) -> list[str]:
+    """Give the problems that a call raises, in brief."""
     with pytest.raises(ProblemsFound) as caught:
         call(*args, **more)
     return [

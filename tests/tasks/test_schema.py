@@ -20,10 +20,12 @@ LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 
 
 def subclasses(model: type[Spec]) -> list[type[Spec]]:
+    """Give every class below another."""
     return [model, *(below for one in model.__subclasses__() for below in subclasses(one))]
 
 
 def valid(schema: dict[str, Any], value: Any) -> bool:
+    """Tell whether a value follows a schema."""
     jsonschema = pytest.importorskip("jsonschema")
     return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
 

@@ -15,10 +15,12 @@ LEAST: dict[str, Any] = {"id": "a", "input": {"content": "x"}, "graders": [{"nam
 
 
 def task(**more: Any) -> Task:
+    """Give a task that is read."""
     return Task.model_validate({**LEAST, **more})
 
 
 def refused(model: type[Any], value: Any) -> list[tuple[str | int, ...]]:
+    """Give what is said of a text that is refused."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(value)
     return [error["loc"] for error in caught.value.errors()]
