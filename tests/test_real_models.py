@@ -143,7 +143,7 @@ def test_malformed_arguments_are_told_to_the_model(trials: dict[str, Trial]) -> 
 
 
 def test_a_recorded_chat_is_played_with_nobody_to_ask(tmp_path: Path) -> None:
-    """What was recorded gives the same trial with no server and no key; what was not says how to record it."""
+    """What was recorded gives the same trial with nobody there; what was not says how to record it."""
     with ModelServer(replies=[GOOD]) as server:
         _write(tmp_path, ("parallel",), "openai", server)
         recorded = _pytest(tmp_path, "--agent-record-chat=once")

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,9 +20,6 @@ from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import Evals, evals_of
 from pytest_agenteval.session.outcomes import missed_reason
 from pytest_agenteval.tasks.documents import shown
-
-if TYPE_CHECKING:
-    from pytest_agenteval.workspace.workspace import Workspace
 
 RESERVED = frozenset(
     {"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings"}  # pytest's own
@@ -292,9 +289,12 @@ def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
     from pytest_agenteval.workspace.workspace import Workspace
 
     task: PlannedTask = request.getfixturevalue("task")
-    workspace: Workspace = Workspace([Path(layer) for layer in task.layers])
+    kept = evals_of(request.config).run.conditions.keep_workspaces
+    layers = [Path(layer) for layer in task.layers]
+    workspace = Workspace(layers, parent=Path(kept) if kept else None)
     yield workspace.path
-    workspace.remove()
+    if not kept:
+        workspace.remove()
 
 
 def trial_of(request: pytest.FixtureRequest) -> Trial:

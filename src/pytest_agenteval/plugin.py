@@ -137,10 +137,11 @@ def pytest_make_collect_report(
     """Take a usage mistake of a conftest further down, such as a name claimed twice, for what it is."""
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
-    if raised is not None and type(raised.value).__module__ == "pytest_agenteval.errors":
+    if raised is not None and type(raised.value).__name__ == "UsageMistake":
         from pytest_agenteval.session.evals import refuse
 
         refuse(collector.config, raised.value)
+        report.longrepr = str(raised.value)
     return report
 
 

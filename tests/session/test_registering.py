@@ -160,15 +160,16 @@ def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester, work
     )
 
 
-def test_a_second_claim_further_down_shows_both_claimants(pytester: pytest.Pytester) -> None:
-    """Also where the second conftest is loaded in the midst of collecting; nothing is run."""
+def test_a_second_claim_further_down_is_a_usage_error_too(pytester: pytest.Pytester) -> None:
+    """Also where the second conftest is loaded in the midst of collecting: both are shown, nothing is run."""
     files = {"conftest.py": POLITE, "evals/suite.yaml": suite(), "evals/task.json": polite("fine")}
     write(pytester.path, {**files, "evals/down/conftest.py": POLITE, "evals/down/task.json": polite("other")})
 
     result = run(pytester)
 
-    assert result.ret != 0
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert not (pytester.path / ".agenteval").exists()
     text = str(result.stdout) + str(result.stderr)
+    assert "registry.py" not in text
     assert f"'polite' is taken: by {pytester.path}/conftest.py:20" in text
     assert f"and again by {pytester.path}/evals/down/conftest.py:20" in text

@@ -171,3 +171,13 @@ def test_with_workers_the_controller_says_it_once(
     assert not any(word in printed for word in ("Traceback", "INTERNALERROR", "crashed"))
     assert list((pytester.path / "temporary").iterdir()) == []
     assert not (pytester.path / ".agenteval").exists()
+
+
+def test_keeping_workspaces_needs_a_run_folder(pytester: pytest.Pytester) -> None:
+    """What cannot be kept anywhere is not lost in silence."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("greet")})
+
+    result = run(pytester, "--agent-keep-workspaces", "--agent-results=none")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --agent-keep-workspaces: *run's folder*"])

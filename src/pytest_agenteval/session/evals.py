@@ -39,10 +39,9 @@ def evals_of(config: pytest.Config) -> Evals:
     return config.stash[evals_key]
 
 
-def refuse(config: pytest.Config, raised: BaseException) -> None:
+def refuse(config: pytest.Config, raised: UsageMistake) -> None:
     """End the session for a usage mistake that was raised while something was collected."""
-    if isinstance(raised, UsageMistake):
-        evals_of(config).refuse(raised)
+    evals_of(config).refuse(raised)
 
 
 class Evals:

@@ -102,6 +102,11 @@ def settings_of(config: pytest.Config) -> Settings:
     project = _project(config.rootpath / "pyproject.toml")
     said = _Sources(config, project).said
     only, prompts = said("only"), said("prompt")
+    results, keep = _results(said("results"), config.rootpath), _flag(said("keep_workspaces"))
+    if keep and results is None:
+        raise UsageMistake(
+            "--agent-keep-workspaces: workspaces are kept in the run's folder; found results none"
+        )
     return Settings(
         models=_list(said("model")),
         aliases=project.get("models", NOTHING),
@@ -114,8 +119,8 @@ def settings_of(config: pytest.Config) -> Settings:
         concurrency=_concurrency(config, _whole(said("concurrency"), 1) or 10),
         record=_one_of(said("record"), get_args(RecordMode)[1:], "none"),  # type: ignore[arg-type]  # checked there
         record_chat=_one_of(said("record_chat"), get_args(RecordMode), "off"),  # type: ignore[arg-type]  # there too
-        results=_results(said("results"), config.rootpath),
-        keep_workspaces=_flag(said("keep_workspaces")),
+        results=results,
+        keep_workspaces=keep,
         strict=_flag(said("strict")) or bool(config.getoption("runxfail", False)),
     )
 
