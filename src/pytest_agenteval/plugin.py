@@ -251,19 +251,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker where the run is written down."""
-    from pytest_agenteval.session.place import place_of
+    from pytest_agenteval.session.place import place_for_workers
 
-    with _mistakes():
-        node.workerinput["agenteval"] = dict(place_of(node.config))
+    node.workerinput["agenteval"] = place_for_workers(node.config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep workers supplied with trials; other people's tests are shared out as ever."""
-    from pytest_agenteval.session.settings import settings_of
+    from pytest_agenteval.session.place import place_for_workers
     from pytest_agenteval.xdist import scheduler
 
-    return scheduler(config, log, lambda: settings_of(config).concurrency)
+    return scheduler(config, log, lambda: int(place_for_workers(config)["concurrency"]))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -36,6 +36,9 @@ def evals_of(config: pytest.Config) -> Evals:
             evals = Evals(config, Settings())
             evals.refuse(mistake)
         config.stash[evals_key] = evals
+        said = getattr(config, "workerinput", {}).get("agenteval", {}).get("mistake")
+        if said:  # the controller's own, found before this worker began
+            evals.refuse(UsageMistake(said))
     return config.stash[evals_key]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.settings import Settings, settings_of
 from pytest_agenteval.stash import place_key
 
@@ -27,10 +28,26 @@ def place_of(config: pytest.Config) -> Mapping[str, Any]:
         told: Mapping[str, Any] = worker["agenteval"]
         return told
     if place_key not in config.stash:
-        config.stash[place_key] = place = _chosen(config, settings_of(config))
-        # Workers are gone by then: each may leave word, and none is left behind.
-        config.add_cleanup(lambda: Path(place["refusal"]).unlink(missing_ok=True))
+        _keep(config, _chosen(config, settings_of(config)))
     return config.stash[place_key]
+
+
+def place_for_workers(config: pytest.Config) -> dict[str, Any]:
+    """Give the place as workers are told it; a usage mistake goes along, for those who meet a task file.
+
+    It is not raised here: workers are half started by now, and a run without evals has nothing to do with it.
+    """
+    try:
+        return dict(place_of(config))
+    except UsageMistake as mistake:
+        _keep(config, {**_chosen(config, Settings()), "mistake": str(mistake)})
+        return dict(config.stash[place_key])
+
+
+def _keep(config: pytest.Config, place: Mapping[str, Any]) -> None:
+    config.stash[place_key] = place
+    # Workers are gone by then: each may leave word, and none is left behind.
+    config.add_cleanup(lambda: Path(place["refusal"]).unlink(missing_ok=True))
 
 
 def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
@@ -46,6 +63,7 @@ def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
         "started_at": now.isoformat(timespec="milliseconds"),
         "command": ["pytest", *map(str, config.invocation_params.args)],
         "kept": settings.results is not None,
+        "concurrency": settings.concurrency,
     }
 
 

@@ -54,6 +54,8 @@ class Workspace:
             found = (root / relative).resolve()
         except (OSError, RuntimeError, ValueError):  # a loop of links, a zero byte: no path of this tree
             raise OutsideWorkspace(f"no path in the workspace: {relative!r}") from None
+        if found.is_symlink():  # a loop of links, which Python 3.13 resolves to itself
+            raise OutsideWorkspace(f"no path in the workspace: {relative!r}")
         if not found.is_relative_to(root):
             raise OutsideWorkspace(f"outside the workspace: {relative}")
         return found
