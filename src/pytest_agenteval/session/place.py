@@ -40,8 +40,9 @@ def place_for_workers(config: pytest.Config) -> dict[str, Any]:
     try:
         return dict(place_of(config))
     except UsageMistake as mistake:
-        _keep(config, {**_chosen(config, Settings()), "mistake": str(mistake)})
-        return dict(config.stash[place_key])
+        place = {**_chosen(config, Settings()), "mistake": str(mistake)}
+        _keep(config, place)
+        return place
 
 
 def _keep(config: pytest.Config, place: Mapping[str, Any]) -> None:
