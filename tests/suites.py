@@ -19,7 +19,8 @@ for name in (
     "chat.offline.scripted",
     "graders.memex",
     "graders.outcome",
-    "items",
+    "items.fixtures",
+    "items.task_file",
     "session.summary",
 ):
     import_module(f"pytest_agenteval.{name}")

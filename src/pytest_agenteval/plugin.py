@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def task(request: pytest.FixtureRequest) -> PlannedTask:
     """The task of this trial; a conftest that replaces it changes what the agent is given."""
-    from pytest_agenteval.items import task_of
+    from pytest_agenteval.items.fixtures import task_of
 
     return task_of(request)
 
@@ -88,7 +88,7 @@ def task(request: pytest.FixtureRequest) -> PlannedTask:
 @pytest.fixture
 def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A fresh tree of this trial's own, from the task's layers; a conftest's own is used as it is."""
-    from pytest_agenteval.items import workspace_of
+    from pytest_agenteval.items.fixtures import workspace_of
 
     yield from workspace_of(request)
 
@@ -108,7 +108,7 @@ def cassette(task: PlannedTask) -> Path:
 @pytest.fixture
 def trial(request: pytest.FixtureRequest) -> Trial:
     """The finished, graded trial of this item."""
-    from pytest_agenteval.items import trial_of
+    from pytest_agenteval.items.fixtures import trial_of
 
     return trial_of(request)
 
@@ -117,7 +117,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect JSON and YAML files that hold tasks; every other file is left alone."""
     if file_path.suffix not in SUFFIXES or not _worth_a_look(file_path, parent):
         return None
-    from pytest_agenteval.items import collect_file
+    from pytest_agenteval.items.task_file import collect_file
 
     return collect_file(file_path, parent)
 
@@ -125,7 +125,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each task its models, variants and repetitions."""
     if hasattr(metafunc.function, "agenteval"):
-        from pytest_agenteval.items import generate_cases
+        from pytest_agenteval.items.task_file import generate_cases
 
         generate_cases(metafunc)
 
@@ -165,7 +165,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if evals is None:
         return
     if session.config.option.collectonly and session.config.pluginmanager.has_plugin("vscode_pytest"):
-        from pytest_agenteval.items import without_callspecs
+        from pytest_agenteval.items.task_file import without_callspecs
 
         without_callspecs(session.items)
     evals.settle(session.items)

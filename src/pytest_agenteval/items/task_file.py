@@ -1,10 +1,10 @@
-"""Task files as pytest collects them: a module for each file, a function for each trial."""
+"""A file of tasks as a module: which files, which items, and all that is wrong with them."""
 
 from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.reasons import explain, short_reason
 from pytest_agenteval.session.ahead import replaced
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import Evals, evals_of
-from pytest_agenteval.session.outcomes import missed_reason
 from pytest_agenteval.tasks.documents import shown
 
 RESERVED = frozenset(
@@ -41,46 +40,6 @@ RESERVED = frozenset(
 PLUGIN = "pytest_agenteval.plugin"
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
 """Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder."""
-
-
-class TrialFailed(Exception):
-    """A trial that did not reach its threshold, where that counts as a failure."""
-
-
-class TrialItem(pytest.Function):
-    """One trial as a test: set up by carrying it out, called by looking at its ending."""
-
-    task: PlannedTask
-    case: Case
-    trial: Trial | None = None
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Point to the task's own line, where editors and JUnit look."""
-        return self.path, self.task.line - 1, self.name
-
-    def setup(self) -> None:
-        """Carry out the trial; where nothing else hangs on the item, without the fixture machinery."""
-        names, option = self.fixturenames, self.config.option
-        if len(names) > 2 or option.setupshow or option.setuponly or option.setupplan:
-            super().setup()
-        else:  # `trial` and `request`: what the machinery would do costs a quarter of a plain test
-            self.funcargs["trial"] = _carried_out(self, None, _unchanged)
-
-    def runtest(self) -> None:
-        """Pass, fail, or be an expected failure, by the trial's ending."""
-        trial = self.trial
-        if trial is None or trial.ending == "passed":
-            return
-        strict = evals_of(self.config).settings.strict
-        if trial.ending == "missed" and not strict:
-            pytest.xfail(missed_reason(trial))
-        raise TrialFailed
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Say why a trial failed, in the graders' words and without a traceback."""
-        if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
-            return "\n".join(explain(self.trial))
-        return super().repr_failure(excinfo)
 
 
 class Surroundings(NamedTuple):
@@ -271,66 +230,6 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
     cases: tuple[Case, ...] | None = getattr(metafunc.function, "agenteval", None)
     if cases is not None:
         metafunc.parametrize("trial", cases, ids=[case.id for case in cases], indirect=True)
-
-
-# The fixtures. They are functions of the request, so that the module that declares them stays light.
-
-
-def task_of(request: pytest.FixtureRequest) -> PlannedTask:
-    """Give the task of the item that asks."""
-    item = request.node
-    if not isinstance(item, TrialItem):
-        raise pytest.UsageError(f"{item.nodeid}: the fixtures of pytest-agenteval are for task files")
-    return item.task
-
-
-def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Give a fresh tree, and take it away when the item is done."""
-    from pytest_agenteval.workspace.workspace import Workspace
-
-    task: PlannedTask = request.getfixturevalue("task")
-    kept = evals_of(request.config).run.conditions.keep_workspaces
-    layers = [Path(layer) for layer in task.layers]
-    workspace = Workspace(layers, parent=Path(kept) if kept else None)
-    yield workspace.path
-    if not kept:
-        workspace.remove()
-
-
-def trial_of(request: pytest.FixtureRequest) -> Trial:
-    """Carry out the item's trial, or give it where it ran ahead; a trial that broke is an error here."""
-    item = request.node
-    if not isinstance(item, TrialItem):
-        raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
-    asked = set(item.fixturenames)
-    given = Path(request.getfixturevalue("workspace")) if "workspace" in asked else None
-    return _carried_out(item, given, _change(request, asked))
-
-
-def _unchanged(task: PlannedTask) -> PlannedTask:
-    return task
-
-
-def _carried_out(item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]) -> Trial:
-    """Give an item its finished trial; one that broke is an error here."""
-    item.trial = trial = evals_of(item.config).run.trial_for(item, change, given)
-    item.config.hook.pytest_agenteval_trial_finished(config=item.config, trial=trial)
-    if trial.ending == "errored":
-        pytest.fail(short_reason(trial), pytrace=False)
-    return trial
-
-
-def _change(request: pytest.FixtureRequest, asked: set[str]) -> Callable[[PlannedTask], PlannedTask]:
-    """Put what a conftest's own ``task`` or ``cassette`` gives into the task."""
-
-    def change(task: PlannedTask) -> PlannedTask:
-        if "task" in asked:
-            task = request.getfixturevalue("task")
-        if "cassette" in asked:
-            task = replace(task, cassette=str(Path(request.getfixturevalue("cassette")).with_suffix("")))
-        return task
-
-    return change
 
 
 def collect_file(path: Path, parent: pytest.Collector) -> TaskFile | None:

@@ -1,0 +1,70 @@
+"""One trial as a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.reasons import explain, short_reason
+from pytest_agenteval.session.cases import Case
+from pytest_agenteval.session.evals import evals_of
+from pytest_agenteval.session.outcomes import missed_reason
+
+
+class TrialFailed(Exception):
+    """A trial that did not reach its threshold, where that counts as a failure."""
+
+
+class TrialItem(pytest.Function):
+    """One trial as a test: set up by carrying it out, called by looking at its ending."""
+
+    task: PlannedTask
+    case: Case
+    trial: Trial | None = None
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Point to the task's own line, where editors and JUnit look."""
+        return self.path, self.task.line - 1, self.name
+
+    def setup(self) -> None:
+        """Carry out the trial; where nothing else hangs on the item, without the fixture machinery."""
+        names, option = self.fixturenames, self.config.option
+        if len(names) > 2 or option.setupshow or option.setuponly or option.setupplan:
+            super().setup()
+        else:  # `trial` and `request`: what the machinery would do costs a quarter of a plain test
+            self.funcargs["trial"] = carried_out(self, None, unchanged)
+
+    def runtest(self) -> None:
+        """Pass, fail, or be an expected failure, by the trial's ending."""
+        trial = self.trial
+        if trial is None or trial.ending == "passed":
+            return
+        strict = evals_of(self.config).settings.strict
+        if trial.ending == "missed" and not strict:
+            pytest.xfail(missed_reason(trial))
+        raise TrialFailed
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Say why a trial failed, in the graders' words and without a traceback."""
+        if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
+            return "\n".join(explain(self.trial))
+        return super().repr_failure(excinfo)
+
+
+def unchanged(task: PlannedTask) -> PlannedTask:
+    """Give the task as it is."""
+    return task
+
+
+def carried_out(item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]) -> Trial:
+    """Give an item its finished trial; one that broke is an error here."""
+    item.trial = trial = evals_of(item.config).run.trial_for(item, change, given)
+    item.config.hook.pytest_agenteval_trial_finished(config=item.config, trial=trial)
+    if trial.ending == "errored":
+        pytest.fail(short_reason(trial), pytrace=False)
+    return trial
