@@ -19,7 +19,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("agents", "graders", "compare"),
     ("registry", "reports", "importers", "calibration"),
     ("engine", "loop", "hookspecs", "builtin"),
-    ("session", "xdist", "cli", "conftests"),
+    ("session", "xdist", "conftests"),
+    ("cli",),
     ("items",),
     ("plugin",),
 )

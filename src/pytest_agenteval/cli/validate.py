@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 import pytest
+
+from pytest_agenteval.conftests import by_itself
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 
@@ -34,7 +35,7 @@ class _Listener:
 def validate(paths: Sequence[str]) -> int:
     """Print every problem of the files below the paths; 0 when there are tasks and no problem."""
     listener, said = _Listener(), io.StringIO()
-    with redirect_stdout(said), _no_options_of_the_user():
+    with redirect_stdout(said), by_itself():
         status = pytest.main([*COLLECT, *paths], plugins=[listener])
     for problem in listener.problems:
         print(problem)
@@ -47,16 +48,6 @@ def validate(paths: Sequence[str]) -> int:
         f"{_counted(len(listener.tasks), 'task')}, {_counted(len(listener.problems), 'file')} with problems"
     )
     return 1 if listener.problems or not listener.tasks else 0
-
-
-@contextmanager
-def _no_options_of_the_user() -> Iterator[None]:
-    options = os.environ.pop("PYTEST_ADDOPTS", None)
-    try:
-        yield
-    finally:
-        if options is not None:
-            os.environ["PYTEST_ADDOPTS"] = options
 
 
 def _counted(number: int, noun: str) -> str:
