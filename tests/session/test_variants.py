@@ -74,6 +74,32 @@ def test_a_file_is_the_system_prompt_and_a_folder_holds_several(
     assert journaled(pytester.path) == [f"greet[scripted@{prompt.partition('=')[0]}-1]"]
 
 
+@pytest.mark.parametrize(
+    ("own", "args", "wants"),
+    [
+        ({}, (), "of the suite!"),
+        ({"prompts": {"system": "task.md"}}, (), "of the task!"),
+        (
+            {"prompts": {"system": "task.md"}},
+            ("--agent-prompt=short=prompts/short.md", "-kshort"),
+            "be brief!",
+        ),
+    ],
+)
+def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(
+    pytester: pytest.Pytester, own: dict[str, Any], args: tuple[str, ...], wants: str
+) -> None:
+    """The nearer to the trial, the higher the rank; prompts that nobody names stay the agent's own."""
+    more = "agent: echo\nprompts: {system: suite.md}\n"
+    files = {"evals/suite.md": "of the suite", "evals/task.md": "of the task"}
+    task_file = {"evals/suite.yaml": suite(more=more), "evals/task.json": task("greet", wants=wants, **own)}
+    write(pytester.path, {**echo(wants), **files, **task_file})
+
+    result = run(pytester, *args)
+
+    assert result.parseoutcomes()["passed"] == 1
+
+
 def test_paths_of_the_command_line_start_where_the_user_stands(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import digest
@@ -46,7 +47,10 @@ def digests_of(
         fixture=book.of("fixture", task.layers, lambda: _fixture(task)) if task.layers else "",
         prompt=prompt,
         settings=book.of(
-            "settings", task.settings, lambda: _settings(task), (task.agent, task.clock, task.limits)
+            "settings",
+            task.settings,
+            lambda: _settings(task),
+            (task.agent, task.clock, task.limits, task.on_miss),
         ),
         tools=book.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
         ruler=book.of("ruler", task.graders, lambda: [_ruler(each, equipment) for each in task.graders]),
@@ -55,8 +59,6 @@ def digests_of(
 
 
 def _fixture(task: PlannedTask) -> str:
-    from pathlib import Path
-
     return seeded([Path(layer) for layer in task.layers]).digest()
 
 

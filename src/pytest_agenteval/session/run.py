@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -75,11 +76,7 @@ class Run:
         """Plan the next attempt at a trial."""
         plan = Plan(task, case.model, case.variant, case.repetition, 1, self.conditions)
         attempt = self._attempts[plan.key] = self._attempts.get(plan.key, 0) + 1
-        return (
-            plan
-            if attempt == 1
-            else Plan(task, case.model, case.variant, case.repetition, attempt, self.conditions)
-        )
+        return plan if attempt == 1 else replace(plan, attempt=attempt)
 
     def trial_for(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
         """Give an item its finished trial, waiting for it where it is still on its way.

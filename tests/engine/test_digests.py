@@ -1,0 +1,64 @@
+"""A trial's digests tell what it was made of: each moves with its own part, and with no other."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedGrader, Variant
+from tests.engine.carried_out import carried_out, plan, registry
+
+ASKS = {"text": "Mina"}
+
+
+def graded(**more: Any) -> Plan:
+    """Plan a trial whose one grader differs in these settings."""
+    return plan("t", PlannedGrader("answer_contains", "answer", more.pop("config", ASKS), **more))
+
+
+def moved(*plans: Plan) -> set[str]:
+    """Carry out two plans in one process, and give the digests in which they differ."""
+    one, other = (asdict(trial.digests) for trial in carried_out(registry(), *plans))
+    return {name for name in one if one[name] != other[name]}
+
+
+CHANGES = {
+    "input": (plan(input={"content": "Say hello to Omar."}), {"input"}),
+    "agent's settings": (plan(settings={"system": "Be brief."}), {"settings"}),
+    "clock": (plan(clock="2026-09-17T20:30:00+00:00"), {"settings"}),
+    "limits": (plan(limits=Allowance(steps=11)), {"settings"}),
+    "on_miss": (plan(on_miss="tool_error"), {"settings"}),
+    "a task's prompt": (plan(prompts={"system": "Be brief."}), {"prompt"}),
+    "a variant's prompt": (replace(plan(), variant=Variant("v", {"system": "Be brief."})), {"prompt"}),
+    "a grader's configuration": (graded(config={"text": "Hello"}), {"ruler"}),
+    "a grader's threshold": (graded(threshold=0.5), {"ruler"}),
+    "a grader's weight": (graded(weight=2.0), {"ruler"}),
+    "a model's parameters": (
+        replace(plan(), model=Model("scripted", "scripted", offline=True, params={"temperature": 0})),
+        {"model"},
+    ),
+    "nothing but its names": (plan("other", tags=("x",), description="y"), set()),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_moves_its_own_digest_and_no_other(what: str) -> None:
+    """Runs are compared by what differs between them: a digest that stays or strays would lie about it."""
+    changed, digests = CHANGES[what]
+    assert moved(plan(), changed) == digests
+
+
+def test_a_starting_tree_moves_the_fixture_digest_by_its_content(tmp_path: Path) -> None:
+    """Where a tree lies does not matter; what it holds does."""
+    for name, text in (("a", "one"), ("same", "one"), ("other", "two")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "note.md").write_text(text)
+
+    def at(name: str) -> Plan:
+        return plan(layers=(str(tmp_path / name),))
+
+    assert moved(at("a"), at("same")) == set()
+    assert moved(at("a"), at("other")) == {"fixture"}
