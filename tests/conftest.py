@@ -1,0 +1,17 @@
+"""What every test starts from: pytest as a person runs it, whatever machine the tests run on."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nobody_set_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide what changes pytest's print or our settings: a CI server's marks, colours, options, AGENTEVAL_*."""
+    told_by_ci = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
+    colours = ("FORCE_COLOR", "NO_COLOR", "PY_COLORS")
+    ours = [name for name in os.environ if name.startswith("AGENTEVAL_")]
+    for name in (*told_by_ci, *colours, "PYTEST_ADDOPTS", *ours):
+        monkeypatch.delenv(name, raising=False)
