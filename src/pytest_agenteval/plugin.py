@@ -38,6 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="trials of each task and model (default: the task's trials_per_run)",
     )
     add("--agent-prompt", action="append", metavar="NAME=PATH", help="a variant: prompt files that replace the agent's own, tried beside them")  # fmt: skip  # noqa: E501
+    add("--agent-judge", action="append", metavar="NAME", help="models that judge where a grader asks for judgement, comma lists; several are an ensemble")  # fmt: skip  # noqa: E501
+    add("--agent-self-judge", action="store_true", help="a model may judge its own trials: no warning")
     add("--agent-split", metavar="SPLIT", help="dev, held_out or all (default: dev)")
     add("--agent-sample", metavar="N", help="so many tasks of each bucket, chosen by --agent-seed")
     add("--agent-only", metavar="ENDINGS", help="trials that ended so in the latest run: missed,errored; another run: missed@RUN")  # fmt: skip  # noqa: E501

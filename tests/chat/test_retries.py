@@ -145,3 +145,29 @@ def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:
             bench.loop.run(cut_short())
 
     assert -0.01 <= bench.budget.seconds < 0.2
+
+
+def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Bench) -> None:
+    """Agents and judges together send no more at once than is allowed, and nobody pays for the queue."""
+    places = asyncio.Semaphore(2)
+    with ModelServer([ReplyPlan(text="ok", latency_s=0.15)]) as server:
+        chats = [bench.retrying(bench.chat(server), asking=places) for _ in range(6)]
+
+        async def all_at_once() -> None:
+            await asyncio.gather(*(chat.ask(QUESTION) for chat in chats))
+
+        bench.begin()
+        bench.loop.run(all_at_once())
+
+    assert server.peak_in_flight == 2
+    assert places._value == 2
+    assert bench.budget.at >= 0.45
+
+
+def test_a_failed_attempt_gives_its_place_back_while_it_waits(bench: Bench) -> None:
+    """Back-off holds up nobody else."""
+    places = asyncio.Semaphore(1)
+    with ModelServer([ReplyPlan(status=500), OK]) as server:
+        reply = bench.ask(bench.retrying(bench.chat(server), asking=places))
+
+    assert (reply.usage.attempts, places._value) == (2, 1)

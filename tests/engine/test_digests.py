@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedGrader, Variant
+from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, Variant
 from tests.engine.carried_out import carried_out, plan, registry
 
 ASKS = {"text": "Mina"}
@@ -62,3 +66,28 @@ def test_a_starting_tree_moves_the_fixture_digest_by_its_content(tmp_path: Path)
 
     assert moved(at("a"), at("same")) == set()
     assert moved(at("a"), at("other")) == {"fixture"}
+
+
+class Asks:
+    """A grader that is given judges, and needs none to say yes."""
+
+    def with_judges(self, judges: Sequence[Judge]) -> Asks:
+        """Take them."""
+        return self
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Say yes."""
+        return Grade("asks", 1.0, "yes")
+
+
+@pytest.mark.parametrize(("grader", "expected"), [("asks", {"ruler"}), ("answer_contains", set())])
+def test_judges_are_part_of_the_ruler_of_those_who_ask_them(grader: str, expected: set[str]) -> None:
+    """Other judges are another ruler; a grader that asks nobody measures the same with any."""
+    asked = PlannedGrader(grader, grader, ASKS if grader == "answer_contains" else {})
+    one, other = (
+        plan("t", asked, conditions=Conditions(judges=(Model("scripted", "scripted", True, params),)))
+        for params in ({}, {"temperature": 0})
+    )
+    trials = carried_out(registry(asks=Asks), one, other)
+    first, second = (asdict(trial.digests) for trial in trials)
+    assert {name for name in first if first[name] != second[name]} == expected

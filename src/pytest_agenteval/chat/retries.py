@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 
 SPREAD = 0.1
+LONGEST_QUEUE_S = 3600.0
 
 # Until when each model wants to be left alone, by the monotonic clock: what one trial is told, all heed.
 _quiet_until: dict[str, float] = {}
@@ -58,7 +59,8 @@ class Retrying:
 
     Waits double from ``first_wait_s`` on, with jitter drawn from ``seed``; where the provider says how long
     to wait, that is what is waited; ``longest_wait_s`` caps both. Failed attempts and waits are forgiven
-    while they last, so that no deadline falls into them, and a slow reply is charged when it is there.
+    while they last, so that no deadline falls into them, and a slow reply is charged when it is there. Each
+    request holds one place of ``asking``; waiting for one is forgiven too.
     """
 
     def __init__(
@@ -73,11 +75,13 @@ class Retrying:
         longest_wait_s: float = 60.0,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
         quiet_until: MutableMapping[str, float] = _quiet_until,
+        asking: asyncio.Semaphore | None = None,
     ) -> None:
         self._chat, self._budget, self._recorder = chat, budget, recorder
         self._random = random.Random(f"{seed} {chat.model.name}")
         self._attempts, self._first, self._longest = attempts, first_wait_s, longest_wait_s
         self._sleep, self._quiet_until = sleep, quiet_until
+        self._asking = asking
         self._key = f"{chat.model.id} {chat.model.params.get('api_base', '')}"
 
     async def ask(
@@ -94,17 +98,31 @@ class Retrying:
         wait_s, attempt = 0.0, 0
         while True:
             await self._wait(wait_s)
-            attempt, began = attempt + 1, self._budget.at
-            try:
-                with _forgiven(self._budget, self._chat.longest_s):
-                    reply = await self._chat.ask(
-                        messages, tools=tools, response_schema=response_schema, settings=settings
-                    )
-            except AttemptFailed as failed:
-                wait_s = self._failed(failed, attempt, self._budget.at - began)
-            else:
-                self._budget.forgive(began - self._budget.at)
-                return replace(reply, usage=replace(reply.usage, attempts=attempt))
+            async with self._place():
+                attempt, began = attempt + 1, self._budget.at
+                try:
+                    with _forgiven(self._budget, self._chat.longest_s):
+                        reply = await self._chat.ask(
+                            messages, tools=tools, response_schema=response_schema, settings=settings
+                        )
+                except AttemptFailed as failed:
+                    wait_s = self._failed(failed, attempt, self._budget.at - began)
+                else:
+                    self._budget.forgive(began - self._budget.at)
+                    return replace(reply, usage=replace(reply.usage, attempts=attempt))
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Hold one place among the requests that may be under way at once."""
+        if self._asking is None:
+            yield
+            return
+        with _forgiven(self._budget, LONGEST_QUEUE_S):
+            await self._asking.acquire()
+        try:
+            yield
+        finally:
+            self._asking.release()
 
     def _failed(self, failed: AttemptFailed, attempt: int, seconds: float) -> float:
         """Write a failed attempt down and give the seconds until the next; raises where there is none."""

@@ -10,6 +10,7 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, Chat
 from pytest_agenteval.chat.tape import ChatTape, taped_ask
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Ask, ToolCall, Usage
@@ -59,13 +60,21 @@ class TrialChat:
 class JudgeChat:
     """The chat of a judge: what it takes is kept apart from the agent's budget, messages and usage.
 
-    Each ask is an event of the trial; ``usage`` is what this judge has taken so far.
+    Each ask is an event of the trial; ``usage`` is what this judge has taken so far. ``budget`` is that of
+    all judges of the trial.
     """
 
     def __init__(
-        self, inner: Chat, *, recorder: Recorder, tape: ChatTape | None = None, role: str = "judge"
+        self,
+        inner: Chat,
+        *,
+        recorder: Recorder,
+        budget: Budget | None = None,
+        tape: ChatTape | None = None,
+        role: str = "judge",
     ) -> None:
         self._inner, self._recorder, self._tape, self._role = inner, recorder, tape, role
+        self._budget = budget or Budget(Allowance())
         self.usage = Usage()
 
     async def ask(
@@ -76,11 +85,13 @@ class JudgeChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the judge's reply."""
+        """Give the judge's reply; raises LimitReached where the judges have used up their budget."""
+        self._budget.step()
         reply = await taped_ask(
             self._tape, self._inner, messages, tools=tools, response_schema=response_schema, settings=settings
         )
         self.usage = self.usage + reply.usage
+        self._budget.spend(reply.usage)
         details = {"role": self._role, "taped": reply.taped, "usage": asdict(reply.usage)}
         self._recorder.event("judge_ask", f"{self._role} was asked", details)
         return reply

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.canonical import digest
+from pytest_agenteval.canonical import canonical, digest
 from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
@@ -41,7 +41,7 @@ def digests_of(
     plan: Plan, equipment: Equipment, prompt: str, specs: tuple[ToolSpec, ...], book: DigestBook
 ) -> Digests:
     """Give what this trial was made of, as digests."""
-    task, model = plan.task, plan.model
+    task, model, judges = plan.task, plan.model, _named(plan.conditions.judges)
     return Digests(
         input=book.of("input", task.input, lambda: task.input),
         fixture=book.of("fixture", task.layers, lambda: _fixture(task)) if task.layers else "",
@@ -53,7 +53,7 @@ def digests_of(
             (task.agent, task.clock, task.limits, task.on_miss),
         ),
         tools=book.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
-        ruler=book.of("ruler", task.graders, lambda: [_ruler(each, equipment) for each in task.graders]),
+        ruler=book.of("ruler", task.graders, lambda: _rulers(plan, equipment), judges),
         model=book.of("model", model, lambda: _model(model)),
     )
 
@@ -68,8 +68,19 @@ def _settings(task: PlannedTask) -> Any:
     return [task.agent, task.settings, task.clock, allowed, task.on_miss]
 
 
-def _ruler(planned: PlannedGrader, equipment: Equipment) -> Any:
+def _named(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((judge.id, canonical(judge.params)) for judge in judges)
+
+
+def _rulers(plan: Plan, equipment: Equipment) -> Any:
+    judges = [[judge.id, judge.params] for judge in plan.conditions.judges]
+    return [_ruler(each, equipment, judges) for each in plan.task.graders]
+
+
+def _ruler(planned: PlannedGrader, equipment: Equipment, judges: list[Any]) -> Any:
+    """Give what a grade depends on; the judges only where the grader asks them."""
     grader = equipment.desk.grader(planned)
+    asked = judges if hasattr(grader, "with_judges") else []
     return [
         planned.name,
         planned.label,
@@ -79,6 +90,7 @@ def _ruler(planned: PlannedGrader, equipment: Equipment) -> Any:
         planned.required,
         getattr(grader, "version", "1"),
         getattr(grader, "rubric_digest", ""),
+        *asked,
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,8 @@ class Equipment:
     """Registered names, agents, prompts and cassettes of one process.
 
     ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names
-    of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970.
+    of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970. At most
+    ``asks_at_once`` requests to real models are under way: of agents and judges together.
     """
 
     def __init__(
@@ -33,10 +35,12 @@ class Equipment:
         scratch: Path | None = None,
         root: Path | None = None,
         started: float | None = None,
+        asks_at_once: int = 64,
     ) -> None:
         self.registry = registry
         self.scratch = scratch
         self._root, self._started = root, started
+        self.asking = asyncio.Semaphore(asks_at_once)
         self.desk = Desk(registry)
         self.book = DigestBook()
         self._library: Library | None = None

@@ -1,4 +1,4 @@
-"""The judges of one trial: each a model with a chat of its own."""
+"""The judges of one trial: each a model with a chat of its own, all of them with one budget."""
 
 from __future__ import annotations
 
@@ -22,11 +22,18 @@ class TrialJudge:
 
 
 def judges_of(plan: Plan, equipment: Equipment, recorder: Recorder) -> tuple[TrialJudge, ...]:
-    """Give the run's judges, with chats that leave the agent's budget and messages alone."""
-    return tuple(_judge(model, plan, equipment, recorder) for model in plan.conditions.judges)
+    """Give the run's judges, with chats that leave the agent's budget and messages alone.
+
+    Together they may take as many tokens and as much money as the trial itself may; a judge that is asked
+    beyond that raises LimitReached. A judge that is the judged model too is written down as an event.
+    """
+    limits = plan.task.limits
+    budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
+    return tuple(_judge(model, plan, equipment, recorder, budget) for model in plan.conditions.judges)
 
 
-def _judge(model: Model, plan: Plan, equipment: Equipment, recorder: Recorder) -> TrialJudge:
-    budget = Budget(Allowance())
+def _judge(model: Model, plan: Plan, equipment: Equipment, recorder: Recorder, budget: Budget) -> TrialJudge:
+    if model.id == plan.model.id:
+        recorder.event("self_judged", f"{model.name} judges its own trial")
     chat, tape = chat_of(model, plan, equipment, budget, recorder, role=model.name)
-    return TrialJudge(model, JudgeChat(chat, recorder=recorder, tape=tape, role=model.name))
+    return TrialJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape, role=model.name))

@@ -25,7 +25,13 @@ def chat_of(
     from pytest_agenteval.chat.litellm_chat import LitellmChat
     from pytest_agenteval.chat.retries import Retrying
 
-    live = Retrying(LitellmChat(model), budget=budget, recorder=recorder, seed=f"{plan.seed} {plan.task.id}")
+    live = Retrying(
+        LitellmChat(model),
+        budget=budget,
+        recorder=recorder,
+        seed=f"{plan.seed} {plan.task.id}",
+        asking=equipment.asking,
+    )
     return live, _chat_tape(model, plan, equipment, role)
 
 

@@ -16,7 +16,9 @@ class Grader(Protocol):
 
     Its settings are its fields. A class may say ``version`` (text, part of the ruler's digest, default
     ``"1"``), ``threshold`` (the score it wants where the task says none, default 1.0) and ``quick`` (it only
-    computes, for microseconds, so that changing threads would cost more than it does; default False).
+    computes, for microseconds, so that changing threads would cost more than it does; default False) and
+    ``files`` (the settings that may name a file, each with its ending: ``{"rubric": ".jinja"}``; in the place
+    of a name that ends so the grader is given the file's text).
     """
 
     def grade(self, evidence: Evidence) -> Grade | Awaitable[Grade]:

@@ -88,6 +88,12 @@ class Trial:
         return self.transcript.usage
 
     @property
+    def judging(self) -> Usage:
+        """Tokens, money and attempts of the judges, which are no part of ``usage``."""
+        asked = [event for event in self.transcript.events if event.kind == "judge_ask"]
+        return sum((Usage(**event.details["usage"]) for event in asked), Usage())
+
+    @property
     def full(self) -> bool:
         """Whether every decided grade reached 1, not only its threshold."""
         decided = [grade for grade in self.grades if grade.score is not None]

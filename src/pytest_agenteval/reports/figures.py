@@ -15,6 +15,9 @@ from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
 from pytest_agenteval.scoring.repeats import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.store.entry import Entry
 
+NO_JUDGE = "no_judge"
+"""What a grade says of itself that only a judge could have decided."""
+
 TaskName = tuple[str, str]
 Tasks = Mapping[TaskName, Sequence[Entry]]
 
@@ -47,7 +50,8 @@ class Figures:
     ``averaged`` trials of ``planned`` are in ``mean``, ``full``, ``pass_1`` and the tasks passed.
     ``pass_hat_k`` and ``pass_at_k`` are means over those tasks that have at least ``k`` averaged trials: a
     task with an errored repetition says nothing of k and is left out of these two; the number of tasks in
-    ``Rate`` shows it. A task is decided when any of its trials is averaged.
+    ``Rate`` shows it. A task is decided when any of its trials is averaged. ``unjudged`` of the undecided
+    grades had no judge; ``judging`` is what the judges took, which is no part of ``spent``.
     """
 
     name: str
@@ -66,8 +70,11 @@ class Figures:
     not_run: int
     limited: Mapping[str, int]
     undecided: Mapping[str, int]
+    unjudged: int
     retried: int
     spent: Spent
+    judging: Spent
+    judge_asks: int
     tools: TapeCounts
     chats: TapeCounts
 
@@ -105,8 +112,13 @@ def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
         not_run=planned - len(entries),
         limited=Counter(entry.limit for entry in entries if entry.limit),
         undecided=_undecided(entries),
+        unjudged=sum(
+            grade.details.get("undecided") == NO_JUDGE for entry in entries for grade in entry.grades
+        ),
         retried=sum(entry.attempts > 1 for entry in entries),
-        spent=_spent(entries),
+        spent=_spent([usage for entry in entries for usage in (entry.usage, *entry.earlier)], entries),
+        judging=_spent([entry.judging for entry in entries if entry.judging.asks], ()),
+        judge_asks=sum(entry.judging.asks for entry in entries),
         tools=_sum(entry.tool_tape for entry in entries),
         chats=_sum(entry.chat_tape for entry in entries),
     )
@@ -141,8 +153,7 @@ def _undecided(entries: Sequence[Entry]) -> Counter[str]:
     return Counter(grade.grader for entry in entries for grade in entry.grades if grade.score is None)
 
 
-def _spent(entries: Sequence[Entry]) -> Spent:
-    usages: list[Usage] = [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
+def _spent(usages: Sequence[Usage], entries: Sequence[Entry]) -> Spent:
     known = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     unpriced = len(usages) - len(known)
     return Spent(

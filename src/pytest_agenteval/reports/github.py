@@ -22,8 +22,9 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
 def summary_markdown(view: RunView) -> str:
     """Give the tables of a run, its notes, and its misses folded away."""
     parts = ["## Agent evals", *(_suite(suite) for suite in view.suites)]
-    if view.notes:
-        parts.append("\n".join(f"- {escaped(note)}" for note in view.notes))
+    said = (*view.warnings, *view.notes)
+    if said:
+        parts.append("\n".join(f"- {escaped(note)}" for note in said))
     if view.misses:
         parts.append(_misses(view.misses))
     parts.append(f"run: {escaped(view.path)}")

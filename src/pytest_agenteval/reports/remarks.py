@@ -52,7 +52,10 @@ def _uncertain(total: Figures) -> Iterator[Remark]:
         yield Remark(f"{sum(limits.values())} limited: {tally(limits)}")
     if total.undecided:
         grades = sum(total.undecided.values())
-        yield Remark(f"{counted(grades, 'grade')} undecided: {tally(total.undecided)}")
+        how = "; --agent-judge=MODEL decides them" if total.unjudged == grades else ""
+        if 0 < total.unjudged < grades:
+            how = f"; --agent-judge=MODEL decides {total.unjudged} of them"
+        yield Remark(f"{counted(grades, 'grade')} undecided: {tally(total.undecided)}{how}")
     if total.retried:
         yield Remark(f"{counted(total.retried, 'trial')} begun more than once; the last attempt counts")
 
@@ -63,6 +66,10 @@ def _took(total: Figures) -> Iterator[str]:
     if spent.tokens or spent.usd or spent.unpriced:
         yield counted(spent.tokens, "token")
         yield money(spent.usd, spent.unpriced)
+    if total.judge_asks:
+        judging = total.judging
+        asks = f"judges: {counted(total.judge_asks, 'reply')}"
+        yield f"{asks}, {counted(judging.tokens, 'token')}, {money(judging.usd, judging.unpriced)}"
     for name, tape in (("tools", total.tools), ("chats", total.chats)):
         if tape != TapeCounts():
             yield f"cassettes for {name}: {taped(tape)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_agenteval.records.trial import Ending, TrialKey
@@ -10,7 +10,7 @@ from pytest_agenteval.reports.figures import Figures, Scope, by_task, figures_of
 from pytest_agenteval.reports.reasons import why
 from pytest_agenteval.reports.wording import safe, who
 from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.header import RunModel, RunSuite
+from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import PlannedGroup
 from pytest_agenteval.store.reader import Run
 
@@ -58,7 +58,10 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """Everything a report says of a run; ``misses`` are worst first, errored trials last."""
+    """Everything a report says of a run; ``misses`` are worst first, errored trials last.
+
+    ``warnings`` say what makes the figures doubtful.
+    """
 
     name: str
     path: str
@@ -69,6 +72,7 @@ class RunView:
     suites: tuple[SuiteView, ...]
     misses: tuple[Miss, ...]
     torn: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 def view_of(run: Run) -> RunView:
@@ -84,7 +88,19 @@ def view_of(run: Run) -> RunView:
         suites=tuple(_suite_view(run, group) for group in _groups(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
         torn=run.torn,
+        warnings=tuple(_self_judged(header)),
     )
+
+
+def _self_judged(header: RunHeader) -> Iterator[str]:
+    """Name each model that judges its own trials, where nobody said that this is meant."""
+    judges = {judge.id: judge.name for judge in header.judges}
+    for model in header.models:
+        if model.id in judges and not header.self_judge:
+            yield (
+                f"{safe(model.name)} was judged by itself, and models favour themselves: name another judge, "
+                "or say --agent-self-judge"
+            )
 
 
 def note_of(model: RunModel) -> str:

@@ -56,7 +56,10 @@ def seconds(taken: float) -> str:
 
 def counted(number: int, thing: str) -> str:
     """Write a number of things: ``1 trial``, ``2 trials``."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}{'es' if thing[-1] == 's' else 's'}"
+    if number == 1:
+        return f"{number:,} {thing}"
+    many = f"{thing[:-1]}ies" if thing[-1] == "y" else f"{thing}{'es' if thing[-1] == 's' else 's'}"
+    return f"{number:,} {many}"
 
 
 def tally(counts: Mapping[str, int]) -> str:

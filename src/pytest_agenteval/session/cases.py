@@ -8,11 +8,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pytest_agenteval.chat.models import resolve_all
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
 DEFAULT_MODELS = ("baseline",)
+PLAYERS = frozenset({"baseline", "oracle", "nop", "scripted"})
+"""Offline models of ours: they play an agent."""
 UNNAMED = Variant()
 
 
@@ -45,6 +48,18 @@ class Cases:
         """Give every case of a task: models, then variants, then repetitions from 1."""
         repetitions = self.settings.repetitions or task.repetitions
         return self._worked_out(tuple(self.settings.models or suite_models or DEFAULT_MODELS), repetitions)
+
+    @cached_property
+    def judges(self) -> tuple[Model, ...]:
+        """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
+        judges = resolve_all(self.settings.judges, self.settings.aliases, self.registry.offline_models)
+        for judge in judges:
+            if judge.id in PLAYERS:
+                raise UsageMistake(
+                    f"--agent-judge={judge.name}: {judge.id} plays an agent and judges nothing; "
+                    "name a model, such as claude"
+                )
+        return judges
 
     def _worked_out(self, models: tuple[str, ...], repetitions: int) -> tuple[Case, ...]:
         key = (models, repetitions)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry, UnknownName
 from pytest_agenteval.tasks.spec import GraderSpec
 
@@ -57,6 +58,14 @@ class Checker:
         if not wrong:
             self._fits(key)
         return wrong
+
+    def files_of(self, name: str) -> Mapping[str, str]:
+        """Give the settings of a grader that may name a file, each with the ending of such a name."""
+        try:
+            files: Mapping[str, str] = getattr(self._registry.grader_factory(name), "files", NOTHING)
+        except UnknownName:
+            return NOTHING
+        return files
 
     def _fits(self, key: tuple[str, str, str]) -> None:
         # Only what fits is kept: what is unknown now may be offered by a conftest further down.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class Evals:
         self.surroundings: dict[Any, Any] = {}
         self.marks: dict[Any, list[pytest.Mark]] = {}
         self.selected: list[Any] = []
+        self.calibrations: list[Any] = []
         self.refusal = ""
         self._marks = {"agenteval", "capability", "regression", "mixed"}
 
@@ -78,7 +79,7 @@ class Evals:
     @cached_property
     def run(self) -> Run:
         """The trials of this process; nothing of it exists before the first item asks for its trial."""
-        return Run(self.config, self.settings, self.registry, self.folder)
+        return Run(self.config, self.settings, self.registry, self.folder, self.cases.judges)
 
     @property
     def ran(self) -> bool:
@@ -114,26 +115,42 @@ class Evals:
 
     def settle(self, items: Iterable[Any]) -> None:
         """Take note of what will be run, and see that nothing is missing for it."""
+        items = list(items)
         self.selected = [item for item in items if hasattr(item, "case")]
+        self.calibrations = [item for item in items if hasattr(item, "calibration")]
         dry = self.config.getoption("collectonly", False)
         if not dry and not self.refusal:
             self._check_keys()
         if self.refusal:
-            self.selected = []
+            self.selected, self.calibrations = [], []
             self._end()
-        elif self.selected and not dry and not _interrupted(self.selected[0].session):
+            return
+        coming = [*self.selected, *self.calibrations]
+        if coming and not dry and not _interrupted(coming[0].session):
             spare("collected")
             self._open()
 
     def _check_keys(self) -> None:
         live = [item for item in self.selected if not item.case.model.offline]
+        asked = ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live)
         try:
-            check_keys(
-                ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live),
-                self.settings.record_chat,
-            )
+            check_keys(asked, self.settings.record_chat)
+            for judge in self.cases.judges:
+                judged = ((judge, cassette) for cassette in self._judged())
+                check_keys(judged, self.settings.record_chat, "--agent-judge")
         except UsageMistake as mistake:
             self.refuse(mistake)
+
+    def _judged(self) -> Iterator[str]:
+        """Give the chat cassettes of everything that judges will be asked about."""
+        for item in self.selected:
+            if any(self._asks_judges(grader.name) for grader in item.task.graders):
+                yield chat_cassette(item.case.plan(item.task))
+        for item in self.calibrations:
+            yield from item.chat_cassettes()
+
+    def _asks_judges(self, name: str) -> bool:
+        return hasattr(self.registry.grader_factory(name), "with_judges")
 
     def _end(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
@@ -155,6 +172,8 @@ class Evals:
             started_at=place["started_at"],
             command=tuple(place["command"]),
             models=tuple(map(_model, models.values())),
+            judges=tuple(map(_model, self.cases.judges)),
+            self_judge=self.settings.self_judge,
             variants=tuple(dict.fromkeys(item.case.variant.name for item in self.selected)),
             suites=tuple(_suite(task, self.planner) for task in suites.values()),
             seed=self.settings.seed,

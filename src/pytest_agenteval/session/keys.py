@@ -10,13 +10,18 @@ from pytest_agenteval.chat.models import missing_key
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 
+_OTHERWISE = {
+    "--agent-model": "choose a model that needs none: --agent-model=baseline",
+    "--agent-judge": "leave the option out: what only a judge can tell is then undecided",
+}
 
-def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str) -> None:
+
+def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:
     """Raise UsageMistake when a model's key is missing and one of its trials would call it.
 
-    ``needed`` holds models, each with the path of a trial's chat cassette. With chats on ``none`` nothing is
-    called; with ``once`` only trials without a cassette call; with ``new_episodes`` the cassette may hold
-    all: a trial that finds it does not is errored then.
+    ``needed`` holds models, named by ``option``, each with the path of a trial's chat cassette. With chats on
+    ``none`` nothing is called; with ``once`` only trials without a cassette call; with ``new_episodes`` the
+    cassette may hold all: a trial that finds it does not is errored then.
     """
     missing: dict[str, str] = {}
     for model, cassette in needed:
@@ -28,11 +33,11 @@ def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str) -> None:
         if variable:
             missing[model.name] = variable
     if missing:
-        raise UsageMistake("\n".join(_said(name, variable) for name, variable in missing.items()))
+        raise UsageMistake("\n".join(_said(option, name, variable) for name, variable in missing.items()))
 
 
-def _said(name: str, variable: str) -> str:
+def _said(option: str, name: str, variable: str) -> str:
     return (
-        f"--agent-model={name}: no key: the environment variable {variable} is not set\n"
-        f"  set it, or choose a model that needs none: --agent-model=baseline"
+        f"{option}={name}: no key: the environment variable {variable} is not set\n"
+        f"  set it, or {_OTHERWISE[option]}"
     )

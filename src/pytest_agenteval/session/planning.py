@@ -14,8 +14,9 @@ from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.checking import Checker
+from pytest_agenteval.session.inlined import inlined, text_of
 from pytest_agenteval.tasks.discover import find_suite, is_data_name, is_task_name
-from pytest_agenteval.tasks.documents import read_bytes, read_document, shown
+from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
@@ -140,10 +141,12 @@ class Planner:
     def _planned(
         self, loaded: LoadedTask, found: FoundSuite, problems: list[Problem]
     ) -> tuple[PlannedTask, TaskSettings] | None:
+        unread: list[Problem] = []
+        loaded = self._tried(unread, self._with_files, loaded, found, loaded)
         task, suite = loaded.task, found.suite
         said = effective(task, suite)
         name = suite.name if suite else ""
-        wrong = [*self._taken(name, loaded), *self._misfits(loaded, said, found)]
+        wrong = [*unread, *self._taken(name, loaded), *(() if unread else self._misfits(loaded, said, found))]
         layers = self._tried(wrong, self._layers_of, loaded, found, ())
         prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
         problems += wrong
@@ -189,6 +192,9 @@ class Planner:
             wrong += found_wrong.problems
             return otherwise
 
+    def _with_files(self, loaded: LoadedTask, found: FoundSuite) -> LoadedTask:
+        return inlined(loaded, self._checker, found.folder, self._root)
+
     def _layers_of(self, loaded: LoadedTask, found: FoundSuite) -> tuple[str, ...]:
         if not self._place(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
             return ()  # nothing is named, and nothing can lie beside it
@@ -222,7 +228,7 @@ class Planner:
         files = prompt_files(loaded.task, found.suite, found.folder, loaded.file, self._root)
         key = tuple(files.items())
         if key not in self._prompts:
-            self._prompts[key] = {name: _text(path) for name, path in key}
+            self._prompts[key] = {name: text_of(path) for name, path in key}
         return self._prompts[key]
 
     def _cassette(self, loaded: LoadedTask) -> str:
@@ -261,14 +267,6 @@ def _problem(loaded: LoadedTask, path: KeyPath, expected: str, found: str, hint:
     path = path if loaded.index is None else (loaded.index, *path)
     line = read_document(loaded.file).line_of(path)
     return Problem(shown(loaded.file), line, path, expected, found, hint)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_bytes(path).decode("utf-8")
-    except UnicodeDecodeError as broken:
-        found = f"the byte 0x{broken.object[broken.start]:02x}"
-        raise ProblemsFound([Problem(shown(path), None, (), "a text in UTF-8", found)]) from None
 
 
 def _grader(spec: GraderSpec) -> PlannedGrader:

@@ -15,7 +15,7 @@ import pytest
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot
-from pytest_agenteval.records.plan import Conditions, Plan, PlannedTask
+from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.ahead import Closures
@@ -47,7 +47,14 @@ class Run:
     ``folder`` is where the run is written down. ``window`` trials at most are on their way or not yet read.
     """
 
-    def __init__(self, config: pytest.Config, settings: Settings, registry: Registry, folder: Path) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        registry: Registry,
+        folder: Path,
+        judges: tuple[Model, ...] = (),
+    ) -> None:
         self._config = config
         self._settings = settings
         self.folder = folder
@@ -64,10 +71,17 @@ class Run:
         self.transcripts = str(folder / f"transcripts-{process_name(config)}.jsonl")
         keep = str(folder / "workspaces") if settings.keep_workspaces else ""
         self.conditions = Conditions(
-            record=settings.record, record_chat=settings.record_chat, seed=settings.seed, keep_workspaces=keep
+            record=settings.record,
+            record_chat=settings.record_chat,
+            judges=judges,
+            seed=settings.seed,
+            keep_workspaces=keep,
         )
         self.spent = Spent()
-        executor = LocalExecutor(Equipment(registry, root=config.rootpath, started=_began(config)))
+        equipment = Equipment(
+            registry, root=config.rootpath, started=_began(config), asks_at_once=settings.concurrency
+        )
+        executor = LocalExecutor(equipment)
         self._undo = divert(config)
         self.pool = Pool(executor, settings.concurrency, Witnesses(self.journal, self.spent))
         self._live = _live_line(config)

@@ -37,6 +37,8 @@ class Settings:
     split: str = "dev"
     sample: int | None = None
     only: str = ""
+    judges: tuple[str, ...] = ()
+    self_judge: bool = False
     seed: int = 0
     concurrency: int = 10
     record: RecordMode = "none"
@@ -84,6 +86,8 @@ NAMES = (
     "split",
     "sample",
     "only",
+    "judge",
+    "self_judge",
     "seed",
     "concurrency",
     "record",
@@ -115,6 +119,8 @@ def settings_of(config: pytest.Config) -> Settings:
         split=_one_of(said("split"), SPLITS, "dev"),
         sample=_whole(said("sample"), 1),
         only=str(only.value) if only else "",
+        judges=_list(said("judge")),
+        self_judge=_flag(said("self_judge")),
         seed=_whole(said("seed"), 0) or 0,
         concurrency=_concurrency(config, _whole(said("concurrency"), 1) or 10),
         record=_one_of(said("record"), get_args(RecordMode)[1:], "none"),  # type: ignore[arg-type]  # checked there

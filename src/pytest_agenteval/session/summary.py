@@ -30,9 +30,10 @@ def heading(evals: Evals) -> list[str]:
     tasks = {(item.task.suite, item.task.id) for item in trials}
     models = {item.case.model.name: item.case.model for item in trials}
     who = [_introduced(name, model.offline, model.id) for name, model in models.items()]
-    return [
-        f"agenteval: {_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}: {', '.join(who)}"
-    ]
+    judges = [_introduced(judge.name, judge.offline, judge.id) for judge in evals.cases.judges]
+    judged = f"; judged by {', '.join(judges)}" if judges else ""
+    counts = f"{_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}"
+    return [f"agenteval: {counts}: {', '.join(who)}{judged}"]
 
 
 def _introduced(name: str, offline: bool, id: str) -> str:

@@ -38,6 +38,7 @@ class Entry:
     place: Place
     digests: Digests = field(default_factory=Digests)
     usage: Usage = field(default_factory=Usage)
+    judging: Usage = field(default_factory=Usage)
     full: bool = False
     kind: Kind = "mixed"
     bucket: str = ""

@@ -35,7 +35,8 @@ class RunHeader:
     """When, how and with what a run was made.
 
     ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
-    its own. ``ended_at`` is empty and ``exit_status`` None until the run has ended.
+    its own. ``self_judge`` says that a model may judge its own trials. ``ended_at`` is empty and
+    ``exit_status`` None until the run has ended.
     """
 
     started_at: str
@@ -50,6 +51,8 @@ class RunHeader:
     name: str = ""
     ended_at: str = ""
     exit_status: int | None = None
+    judges: tuple[RunModel, ...] = ()
+    self_judge: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values."""
@@ -59,7 +62,8 @@ class RunHeader:
     def from_json(cls, data: Mapping[str, Any]) -> RunHeader:
         """Make a header from what ``to_json`` gave; keys that are not known are left out."""
         known = _known(cls, data)
-        known["models"] = tuple(RunModel(**_known(RunModel, model)) for model in data.get("models", ()))
+        for name in ("models", "judges"):
+            known[name] = tuple(RunModel(**_known(RunModel, model)) for model in data.get(name, ()))
         known["suites"] = tuple(RunSuite(**_known(RunSuite, suite)) for suite in data.get("suites", ()))
         for name in ("command", "variants"):
             known[name] = tuple(data.get(name, ()))

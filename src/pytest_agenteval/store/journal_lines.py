@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
 from pytest_agenteval.store.entry import Entry, Place
 from pytest_agenteval.store.lines import VERSION, Line, add, read_usage, short, usage_line
@@ -35,7 +36,7 @@ def finished_line(trial: Trial, offset: int, length: int) -> Line:
     line["task_kind"] = trial.kind
     add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags)
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
-    add(line, usage=usage_line(trial.usage), tapes=_tapes(trial))
+    add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
     line["grades"] = [_grade(grade) for grade in trial.grades]
     line["transcript"] = (offset, length)
     return line
@@ -65,6 +66,7 @@ def read_finished(line: Line, transcripts: str) -> Entry:
         place=Place(transcripts, *line["transcript"]),
         digests=Digests(**get("digests", {})),
         usage=read_usage(get("usage", {})),
+        judging=read_usage(get("judging", {})),
         full=get("full", False),
         kind=line["task_kind"],
         bucket=get("bucket", ""),
@@ -114,15 +116,18 @@ def _grade(grade: Grade) -> Line:
     if grade.weight != 1.0:
         line["weight"] = grade.weight
     add(line, required=grade.required, rationale=short(grade.rationale, SHORT_RATIONALE))
+    add(line, undecided=grade.details.get("undecided"))
     return line
 
 
 def _read_grade(line: dict[str, Any]) -> Grade:
     get = line.get
+    why = get("undecided")
     return Grade(
         line["grader"],
         line["score"],
         get("rationale", ""),
+        details={"undecided": why} if why else NOTHING,
         threshold=get("threshold", 1.0),
         weight=get("weight", 1.0),
         required=get("required", False),

@@ -55,7 +55,8 @@ DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model")
 GRADE = closed(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
-    | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}},
+    | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}}
+    | {"undecided": {**TEXT, "description": "why there is no score, in one word: no_judge"}},
 )
 STARTED = closed(
     {"v": FORMAT, "kind": {"const": "started"}, "attempt": FROM_ONE, **KEY},
@@ -69,7 +70,7 @@ FINISHED = closed(
     | {"transcript": {**listed(COUNT), "minItems": 2, "maxItems": 2, "description": "first byte, length"}},
     {"variant": TEXT, "full": FLAG, "limit": TEXT, "cause": TEXT, "bucket": TEXT, "tags": listed(TEXT)}
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
-    | {"digests": closed({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE}
+    | {"digests": closed({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE, "judging": USAGE}
     | {"tapes": closed({}, {"tools": COUNTS, "chats": COUNTS})},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
 )
@@ -133,7 +134,8 @@ HEADER = published(
     "run.json",
     closed(
         {"v": FORMAT, "name": TEXT, "started_at": TEXT},
-        {"command": listed(TEXT), "models": listed(MODEL), "variants": listed(TEXT), "suites": listed(SUITE)}
+        {"command": listed(TEXT), "models": listed(MODEL), "judges": listed(MODEL)}
+        | {"self_judge": FLAG, "variants": listed(TEXT), "suites": listed(SUITE)}
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}},
     ),

@@ -26,7 +26,7 @@ def starting_tree(task: Task, suite_dir: Path | None, task_file: Path, root: Pat
     look_up = _LookUp((suite_dir or task_file.parent, root / "fixtures"), root, "folder")
     named = {key: task.input[key] for key in _LAYERS if task.input.get(key) is not None}
     found = {key: look_up.find(name) for key, name in named.items()}
-    _raise("input", found, task, task_file)
+    _raise(("input",), found, task, task_file)
     layers = tuple(one for one in found.values() if isinstance(one, Path))
     beside = task_file.parent / "workspace"
     if "fixture_dir" not in named and is_task_name(task_file) and beside.is_dir():
@@ -42,10 +42,29 @@ def prompt_files(
     look_up = _LookUp((suite_dir or task_file.parent, task_file.parent), root, "file")
     found = {name: look_up.find(path) for name, path in prompts.items()}
     own = {name: one for name, one in found.items() if name in task.prompts}
-    _raise("prompts", own, task, task_file)
+    _raise(("prompts",), own, task, task_file)
     if suite_dir is not None:
-        _raise("prompts", found, None, _suite_file(suite_dir))
+        _raise(("prompts",), found, None, _suite_file(suite_dir))
     return {name: one for name, one in found.items() if isinstance(one, Path)}
+
+
+def grader_files(
+    task: Task, index: int, endings: Mapping[str, str], suite_dir: Path | None, task_file: Path, root: Path
+) -> dict[str, Path]:
+    """Give the file of each setting of a grader that names one, from the task's folder, then the suite's.
+
+    ``endings`` holds the settings that may name a file, each with the ending by which such a name is known.
+    """
+    config = task.graders[index].config
+    named = {
+        key: config[key]
+        for key, ending in endings.items()
+        if isinstance(config.get(key), str) and config[key].endswith(ending) and "\n" not in config[key]
+    }
+    look_up = _LookUp((task_file.parent, suite_dir or task_file.parent), root, "file")
+    found = {key: look_up.find(name) for key, name in named.items()}
+    _raise(("graders", index, "config"), found, task, task_file)
+    return {key: one for key, one in found.items() if isinstance(one, Path)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +119,8 @@ class _LookUp:
                     yield (Path(name).parent / path.name).as_posix()
 
 
-def _raise(key: str, found: Mapping[str, Path | _Trouble], task: Task | None, file: Path) -> None:
-    troubles = {(key, name): one for name, one in found.items() if isinstance(one, _Trouble)}
+def _raise(above: KeyPath, found: Mapping[str, Path | _Trouble], task: Task | None, file: Path) -> None:
+    troubles = {(*above, name): one for name, one in found.items() if isinstance(one, _Trouble)}
     if troubles:
         raise ProblemsFound(
             Problem(shown(file), *_place(file, task, path), one.expected, one.found, one.hint)

@@ -1,0 +1,214 @@
+"""``--agent-judge``: who judges, what is refused before anything starts, and what is said afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_agenteval.store.header import RunModel
+from pytest_agenteval.store.reader import Run, read_run
+from tests.journals import journal, run_folder, trials
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+JUDGES = '''
+from dataclasses import dataclass
+
+from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.transcript import Usage
+
+
+@dataclass(frozen=True)
+class Liked:
+    """Asks its judges for a number."""
+
+    judges: tuple = ()
+    threshold = 0.5
+
+    def with_judges(self, judges):
+        return Liked(tuple(judges))
+
+    async def grade(self, evidence):
+        if not self.judges:
+            details = {"undecided": "no_judge"}
+            return Grade("liked", None, "no judge: --agent-judge=MODEL decides it", details=details)
+        asked = [{"role": "user", "content": evidence.answer}]
+        said = [(await judge.chat.ask(asked)).text for judge in self.judges]
+        return Grade("liked", sum(map(float, said)) / len(said), "as the judges said")
+
+
+class Says:
+    def __init__(self, text):
+        self.text = text
+
+    async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        return Reply(self.text, usage=Usage(10, 2, cost_usd=0.25, asks=1, attempts=1))
+
+
+def pytest_agenteval_register(registry):
+    registry.grader("liked", Liked)
+    registry.model("kind", lambda model, plan: Says("1"))
+    registry.model("stern", lambda model, plan: Says("0.2"))
+'''
+LIKED = [{"name": "answer_contains", "config": {"text": "Mina"}}, {"name": "liked"}]
+
+
+@pytest.fixture
+def judged(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A suite with one task that asks for judgement and one that does not."""
+    tasks = [task("liked", graders=LIKED), task("plain")]
+    write(pytester.path, {"conftest.py": JUDGES, "evals/suite.yaml": suite(), "evals/tasks.yaml": tasks})
+    return pytester
+
+
+def _latest(pytester: pytest.Pytester) -> Run:
+    return read_run(run_folder(pytester.path))
+
+
+def test_judges_decide_and_are_named(judged: pytest.Pytester, workers: int) -> None:
+    """An ensemble of two grades: who they are and what they took is said, and kept apart from the agent's."""
+    result = run(judged, "evals", "--agent-judge=kind", "--agent-judge", "stern", workers=workers)
+
+    result.assert_outcomes(passed=2)
+    said = str(result.stdout)
+    assert "judged by kind" in said or workers  # under xdist pytest shows no such heading
+    assert "judges: 2 replies, 24 tokens, $0.50" in said
+    assert trials(judged.path)["liked"].grades[1].score == 0.6
+    latest = _latest(judged)
+    assert [judge.name for judge in latest.header.judges] == ["kind", "stern"]
+    (entry,) = [entry for entry in latest.entries if entry.key.task == "liked"]
+    assert (entry.judging.asks, entry.judging.tokens, entry.judging.cost_usd) == (2, 24, 0.5)
+    assert entry.usage.tokens == 0
+
+
+def test_without_a_judge_the_summary_says_which_flag_decides(judged: pytest.Pytester, workers: int) -> None:
+    """A grade that only a judge could give is undecided, in no average, and no failure."""
+    result = run(judged, "evals", workers=workers)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*1 grade undecided: 1 liked; --agent-judge=MODEL decides*"])
+    (line,) = [line for line in journal(judged.path, "finished") if line["task"] == "liked"]
+    assert line["grades"][1] == {
+        "grader": "liked",
+        "score": None,
+        "threshold": 0.5,
+        "rationale": "no judge: --agent-judge=MODEL decides it",
+        "undecided": "no_judge",
+    }
+
+
+def test_a_required_judgement_that_nobody_gave_is_an_error(judged: pytest.Pytester) -> None:
+    """``require`` makes the missing judge an error of the trial, never a zero."""
+    required = [LIKED[0], {"name": "liked", "require": True}]
+    write(judged.path, {"evals/tasks.yaml": [task("liked", graders=required)]})
+
+    result = run(judged, "evals")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*liked*no judge: --agent-judge=MODEL decides it*"])
+
+
+@pytest.mark.parametrize("name", ["baseline", "oracle", "nop", "scripted"])
+def test_who_plays_an_agent_is_no_judge(judged: pytest.Pytester, name: str, workers: int) -> None:
+    """An offline player of ours has no judgement; that is said before anything starts, with exit status 4."""
+    result = run(judged, "evals", f"--agent-judge={name}", workers=workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"--agent-judge={name}: {name} plays an agent and judges nothing" in str(result.stderr)
+
+
+def test_a_judge_without_a_key_is_refused_only_where_it_would_be_asked(
+    judged: pytest.Pytester, workers: int
+) -> None:
+    """The key's variable is named before any trial starts; tasks without judgement need no key."""
+    result = run(judged, "evals", "--agent-judge=claude", workers=workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = str(result.stderr)
+    assert "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set" in said
+    run(judged, "evals", "-k", "plain", "--agent-judge=claude", workers=workers).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("meant", [False, True])
+def test_a_model_that_judges_itself_is_warned_of(judged: pytest.Pytester, meant: bool) -> None:
+    """A model favours itself: said beside the figures and written down, unless it is meant."""
+    option = ["--agent-self-judge"] if meant else []
+    result = run(judged, "evals", "--agent-model=kind", "--agent-judge=kind", *option)
+
+    assert ("kind was judged by itself" in str(result.stdout)) is not meant
+    header = _latest(judged).header
+    assert header.judges == (RunModel("kind", "kind", offline=True),)
+    assert header.self_judge is meant
+    events = [event.kind for event in trials(judged.path)["liked"].transcript.events]
+    assert "self_judged" in events
+
+
+FILED = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pytest_agenteval.records.grade import Grade
+
+
+@dataclass(frozen=True)
+class ByRubric:
+    rubric: str
+    files: ClassVar = {"rubric": ".jinja"}
+
+    def grade(self, evidence):
+        return Grade("by_rubric", 1.0, self.rubric)
+
+
+def pytest_agenteval_register(registry):
+    registry.grader("by_rubric", ByRubric)
+"""
+
+
+def _by(rubric: str) -> list[dict[str, object]]:
+    return [{"name": "by_rubric", "config": {"rubric": rubric}}]
+
+
+def test_a_setting_that_names_a_file_holds_its_text(pytester: pytest.Pytester, workers: int) -> None:
+    """A file is looked up beside the task, then in the suite's folder; any other text is left as it is."""
+    tasks = {
+        "evals/a/task.json": task("beside", graders=_by("own.jinja")),
+        "evals/b/task.json": task("above", graders=_by("rubrics/shared.jinja")),
+        "evals/c/task.json": task("named", graders=_by("pkm_insight_quality")),
+    }
+    files = {"evals/a/own.jinja": "be kind", "evals/rubrics/shared.jinja": "be brief"}
+    write(pytester.path, {"conftest.py": FILED, "evals/suite.yaml": suite(), **tasks, **files})
+
+    run(pytester, "evals", workers=workers).assert_outcomes(passed=3)
+
+    found = {name: trial.grades[0].rationale for name, trial in trials(pytester.path).items()}
+    assert found == {"beside": "be kind", "above": "be brief", "named": "pkm_insight_quality"}
+
+
+def test_a_file_that_is_not_there_is_told_with_its_line(pytester: pytest.Pytester) -> None:
+    """A misspelled rubric is the author's to mend: file, line, key, where was looked, the nearest."""
+    broken = task("t", graders=_by("polite.jinja"))
+    write(
+        pytester.path,
+        {
+            "conftest.py": FILED,
+            "evals/suite.yaml": suite(),
+            "evals/task.json": broken,
+            "evals/polito.jinja": "be polite",
+        },
+    )
+
+    result = run(pytester, "evals")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "evals/task.json:*: graders?0?.config.rubric",
+            "  expected: a file: evals/polite.jinja",
+            "  found: *'polite.jinja', which is not there",
+            "  hint: *did you mean 'polito.jinja'?",
+        ]
+    )
+    assert "Traceback" not in str(result.stdout)
