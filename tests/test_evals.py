@@ -9,16 +9,63 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run, read_run
+
+pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parent.parent
 CARDS = 25
+CARD_BUCKETS = 17
+PKM_BUCKETS = 24
+PKM_ROUTED = 32
+LEAST_OPT_OUTS = 6
+JUDGED = frozenset({"pkm_insight_quality", "pkm_append_coherence"})
+
+CHEATER = '''
+"""Overwrites what it should have added to, with nothing but the entry; and knows where, for it has seen the graders."""
+
+from pathlib import Path
+
+from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.records.transcript import ToolCall
+
+
+class Cheater:
+    def __init__(self, task):
+        self.task, self.asked = task, False
+
+    async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        if self.asked:
+            return Reply("Done.")
+        self.asked = True
+        fact, content = self.task.input["fact_id"], self.task.input["content"]
+        pasted = {"file_path": self.target(), "content": f"{content}\\n<!-- fact_id: {fact} -->\\n"}
+        told = {"fact_id": fact, "insight_text": content or "x"}
+        calls = (("Write", pasted), ("update_timeline_card_insight", told))
+        return Reply(calls=tuple(ToolCall(str(n), 0, n, tool, args) for n, (tool, args) in enumerate(calls)))
+
+    def target(self):
+        routed = next((g.config for g in self.task.graders if g.name == "pkm_routed_correctly"), {})
+        bucket = routed.get("expected_buckets", ["Areas/"])[0]
+        return next(iter(routed.get("expected_files") or self.there(bucket)), f"{bucket.rstrip('/')}/Note.md")
+
+    def there(self, bucket):
+        trees = [Path(layer, "PKM") for layer in self.task.layers]
+        files = [path.relative_to(tree).as_posix() for tree in trees for path in sorted(tree.rglob("*.md"))]
+        return [file for file in files if file.startswith(bucket)]
+
+
+def pytest_agenteval_register(registry):
+    registry.model("cheater", lambda model, plan: Cheater(plan.task))
+'''
 
 
 @pytest.fixture
 def evals(pytester: pytest.Pytester) -> Path:
     """A copy of the evals, so that runs of tests leave nothing in the project."""
-    shutil.copytree(ROOT / "evals", pytester.path / "evals")
+    for folder in ("evals", "fixtures"):
+        shutil.copytree(ROOT / folder, pytester.path / folder)
     return pytester.path / "evals"
 
 
@@ -37,30 +84,62 @@ def _run(pytester: pytest.Pytester, *arguments: str, status: int = 0) -> Run:
     return _latest(pytester.path)
 
 
+def _of(run: Run, suite: str) -> list[Entry]:
+    return [entry for entry in run.entries if entry.key.suite == suite]
+
+
+def _planned(run: Run, suite: str) -> Counter[str]:
+    """Give the number of tasks of each bucket."""
+    return Counter({some.bucket: some.tasks for some in run.planned if some.suite == suite})
+
+
+def test_the_suites_have_what_they_say(pytester: pytest.Pytester, evals: Path) -> None:
+    """25 card tasks; 32 PKM tasks in 24 buckets, and opt-outs beside them; a held-out sibling for each bucket."""
+    dev = _run(pytester, "--agent-model=nop")
+    held_out = _run(pytester, "--agent-model=nop", "--agent-split=held_out")
+    card, pkm = _planned(dev, "card"), _planned(dev, "pkm")
+    opted_out = pkm.pop("opt_out")
+    assert (card.total(), len(card)) == (CARDS, CARD_BUCKETS)
+    assert (pkm.total(), len(pkm)) == (PKM_ROUTED, PKM_BUCKETS)
+    assert opted_out >= LEAST_OPT_OUTS
+    assert set(_planned(held_out, "card")) == set(card)
+    assert set(_planned(held_out, "pkm")) == {*pkm, "opt_out"}
+
+
 def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
     """A newcomer's first run, offline, shows partial scores: a mean between 0.4 and 0.9, half credits."""
-    entries = _run(pytester).entries
-    assert len(entries) == 2 * CARDS
-    scores = [entry.score or 0.0 for entry in entries]
-    assert 0.4 < sum(scores) / len(scores) < 0.9
-    choices = [
-        grade.score for entry in entries for grade in entry.grades if grade.grader == "card_template_choice"
-    ]
-    assert 0.5 in choices
-    assert {entry.ending for entry in entries} == {"passed", "missed"}
+    run = _run(pytester)
+    for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
+        entries = _of(run, suite)
+        scores = [entry.score or 0.0 for entry in entries]
+        assert 0.4 < sum(scores) / len(scores) < 0.9
+        assert 0.5 in [grade.score for entry in entries for grade in entry.grades if grade.grader == halved]
+        assert {entry.ending for entry in entries} == {"passed", "missed"}
 
 
-def test_oracle_passes_every_trial_with_every_grade_decided(pytester: pytest.Pytester, evals: Path) -> None:
-    """Every task can be solved, and its graders see that it was."""
-    entries = _run(pytester, "--agent-model=oracle", "--agent-strict").entries
-    assert Counter(entry.ending for entry in entries) == {"passed": 2 * CARDS}
-    assert all(grade.score == 1.0 for entry in entries for grade in entry.grades)
+@pytest.mark.parametrize("split", ["dev", "held_out"])
+def test_oracle_passes_every_trial_with_every_code_grade_full(
+    pytester: pytest.Pytester, evals: Path, split: str
+) -> None:
+    """Every task can be solved, and its graders see that it was; what only a judge can tell stays open."""
+    entries = _run(pytester, "--agent-model=oracle", "--agent-strict", f"--agent-split={split}").entries
+    assert {entry.ending for entry in entries} == {"passed"}
+    found = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
+    assert found <= {(False, 1.0), (True, None)}
 
 
 def test_nop_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
     """No task can be passed by doing nothing."""
-    entries = _run(pytester, "--agent-model=nop").entries
-    assert Counter(entry.ending for entry in entries) == {"missed": 2 * CARDS}
+    entries = _run(pytester, "--agent-model=nop", "--agent-split=all").entries
+    assert {entry.ending for entry in entries} == {"missed"}
+
+
+def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
+    """Who knows the graders, writes the entry over the right file and repeats it as insight, gets nowhere."""
+    pytester.makeconftest(CHEATER)
+    entries = _run(pytester, "--agent-model=cheater", "--agent-split=all", "-k", "pkm").entries
+    assert len(entries) > 2 * PKM_ROUTED
+    assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
 
 def test_baseline_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
@@ -68,7 +147,7 @@ def test_baseline_does_not_look_at_the_answers(pytester: pytest.Pytester, evals:
     with_answers = _said(_run(pytester))
     for file in evals.rglob("task.json"):
         task = json.loads(file.read_text(encoding="utf-8"))
-        stripped = {key: task[key] for key in ("id", "input", "trials_per_run")}
+        stripped = {key: task[key] for key in ("id", "input", "trials_per_run", "split") if key in task}
         stripped["graders"] = [{"name": "card_completion"}]
         file.write_text(json.dumps(stripped), encoding="utf-8")
     assert _said(_run(pytester)) == with_answers
@@ -85,7 +164,7 @@ def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
 
 
 def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, evals: Path) -> None:
-    """``-n 8 --repetitions 3`` with two models: 150 trials, each once, and the totals of one process."""
+    """``-n 8 --repetitions 3`` with two models: each trial once, and the totals of one process."""
     arguments = ("--repetitions=3", "--agent-model=oracle,baseline", "--junitxml=j.xml")
     spread = _run(pytester, "-n8", *arguments)
     lines = [
@@ -94,7 +173,7 @@ def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, eva
         for line in journal.read_text(encoding="utf-8").splitlines()
     ]
     counts = Counter((line["kind"], line["task"], line["model"], line["repetition"]) for line in lines)
-    assert len(counts) == 2 * 3 * 2 * CARDS
+    assert len(counts) == 2 * sum(group.trials for group in spread.planned)
     assert set(counts.values()) == {1}
     alone = _run(pytester, *arguments)
     assert _totals(spread) == _totals(alone)
