@@ -6,5 +6,21 @@ compared with its own. ``default`` scores what Memex says it means to.
 
 from pytest_agenteval.graders.memex.card import CardCompletion, CardTemplateChoice
 from pytest_agenteval.graders.memex.card_text import CardMustContain
+from pytest_agenteval.graders.memex.pkm_append import PkmAppendCoherence
+from pytest_agenteval.graders.memex.pkm_completion import PkmCompletion
+from pytest_agenteval.graders.memex.pkm_insight import PkmInsightQuality
+from pytest_agenteval.graders.memex.pkm_keeping import PkmNoOverwrite
+from pytest_agenteval.graders.memex.pkm_reading import PkmReadBeforeWrite
+from pytest_agenteval.graders.memex.pkm_routing import PkmRoutedCorrectly
 
-__all__ = ["CardCompletion", "CardMustContain", "CardTemplateChoice"]
+__all__ = [
+    "CardCompletion",
+    "CardMustContain",
+    "CardTemplateChoice",
+    "PkmAppendCoherence",
+    "PkmCompletion",
+    "PkmInsightQuality",
+    "PkmNoOverwrite",
+    "PkmReadBeforeWrite",
+    "PkmRoutedCorrectly",
+]
