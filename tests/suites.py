@@ -19,6 +19,7 @@ for name in (
     "chat.offline.scripted",
     "graders.memex",
     "graders.outcome",
+    "graders.transcript",
     "items.fixtures",
     "items.task_file",
     "session.summary",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,16 +10,52 @@ if TYPE_CHECKING:
 
 PACKAGE = "pytest_agenteval"
 
+AGENTS: Mapping[str, str] = {
+    "tool_calling": "agents.tool_calling:ToolCallingAgent",
+    "card": "agents.card:CardAgent",
+    "pkm": "agents.pkm:PkmAgent",
+}
+MODELS: Mapping[str, str] = {
+    "baseline": "chat.offline.baseline:baseline",
+    "oracle": "chat.offline.oracle:oracle",
+    "nop": "chat.offline.nop:nop",
+    "scripted": "chat.offline.scripted:scripted",
+}
+GRADERS: Mapping[str, str] = {
+    "answer_contains": "graders.outcome:AnswerContains",
+    "answer_matches": "graders.outcome:AnswerMatches",
+    "answer_json": "graders.outcome:AnswerJson",
+    "file_exists": "graders.outcome:FileExists",
+    "file_unchanged": "graders.outcome:FileUnchanged",
+    "file_contains": "graders.outcome:FileContains",
+    "file_matches": "graders.outcome:FileMatches",
+    "file_value": "graders.outcome:FileValue",
+    "front_matter": "graders.outcome:FrontMatter",
+    "tool_called": "graders.transcript:ToolCalled",
+    "tool_not_called": "graders.transcript:ToolNotCalled",
+    "calls_in_order": "graders.transcript:CallsInOrder",
+    "call_arguments": "graders.transcript:CallArguments",
+    "step_ceiling": "graders.transcript:StepCeiling",
+    "call_ceiling": "graders.transcript:CallCeiling",
+    "token_ceiling": "graders.transcript:TokenCeiling",
+    "judge": "graders.judge.grader:Judged",
+    "card_completion": "graders.memex:CardCompletion",
+    "card_template_choice": "graders.memex:CardTemplateChoice",
+    "card_must_contain": "graders.memex:CardMustContain",
+    "pkm_completion": "graders.memex:PkmCompletion",
+    "pkm_routed_correctly": "graders.memex:PkmRoutedCorrectly",
+    "pkm_read_before_write": "graders.memex:PkmReadBeforeWrite",
+    "pkm_no_overwrite": "graders.memex:PkmNoOverwrite",
+    "pkm_insight_quality": "graders.memex:PkmInsightQuality",
+    "pkm_append_coherence": "graders.memex:PkmAppendCoherence",
+}
+
 
 def pytest_agenteval_register(registry: Registry) -> None:
     """Offer what is built in; each is imported when a task first names it."""
-    registry.agent("tool_calling", f"{PACKAGE}.agents.tool_calling:ToolCallingAgent")
-    registry.agent("card", f"{PACKAGE}.agents.card:CardAgent")
-    registry.model("baseline", f"{PACKAGE}.chat.offline.baseline:baseline")
-    registry.model("oracle", f"{PACKAGE}.chat.offline.oracle:oracle")
-    registry.model("nop", f"{PACKAGE}.chat.offline.nop:nop")
-    registry.model("scripted", f"{PACKAGE}.chat.offline.scripted:scripted")
-    registry.grader("answer_contains", f"{PACKAGE}.graders.outcome:AnswerContains")
-    registry.grader("card_completion", f"{PACKAGE}.graders.memex:CardCompletion")
-    registry.grader("card_template_choice", f"{PACKAGE}.graders.memex:CardTemplateChoice")
-    registry.grader("card_must_contain", f"{PACKAGE}.graders.memex:CardMustContain")
+    for name, place in AGENTS.items():
+        registry.agent(name, f"{PACKAGE}.{place}")
+    for name, place in MODELS.items():
+        registry.model(name, f"{PACKAGE}.{place}")
+    for name, place in GRADERS.items():
+        registry.grader(name, f"{PACKAGE}.{place}")

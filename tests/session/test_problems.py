@@ -130,7 +130,7 @@ def grader(**more: Any) -> dict[str, Any]:
             grader(name="answer_contain"),
             [
                 "evals/task.json:13: graders?0?.name",
-                "*one of answer_contains, card_*",
+                "*one of answer_contains, answer_*",
                 "*'answer_contain'*",
                 "  hint: *did you mean 'answer_contains'?",
             ],
@@ -166,7 +166,7 @@ def grader(**more: Any) -> dict[str, Any]:
         ),
         (
             task("greet", agent="crad"),
-            ["evals/task.json:*: agent", "*one of card, tool_calling", "*'crad'", "*did you mean 'card'?"],
+            ["evals/task.json:*: agent", "*one of card, pkm, tool_calling", "*'crad'", "*did you mean 'card'?"],
         ),
         (
             task("greet", settings={"sytem": "Be kind."}),

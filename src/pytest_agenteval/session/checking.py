@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry, UnknownName
 from pytest_agenteval.tasks.spec import GraderSpec
@@ -133,7 +134,8 @@ def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> Misfit:
     from pytest_agenteval.tasks.explain import in_words
 
     if detail["type"] in ("value_error", "assertion_error"):
-        return _refused(name, detail["ctx"]["error"])._replace(path=_real(detail["loc"], settings))
+        refused = _refused(name, detail["ctx"]["error"])
+        return refused if refused.path else refused._replace(path=_real(detail["loc"], settings))
     if detail["type"].startswith("missing"):
         return Misfit((detail["loc"][-1],), "a value: it has no default", f"no key {detail['loc'][-1]!r}")
     expected = detail["msg"].lower().removeprefix("input should be ")
@@ -153,6 +155,8 @@ def _real(loc: KeyPath, settings: Any) -> KeyPath:
 
 
 def _refused(name: str, refused: object) -> Misfit:
+    if isinstance(refused, WrongSetting):
+        return Misfit(refused.path, refused.expected, refused.found, refused.hint)
     return Misfit((), f"settings that {name} takes", str(refused) or type(refused).__name__)
 
 

@@ -1,0 +1,1 @@
+"""Comparing values: matchers, paths into values, and what folding leaves of a text."""

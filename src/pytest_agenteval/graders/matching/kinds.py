@@ -1,0 +1,169 @@
+"""The kinds of matchers: each says whether a value that was found is one that was meant.
+
+``str`` of a matcher is the *expected* side of a check. A value that is not there is ABSENT, which only
+``Absent`` matches.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any, Protocol
+
+from pytest_agenteval.graders.matching.equality import part_of, same
+from pytest_agenteval.graders.matching.folding import folded_all
+from pytest_agenteval.graders.matching.value_paths import ABSENT
+from pytest_agenteval.graders.shown import shown
+
+_NUMERIC = re.compile(r"\s*[-+]?[0-9]{1,100}(?:\.[0-9]{1,100})?(?:[eE][-+]?[0-9]{1,3})?\s*")
+# Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
+_EXACTLY = Context(prec=400)
+
+
+class Matcher(Protocol):
+    """Tells the values that were meant from others."""
+
+    def matches(self, found: Any) -> bool:
+        """Whether this value is one that was meant."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The value is this one."""
+
+    value: Any
+    fold: bool = False
+
+    def matches(self, found: Any) -> bool:
+        """Whether the value is equal; 1 is 1.0, but true is not 1."""
+        return same(*_compared(self.value, found, fold=self.fold))
+
+    def __str__(self) -> str:
+        return shown(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """The value holds at least this."""
+
+    value: Any
+    fold: bool = False
+
+    def matches(self, found: Any) -> bool:
+        """Whether the map's keys, or the list's items, are all there."""
+        return part_of(*_compared(self.value, found, fold=self.fold))
+
+    def __str__(self) -> str:
+        return f"at least {shown(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """The value is a text that contains this text, or a list that has this item."""
+
+    value: Any
+    fold: bool = False
+
+    def matches(self, found: Any) -> bool:
+        """Whether the text or the item is in there; what is neither text nor list contains nothing."""
+        expected, found = _compared(self.value, found, fold=self.fold)
+        if isinstance(found, str):
+            return isinstance(expected, str) and expected in found
+        return isinstance(found, list | tuple) and any(same(expected, item) for item in found)
+
+    def __str__(self) -> str:
+        return f"a value that contains {shown(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The value is one of these."""
+
+    values: tuple[Any, ...]
+    fold: bool = False
+
+    def matches(self, found: Any) -> bool:
+        """Whether the value is equal to one of them."""
+        return any(Exact(value, self.fold).matches(found) for value in self.values)
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(shown, self.values))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The value is this number, or a text that is one, give or take a margin."""
+
+    number: int | float
+    margin: int | float = 0
+    relative: bool = False
+
+    def matches(self, found: Any) -> bool:
+        """Whether the number lies within the margin, its ends included."""
+        number, meant = decimal_of(found), decimal_of(self.number)
+        if number is None or meant is None:
+            return False
+        margin = _EXACTLY.multiply(
+            Decimal(str(self.margin)), meant.copy_abs() if self.relative else Decimal(1)
+        )
+        return _EXACTLY.subtract(number, meant).copy_abs() <= margin
+
+    def __str__(self) -> str:
+        share = " of it" if self.relative else ""
+        return f"{self.number} ± {self.margin}{share}" if self.margin else f"the number {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The value is a text in which this pattern is found."""
+
+    pattern: re.Pattern[str]
+
+    def matches(self, found: Any) -> bool:
+        """Whether the pattern is found anywhere in the text; what is no text does not match."""
+        return isinstance(found, str) and self.pattern.search(found) is not None
+
+    def __str__(self) -> str:
+        return f"a text that matches {shown(self.pattern.pattern)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """There is a value, whatever it is."""
+
+    def matches(self, found: Any) -> bool:
+        """Whether there is one; null is one."""
+        return found is not ABSENT
+
+    def __str__(self) -> str:
+        return "any value"
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """There is no value."""
+
+    def matches(self, found: Any) -> bool:
+        """Whether there is none; null is one."""
+        return found is ABSENT
+
+    def __str__(self) -> str:
+        return "nothing"
+
+
+def decimal_of(value: Any) -> Decimal | None:
+    """Read a number, or a text that is written as JSON writes numbers; anything else is None."""
+    if isinstance(value, str) and _NUMERIC.fullmatch(value):
+        return Decimal(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float):
+        return Decimal(repr(value)) if math.isfinite(value) else None
+    return Decimal(value)
+
+
+def _compared(expected: Any, found: Any, *, fold: bool) -> tuple[Any, Any]:
+    return (folded_all(expected), folded_all(found)) if fold else (expected, found)

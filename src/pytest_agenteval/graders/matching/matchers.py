@@ -1,0 +1,141 @@
+"""Matchers as they stand in task files.
+
+A text, a number, a list, true, false or null means exactly that value. A map is a matcher, with one of these
+keys: ``exact`` (also for maps), ``subset``, ``contains``, ``one_of``, ``number`` (with ``tolerance`` or
+``relative``), ``regex`` (searched for anywhere), ``any: true`` and ``absent: true``. ``fold: true`` beside
+one of the first four takes no notice of case, width and spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.graders.matching.kinds import (
+    Absent,
+    Contains,
+    Exact,
+    Matcher,
+    Near,
+    OneOf,
+    Present,
+    Searched,
+    Subset,
+    decimal_of,
+)
+from pytest_agenteval.graders.matching.value_paths import ABSENT, path_of, value_at
+from pytest_agenteval.graders.settings import WrongSetting, pattern_at, text_at
+from pytest_agenteval.graders.shown import shown
+from pytest_agenteval.records.grade import Check
+
+Values = tuple[tuple[str, KeyPath, Matcher], ...]
+Setting = Mapping[str, Any]
+
+
+def matcher_of(setting: Any, place: KeyPath) -> Matcher:
+    """Read a matcher; ``place`` is where it stands."""
+    if not isinstance(setting, Mapping):
+        return Exact(setting)
+    kinds = [key for key in setting if key in _KINDS]
+    wrong = next((key for key in setting if key not in _KINDS and key not in _MODIFIERS), None)
+    if wrong is not None:
+        known = (*_KINDS, *_MODIFIERS)
+        hint = nearest(wrong, known) or "a map that is meant as it stands is written {exact: {...}}"
+        raise WrongSetting((*place, wrong), f"one of {', '.join(known)}", f"unknown key {wrong!r}", hint)
+    if len(kinds) != 1:
+        expected = f"exactly one of {', '.join(_KINDS)}"
+        raise WrongSetting(place, expected, " and ".join(kinds) or "none of them")
+    for key in setting:
+        if key in _MODIFIERS and kinds[0] not in _MODIFIERS[key]:
+            raise WrongSetting((*place, key), f"{key} beside {' or '.join(_MODIFIERS[key])}", kinds[0])
+    return _KINDS[kinds[0]](setting, place)
+
+
+def matchers(name: str, given: Setting) -> dict[str, Matcher]:
+    """Read a map from names to matchers, with at least one entry."""
+    if not isinstance(given, Mapping) or not given:
+        raise WrongSetting((name,), "a map with at least one entry", shown(given))
+    return {key: matcher_of(setting, (name, key)) for key, setting in given.items()}
+
+
+def values(name: str, given: Setting) -> Values:
+    """Read a map from paths into a value to matchers, with at least one entry."""
+    read = matchers(name, given)
+    return tuple((text, path_of(text, (name, text)), matcher) for text, matcher in read.items())
+
+
+def check_value(claim: str, matcher: Matcher, found: Any) -> Check:
+    """Ask whether a value, which may be ABSENT, is one that was meant."""
+    told = "nothing" if found is ABSENT else shown(found)
+    return Check(claim, matcher.matches(found), str(matcher), told)
+
+
+def check_values(where: str, asked: Values, value: Any, problem: str = "") -> tuple[Check, ...]:
+    """Ask for each value at its path; where there is a problem, none is as meant, not even an absent one."""
+    if problem:
+        return tuple(Check(f"{where}: {text}", False, str(matcher), problem) for text, _, matcher in asked)
+    return tuple(
+        check_value(f"{where}: {text}", matcher, value_at(value, path)) for text, path, matcher in asked
+    )
+
+
+def _folding(setting: Setting, place: KeyPath) -> bool:
+    fold = setting.get("fold", False)
+    if not isinstance(fold, bool):
+        raise WrongSetting((*place, "fold"), "true or false", shown(fold))
+    return fold
+
+
+def _contains(setting: Setting, place: KeyPath) -> Matcher:
+    part = setting["contains"]
+    if isinstance(part, str):
+        text_at((*place, "contains"), part)
+    return Contains(part, _folding(setting, place))
+
+
+def _one_of(setting: Setting, place: KeyPath) -> Matcher:
+    options = setting["one_of"]
+    if not isinstance(options, list | tuple) or not options:
+        raise WrongSetting((*place, "one_of"), "a list of at least one value", shown(options))
+    return OneOf(tuple(options), _folding(setting, place))
+
+
+def _near(setting: Setting, place: KeyPath) -> Matcher:
+    if "tolerance" in setting and "relative" in setting:
+        raise WrongSetting(place, "tolerance or relative", "both")
+    margin = "relative" if "relative" in setting else "tolerance"
+    for key in {"number", margin} & setting.keys():
+        value = setting[key]
+        if isinstance(value, str) or decimal_of(value) is None or (key == margin and value < 0):
+            expected = "a number" if key == "number" else "a number, 0 or more"
+            raise WrongSetting((*place, key), expected, shown(value))
+    return Near(setting["number"], setting.get(margin, 0), margin == "relative")
+
+
+def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
+    """Read a matcher that has nothing to say but that it is meant."""
+
+    def read(setting: Setting, place: KeyPath) -> Matcher:
+        if setting[key] is not True:
+            raise WrongSetting((*place, key), "true", shown(setting[key]))
+        return matcher
+
+    return read
+
+
+_KINDS: Mapping[str, Callable[[Setting, KeyPath], Matcher]] = {
+    "exact": lambda setting, place: Exact(setting["exact"], _folding(setting, place)),
+    "subset": lambda setting, place: Subset(setting["subset"], _folding(setting, place)),
+    "contains": _contains,
+    "one_of": _one_of,
+    "number": _near,
+    "regex": lambda setting, place: Searched(pattern_at((*place, "regex"), setting["regex"])),
+    "any": _just("any", Present()),
+    "absent": _just("absent", Absent()),
+}
+_MODIFIERS: Mapping[str, tuple[str, ...]] = {
+    "fold": ("exact", "subset", "contains", "one_of"),
+    "tolerance": ("number",),
+    "relative": ("number",),
+}

@@ -1,0 +1,91 @@
+"""Paths into JSON values, as authors write them: ``tags[0]``, ``author.name``, ``days."2026.09"``.
+
+A step is a key or, in brackets, a place in a list: from 0, or from -1 counted from the end. A key that holds
+a dot, a bracket, a quote or a space at its ends stands in quotes, as JSON writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, Final
+
+from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.shown import shown
+
+_BARE = r'[^\s."\[\]](?:[^."\[\]\x00-\x1f]*[^\s."\[\]])?'
+_QUOTED = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
+_INDEX = r"\[(?:0|-?[1-9][0-9]{0,8})\]"
+_BARE_KEY = re.compile(_BARE)
+_STEP = re.compile(rf"(?P<dot>\.?)(?:(?P<bare>{_BARE})|(?P<quoted>{_QUOTED}))|(?P<index>{_INDEX})")
+
+
+class Missing(Enum):
+    """Says that there is no value, which no JSON value can say."""
+
+    ABSENT = "nothing"
+
+
+ABSENT: Final = Missing.ABSENT
+
+
+def path_of(text: str, place: KeyPath) -> KeyPath:
+    """Read a path; ``place`` is where the setting stands that holds it."""
+    steps: list[str | int] = []
+    end = 0
+    while end < len(text):
+        found = _STEP.match(text, end)
+        step = None if found is None else _step(found, first=not end)
+        if found is None or step is None:
+            break
+        steps.append(step)
+        end = found.end()
+    if not steps or end < len(text):
+        rest = f"{shown(text)}, which cannot be read from {shown(text[end:])} on" if text else "an empty text"
+        raise WrongSetting(place, 'a path like author.name, tags[0] or "odd.key"[-1]', rest)
+    return tuple(steps)
+
+
+def _step(found: re.Match[str], *, first: bool) -> str | int | None:
+    """Give one step; a key has a dot before it unless it comes first."""
+    if found["index"] is not None:
+        return int(found["index"][1:-1])
+    if bool(found["dot"]) is first:
+        return None
+    if found["bare"] is not None:
+        return found["bare"]
+    try:
+        key: str = json.loads(found["quoted"])
+    except ValueError:
+        return None
+    return key
+
+
+def written(path: Iterable[str | int]) -> str:
+    """Write a path so that ``path_of`` reads it back."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            key = step if _BARE_KEY.fullmatch(step) else json.dumps(step)
+            text += f".{key}" if text else key
+    return text
+
+
+def value_at(value: Any, path: KeyPath) -> Any:
+    """Give what stands at a path, or ABSENT."""
+    for step in path:
+        value = _below(value, step)
+    return value
+
+
+def _below(value: Any, step: str | int) -> Any:
+    if isinstance(step, str):
+        return value.get(step, ABSENT) if isinstance(value, Mapping) else ABSENT
+    if isinstance(value, list | tuple) and -len(value) <= step < len(value):
+        return value[step]
+    return ABSENT

@@ -1,0 +1,89 @@
+"""Checking values against a JSON Schema that an author wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.graders.matching.value_paths import written
+from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.graders.shown import cut, shown
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+MOST_COMPLAINTS = 5
+_HELD = frozenset({"const", "default", "enum", "examples"})
+"""Keywords that hold values, not schemas."""
+
+
+def check_schema(name: str, schema: Mapping[str, Any]) -> None:
+    """Refuse what is no JSON Schema, and one that refers to anything outside itself."""
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import Draft202012Validator, validator_for
+
+    if not isinstance(schema, Mapping) or not schema:
+        raise WrongSetting((name,), "a JSON Schema: a map with at least one key", shown(schema))
+    plain = json.loads(canonical(schema))
+    try:
+        validator_for(plain, default=Draft202012Validator).check_schema(plain)
+    except SchemaError as error:
+        place = (name, *error.absolute_path)
+        raise WrongSetting(place, "a JSON Schema", cut(error.message)) from None
+    _check_references(name, plain)
+
+
+def complaints(schema: Mapping[str, Any], value: Any) -> list[str]:
+    """Say what is wrong with a value, in the schema's words; the first few, each with its place."""
+    errors = islice(_validator(canonical(schema)).iter_errors(value), MOST_COMPLAINTS)
+    return [_said(error.absolute_path, error.message) for error in errors]
+
+
+def _said(path: Any, message: str) -> str:
+    place = written(path)
+    return f"{place}: {cut(message)}" if place else cut(message)
+
+
+# Kept: compiling a schema costs a hundred times more than checking against it.
+@lru_cache(maxsize=256)
+def _validator(text: str) -> Validator:
+    from jsonschema.validators import Draft202012Validator, validator_for
+    from referencing import Registry
+
+    schema = json.loads(text)
+    # A registry of our own, because the default one fetches what it does not know from the network.
+    made: Validator = validator_for(schema, default=Draft202012Validator)(schema, registry=Registry())
+    return made
+
+
+def _check_references(name: str, schema: dict[str, Any]) -> None:
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    resource = DRAFT202012.create_resource(schema)
+    resolver = Registry().resolver_with_root(resource)
+    for place, target in _references(schema, (name,)):
+        if not target.startswith("#"):
+            raise WrongSetting(place, "a place in the schema itself, as in #/$defs/item", shown(target))
+        try:
+            resolver.lookup(target)
+        except Unresolvable:
+            raise WrongSetting(place, "a place that is in the schema", shown(target)) from None
+
+
+def _references(value: Any, place: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(inner, str):
+                yield (*place, key), inner
+            elif key not in _HELD:
+                yield from _references(inner, (*place, key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _references(inner, (*place, number))

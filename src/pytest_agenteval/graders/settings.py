@@ -1,0 +1,74 @@
+"""Reading the settings of general graders, as they stand in a task file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pytest_agenteval.errors import KeyPath, dotted
+from pytest_agenteval.graders.shown import shown
+
+
+class WrongSetting(ValueError):
+    """A setting that cannot be meant: where it stands, what was expected, what was found."""
+
+    def __init__(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
+        self.path, self.expected, self.found, self.hint = path, expected, found, hint
+        said = f"{dotted(path)}: expected {expected}, found {found}"
+        super().__init__(f"{said}; {hint}" if hint else said)
+
+
+def texts(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]:
+    """Take a list of texts, none of them blank, as a tuple."""
+    if not isinstance(given, list | tuple):
+        raise WrongSetting((name,), "a list of texts", shown(given))
+    if len(given) < least:
+        raise WrongSetting((name,), "at least one text", "an empty list")
+    for place, text in enumerate(given):
+        text_at((name, place), text)
+    return tuple(given)
+
+
+def text_at(path: KeyPath, given: str) -> str:
+    """Take a text that is not blank."""
+    if not isinstance(given, str) or not given.strip():
+        raise WrongSetting(path, "a text that is not blank", shown(given))
+    return given
+
+
+def paths(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]:
+    """Take a list of paths or globs, each relative to the workspace."""
+    return tuple(path_at((name, place), path) for place, path in enumerate(texts(name, given, least=least)))
+
+
+def path_at(place: KeyPath, given: str) -> str:
+    """Take a path or glob that can be that of a file in a workspace."""
+    path = text_at(place, given)
+    if path.startswith("/") or {"", ".", ".."} & set(path.removesuffix("/").split("/")):
+        raise WrongSetting(place, "a path from the workspace's root, as in notes/today.md", shown(path))
+    if path.endswith("/"):
+        raise WrongSetting(place, "files", shown(path), f"the files of a folder are {path + '**'!r}")
+    return path
+
+
+def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Take a list of regular expressions."""
+    taken = texts(name, given)
+    for place, pattern in enumerate(taken):
+        pattern_at((name, place), pattern)
+    return taken
+
+
+def pattern_at(path: KeyPath, given: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile a regular expression; one that is none is told with the position of its mistake."""
+    try:
+        return re.compile(text_at(path, given), flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise WrongSetting(path, "a regular expression", f"{shown(given)}: {error}") from None
+
+
+def count_at(path: KeyPath, given: int, *, least: int) -> int:
+    """Take a whole number that is not too small."""
+    if not isinstance(given, int) or isinstance(given, bool) or given < least:
+        raise WrongSetting(path, f"a whole number, {least} or more", shown(given))
+    return given

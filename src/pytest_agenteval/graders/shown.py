@@ -1,0 +1,25 @@
+"""Writing values so that a line of a report can hold them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pytest_agenteval.canonical import plain
+
+MOST_SHOWN = 200
+
+
+def cut(text: str) -> str:
+    """Give a text, or its beginning where it is long."""
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
+
+
+def shown(value: Any) -> str:
+    """Write a JSON value in one short line; texts stand in quotes, and everything else is JSON."""
+    if isinstance(value, str):
+        return repr(cut(value))
+    try:
+        return cut(json.dumps(value, ensure_ascii=False, default=plain))
+    except (TypeError, ValueError):
+        return cut(repr(value))

@@ -1,0 +1,90 @@
+"""Were the tools called that had to be, and not those that must not be?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pytest_agenteval.graders.settings import WrongSetting, count_at, texts
+from pytest_agenteval.graders.transcript.own_calls import own_calls
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Check, Grade
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """Was each of these tools called often enough, and not too often? The score is the share that was.
+
+    Calls that gave an error do not count, unless ``succeeded`` is false; calls that the task made never do.
+    An agent that called nothing has called none of them: there is always something to judge.
+    """
+
+    tools: Sequence[str]
+    at_least: int = 1
+    at_most: int | None = None
+    succeeded: bool = True
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+    quick: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", texts("tools", self.tools))
+        count_at(("at_least",), self.at_least, least=0)
+        if self.at_most is not None:
+            count_at(("at_most",), self.at_most, least=self.at_least)
+        elif self.at_least == 0:
+            raise WrongSetting(("at_least",), "1 or more, or at_most beside it", "0")
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Count the calls of each tool."""
+        counts = Counter(call.tool for call in own_calls(evidence, succeeded=self.succeeded))
+        every = Counter(call.tool for call in own_calls(evidence, succeeded=False))
+        return Grade.from_checks("tool_called", [self._check(one, counts, every) for one in self.tools])
+
+    def _check(self, tool: str, counts: Counter[str], every: Counter[str]) -> Check:
+        count, failed = counts[tool], every[tool] - counts[tool]
+        enough = count >= self.at_least and (self.at_most is None or count <= self.at_most)
+        found = times(count) + (f", and {times(failed)} with an error" if failed else "")
+        return Check(f"{tool} was called", enough, self._expected(), found)
+
+    def _expected(self) -> str:
+        if self.at_most is None:
+            return "once or more" if self.at_least == 1 else f"{self.at_least} times or more"
+        if self.at_least == self.at_most:
+            return times(self.at_most)
+        return f"{self.at_least} to {self.at_most} times"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNotCalled:
+    """Was each of these tools left alone? The score is the share that was.
+
+    A call that gave an error was tried, and counts; with ``succeeded``, only calls without an error count.
+    Calls that the task made never do. An agent that called nothing has left all of them alone, and scores 1.
+    """
+
+    tools: Sequence[str]
+    succeeded: bool = False
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+    quick: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", texts("tools", self.tools))
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Look for calls of each tool."""
+        counts = Counter(call.tool for call in own_calls(evidence, succeeded=self.succeeded))
+        checks = [
+            Check(f"{one} was not called", not counts[one], "never", times(counts[one])) for one in self.tools
+        ]
+        return Grade.from_checks("tool_not_called", checks)
+
+
+def times(count: int) -> str:
+    """Say how often."""
+    return {0: "never", 1: "once"}.get(count, f"{count} times")

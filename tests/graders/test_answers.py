@@ -1,0 +1,155 @@
+"""Graders of the final answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.graders.outcome import AnswerContains, AnswerJson, AnswerMatches
+from pytest_agenteval.graders.settings import WrongSetting
+from tests.graders.sample_evidence import left
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"$ref": "#/$defs/count"}},
+    "required": ["city"],
+    "$defs": {"count": {"type": "integer", "minimum": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "ignore_case", "score"), [("Mina", False, 1.0), ("mina", False, 0.0), ("mina", True, 1.0)]
+)
+def test_an_answer_contains_a_text(text: str, ignore_case: bool, score: float) -> None:
+    """Case counts unless it is told not to."""
+    assert AnswerContains(text, ignore_case).grade(left(answer="Hello, Mina!")).score == score
+
+
+@pytest.mark.parametrize(
+    ("patterns", "any_will_do", "score"),
+    [
+        (["^Total: [0-9]+$"], False, 1.0),
+        (["Total", "Sum"], False, 0.5),
+        (["Total", "Sum"], True, 1.0),
+        (["(?i)total: x"], False, 0.0),
+    ],
+)
+def test_an_answer_matches_patterns_by_line(patterns: list[str], any_will_do: bool, score: float) -> None:
+    """A pattern is searched for anywhere, and its ends are those of lines."""
+    assert AnswerMatches(patterns, any_will_do).grade(left(answer="Done.\nTotal: 42\n")).score == score
+
+
+@pytest.mark.parametrize("answer", ["", " \n"])
+def test_no_answer_scores_0(answer: str) -> None:
+    """An answer was asked for: its absence is a miss, never undecided, whatever an empty text would match."""
+    for grader in (
+        AnswerContains("a"),
+        AnswerMatches([".*", "^$"]),
+        AnswerMatches([".*", "^$"], any=True),
+        AnswerJson({"type": ["object", "null"]}),
+        AnswerJson(values={"a": {"absent": True}}),
+    ):
+        assert grader.grade(left(answer=answer)).score == 0.0
+
+
+def test_a_missing_match_shows_the_answer() -> None:
+    """Both sides of the miss stand in the reason."""
+    assert AnswerMatches(["^[0-9]+$"]).grade(left(answer="forty")).rationale == (
+        "no: the answer matches '^[0-9]+$' (expected a match of '^[0-9]+$', found 'forty')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ('{"city": "Seoul", "days": 2}', 1.0),
+        ('\n```json\n{"city": "Seoul", "days": 2}\n```\n', 1.0),
+        ('~~~~\n{"city": "Seoul", "days": 2}\n~~~~', 1.0),
+        ('{"city": "Seoul", "days": 0}', 0.5),
+        ('{"city": "Busan", "days": 0}', 0.0),
+        ('{"city": "Busan"}', 0.5),
+        ('Here: {"city": "Seoul"}', 0.0),
+        ('```\n{"city": "Seoul"}\n```\n```\n{}\n```', 0.0),
+        ('{"city": "Seoul", "city": "Seoul"}', 0.0),
+        ("[1]", 0.0),
+        ("[" * 100_000, 0.0),
+        ('{"city": "\\ud800"}', 0.0),
+        ('{"city": "\ud800"}', 0.0),
+    ],
+)
+def test_an_answer_is_json(answer: str, score: float) -> None:
+    """Schema and each value count alike; one fence may stand around the JSON, and nothing else."""
+    grade = AnswerJson(SCHEMA, {"city": {"exact": "SEOUL", "fold": True}}).grade(left(answer=answer))
+
+    assert grade.score == score
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(alphabet=st.characters(codec="utf-8")),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab`\n"), inner, max_size=3),
+    ),
+    st.sampled_from(["%s", "```\n%s\n```", "```json\n%s```", "  ~~~\n%s\n~~~ \n"]),
+)
+def test_every_json_answer_is_read_with_and_without_a_fence(value: Any, around: str) -> None:
+    """What is read back is the very value: a schema that allows nothing else is kept."""
+    answer = around % json.dumps(value, indent=1, ensure_ascii=False)
+
+    assert AnswerJson({"const": value}).grade(left(answer=answer)).score == 1.0
+
+
+def test_what_is_wrong_is_told_with_its_place() -> None:
+    """In the schema's words, where the answer is JSON; else with where reading ended."""
+    wrong = AnswerJson(SCHEMA).grade(left(answer='{"city": "Seoul", "days": "2"}'))
+    broken = AnswerJson(SCHEMA).grade(left(answer="about 2"))
+
+    assert "found days: '2' is not of type 'integer'" in wrong.rationale
+    assert "'about 2'" in broken.rationale
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: AnswerMatches([]), "patterns: expected at least one text"),
+        (
+            lambda: AnswerMatches(["[a"]),
+            "patterns[0]: expected a regular expression, found '[a': unterminated",
+        ),
+        (lambda: AnswerJson(), "schema: expected a schema, or values, found neither"),
+        (lambda: AnswerJson({}), "schema: expected a JSON Schema: a map with at least one key, found {}"),
+        (
+            lambda: AnswerJson({"type": "text"}),
+            "schema.type: expected a JSON Schema, found 'text' is not valid",
+        ),
+        (lambda: AnswerJson({"pattern": "("}), "schema.pattern: expected a JSON Schema"),
+        (
+            lambda: AnswerJson({"items": {"$ref": "https://example.org/item.json"}}),
+            "schema.items.$ref: expected a place in the schema itself, as in #/$defs/item",
+        ),
+        (
+            lambda: AnswerJson({"items": {"$ref": "#/$defs/no"}}),
+            "schema.items.$ref: expected a place that is in",
+        ),
+        (lambda: AnswerJson(values={}), "values: expected a map with at least one entry"),
+        (lambda: AnswerJson(values={"a[": 1}), "values.a[: expected a path like"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+    """A wrong setting is told by its key, with both sides."""
+    with pytest.raises(WrongSetting) as caught:
+        make()
+
+    assert said in str(caught.value)
+
+
+def test_a_schema_may_refer_to_itself_and_hold_what_looks_like_a_reference() -> None:
+    """References inside are followed; a value that is only compared is none."""
+    tree = {"type": "array", "items": {"$ref": "#"}}
+
+    assert AnswerJson(tree).grade(left(answer="[[], [[]]]")).score == 1.0
+    assert AnswerJson(tree).grade(left(answer="[[], [1]]")).score == 0.0
+    assert AnswerJson({"const": {"$ref": "x"}}).grade(left(answer='{"$ref": "x"}')).score == 1.0
