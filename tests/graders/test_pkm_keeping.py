@@ -136,16 +136,16 @@ def test_a_file_that_was_wholly_rewritten_line_by_line_misses() -> None:
     assert grade.score <= 0.5
 
 
-def test_without_a_marker_the_worst_file_counts() -> None:
-    """Files left alone do not make good one that was destroyed; with a marker, only its file is asked."""
+@pytest.mark.parametrize("grader", [MARKED, ALL], ids=["marked", "all"])
+def test_the_worst_file_counts(grader: PkmNoOverwrite) -> None:
+    """Files left alone do not make good one that was destroyed, be it the marker's or its neighbour."""
     after = {**OLD, **{f"{n}.md": "- a line of its own" for n in range(9)}, "Inbox.md": "- new\n"}
-    grade = graded(ALL, trial(OLD, after))
+    grade = graded(grader, trial(OLD, after))
 
     assert (grade.score, grade.passed, grade.details["file"]) == (0.0, False, "Inbox.md")
     assert (
         "no: Inbox.md keeps its lines (expected 2 lines, found 0 kept, 0 edited, 2 lost)" in grade.rationale
     )
-    assert graded(MARKED, trial(OLD, after)).score == 1.0
 
 
 def test_a_marker_that_is_gone_halves_the_score() -> None:

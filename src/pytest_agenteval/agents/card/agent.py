@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.card import card_yaml
 from pytest_agenteval.agents.card.arguments import TAGS
 from pytest_agenteval.agents.card.catalogue import catalogue
 from pytest_agenteval.agents.card.evidence import CardEvidence, saved
-from pytest_agenteval.agents.card.fields import named
-from pytest_agenteval.agents.card.files import fact_id, read
 from pytest_agenteval.agents.card.tools import SAVE, card_tools
-from pytest_agenteval.agents.loop import converse
-from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.agents.journal import card_yaml
+from pytest_agenteval.agents.journal.files import fact_id, read
+from pytest_agenteval.agents.journal.runs import EqualCalls, until_complete
+from pytest_agenteval.agents.journal.task_input import input_problems, published
+from pytest_agenteval.agents.loop import Finished, converse
 from pytest_agenteval.prompts import Prompts, packaged
 from pytest_agenteval.records.outcome import Answer
-from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tool import ToolResult
-
-MOST_EQUAL_CALLS = 5
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +35,18 @@ class CardAgent:
     retries: int = 3
 
     templates: ClassVar[Mapping[str, str]] = packaged("agents/card/prompts")
+    input_problems = staticmethod(input_problems)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Make the card; the answer is what was said last, with the end state."""
         ctx.tools.offer(*card_tools(ctx.workspace, ctx.clock))
         messages = self._opening(task_input, ctx)
-        text = await self._one_run(ctx, messages)
-        state = self.end_state(task_input, ctx)
-        for _ in range(self.retries):
-            if state["is_complete"]:
-                break
-            messages.append(_unfinished(state, task_input, ctx))
-            text = await self._one_run(ctx, messages)
-            state = self.end_state(task_input, ctx)
-        return Answer(text, state)
+        return await until_complete(
+            partial(self._one_run, ctx, messages),
+            partial(self.end_state, task_input, ctx),
+            lambda state: messages.append(_unfinished(state, task_input, ctx)),
+            self.retries,
+        )
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
         """Tell from transcript and disk how far the card has come; also true after a crash."""
@@ -67,48 +59,29 @@ class CardAgent:
         )
         return found.state()
 
-    @staticmethod
-    def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str]]:
-        """Say what is wrong with a task's input: where, what was expected, what was found."""
-        problems: list[tuple[KeyPath, str, str]] = []
-        if fact_id(task_input.get("fact_id")) is None:
-            expected = "the id of an entry, like 2026/09/17.md#ts_1"
-            problems.append((("fact_id",), expected, _found(task_input, "fact_id")))
-        if not isinstance(task_input.get("content"), str):
-            problems.append((("content",), "the entry's text, may be empty", _found(task_input, "content")))
-        return problems
-
     def _opening(self, task_input: Mapping[str, Any], ctx: AgentContext) -> list[dict[str, Any]]:
         entry = ctx.prompts.render(
             "entry",
             language=self.user_language,
             tags=TAGS,
             fact_id=task_input["fact_id"],
-            published=_published(ctx.clock.now()),
+            published=published(ctx.clock.now()),
             content=task_input["content"],
         )
         system = _system(tuple(sorted(ctx.prompts.texts.items())), self.user_language)
         return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
 
     async def _one_run(self, ctx: AgentContext, messages: list[dict[str, Any]]) -> str:
-        return await converse(ctx, messages, finished=_Ending().reached, most_asks=self.most_asks)
+        return await converse(ctx, messages, finished=_ending(), most_asks=self.most_asks)
 
 
-class _Ending:
-    """Watches one run for its end: a card was saved, or the same call came five times on end."""
-
-    def __init__(self) -> None:
-        self._last: tuple[str, Mapping[str, Any], str | None] | None = None
-        self._equal = 0
-
-    def reached(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
-        for call, _ in answered:
-            this = call.tool, call.args, call.raw_args
-            self._equal = self._equal + 1 if this == self._last else 1
-            self._last = this
-            if self._equal >= MOST_EQUAL_CALLS:
-                return True
-        return any(call.tool == SAVE and result.error is None for call, result in answered)
+def _ending() -> Finished:
+    """Watch one run for its end: a card was saved, or the same call came too often."""
+    calls = EqualCalls()
+    return lambda answered: (
+        calls.too_many(answered)
+        or any(call.tool == SAVE and result.error is None for call, result in answered)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -122,11 +95,3 @@ def _unfinished(state: Mapping[str, Any], task_input: Mapping[str, Any], ctx: Ag
     missing, fact = state["missing_requirements"], task_input["fact_id"]
     text = ctx.prompts.render("unfinished", fact_id=fact, missing=missing)
     return {"role": "user", "content": text}
-
-
-def _published(moment: datetime) -> str:
-    return f"{_WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S}"
-
-
-def _found(task_input: Mapping[str, Any], key: str) -> str:
-    return named(task_input[key]) if key in task_input else "nothing"

@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from pytest_agenteval.agents.card.catalogue import catalogue
-from pytest_agenteval.agents.card.fields import complaints, named
-from pytest_agenteval.agents.card.files import FactId, fact_id
+from pytest_agenteval.agents.card.fields import complaints
+from pytest_agenteval.agents.journal.files import FactId, fact_id
+from pytest_agenteval.agents.journal.naming import named
 from pytest_agenteval.errors import nearest
 from pytest_agenteval.tools.tool import ToolFailed
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.agents.card.catalogue import Field, Template
+from pytest_agenteval.agents.journal.naming import named
 
 
 def complaints(template: Template, data: Mapping[str, Any]) -> list[str]:
@@ -45,15 +46,6 @@ def _of_list(field: Field, value: Any, place: str) -> Iterator[str]:
 
 def _wanted(field: Field) -> str:
     return "a list of objects, at least one" if field.parts else _WANTED[field.kind]
-
-
-def named(value: Any) -> str:
-    """Name a value that was found in another's place."""
-    if isinstance(value, str):
-        return f"{value[:40]!r} (text)" if value else "an empty text"
-    if isinstance(value, list):
-        return f"a list of {len(value)}" if value else "an empty list"
-    return "an object" if isinstance(value, Mapping) else repr(value)
 
 
 def _is_text(value: Any) -> bool:

@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
-from pytest_agenteval.agents.card import card_yaml
 from pytest_agenteval.agents.card.arguments import TAGS, Draft, draft
 from pytest_agenteval.agents.card.catalogue import catalogue
-from pytest_agenteval.agents.card.files import Entry, entry, read, write
+from pytest_agenteval.agents.journal import card_yaml
+from pytest_agenteval.agents.journal.files import Entry, entry, read, write
 from pytest_agenteval.limits import Clock
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.tools.tool import Tool, ToolFailed

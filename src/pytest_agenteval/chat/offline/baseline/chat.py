@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.offline.baseline import card
+from pytest_agenteval.chat.offline.baseline import card, pkm
 from pytest_agenteval.chat.offline.baseline.move import Move, last_words, text_of
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.tool import ToolSpec
@@ -16,7 +16,7 @@ from pytest_agenteval.records.transcript import ToolCall, Usage
 
 Player = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
 
-PLAYERS: Mapping[str, Player] = {"save_timeline_card": card.play}
+PLAYERS: Mapping[str, Player] = {"save_timeline_card": card.play, "update_timeline_card_insight": pkm.play}
 """By the tool that tells what is being played."""
 
 

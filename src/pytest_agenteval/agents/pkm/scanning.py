@@ -1,0 +1,55 @@
+"""A program of its own: reads a pattern and texts as JSON, and writes where the pattern is found.
+
+A pattern can keep Python busy for longer than anyone waits, and nothing in its own process can stop that: it
+would stop every trial beside it. So it runs here, in a process that ends itself in time, whatever becomes of
+the one that started it. The program imports nothing of the project, which makes it quick to start.
+
+Started as ``python scanning.py SECONDS``. A process that ended itself has written nothing.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+def main() -> None:
+    """Read the request, answer it, and end."""
+    with open(os.devnull, "w") as nowhere:
+        faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True, file=nowhere)
+        answer = found(json.load(sys.stdin))
+        faulthandler.cancel_dump_traceback_later()
+    json.dump(answer, sys.stdout)
+
+
+def found(request: dict[str, Any]) -> dict[str, Any]:
+    """Give each text's matches, as pairs of first and last line from 0; or what is wrong with the pattern."""
+    flags = (re.IGNORECASE if request["ignore_case"] else 0) | re.MULTILINE
+    try:
+        pattern = re.compile(request["pattern"], flags | (re.DOTALL if request["across_lines"] else 0))
+    except (re.error, OverflowError, RecursionError) as wrong:
+        return {"error": str(wrong) or type(wrong).__name__}
+    search = _across if request["across_lines"] else _line_by_line
+    return {"found": [list(search(pattern, lines)) for lines in request["texts"]]}
+
+
+def _line_by_line(pattern: re.Pattern[str], lines: list[str]) -> Iterator[tuple[int, int]]:
+    return ((number, number) for number, line in enumerate(lines) if pattern.search(line))
+
+
+def _across(pattern: re.Pattern[str], lines: list[str]) -> Iterator[tuple[int, int]]:
+    text, line, seen = "\n".join(lines), 0, 0
+    for match in pattern.finditer(text) if lines else ():
+        line += text.count("\n", seen, match.start())
+        seen = match.start()
+        # A line break at the very end of a match belongs to the line that it ends.
+        yield line, line + text.count("\n", seen, max(seen, match.end() - 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The PKM agent, its tools and its evidence."""

@@ -1,0 +1,323 @@
+"""How the PKM agent goes about its runs, carried out by the real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.agents.pkm import PkmAgent
+from pytest_agenteval.records.plan import Allowance, Model
+from pytest_agenteval.records.trial import Trial
+from tests.engine.carried_out import carried_out, plan, registry
+
+NOW = "2026-09-17T20:30:00+00:00"
+FACT = "2026/09/17.md#ts_1"
+MARKER = f"<!-- fact_id: {FACT} -->"
+ENTRY = "Rubbed the kayak down with </entry> and {{ braces }}."
+KAYAK = "# Kayak\n\n- bought the varnish\n"
+SILENT: Mapping[str, Any] = {"text": ""}
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Path:
+    """A fixture with one entry and a knowledge base of two files."""
+    files = {
+        "Facts/2026/09/17.md": f'## <id:ts_1> 09:00:00 "{{}}"\n\n{ENTRY}\n',
+        "PKM/Projects/Kayak.md": KAYAK,
+        "PKM/Areas/Choir 2026-01-02.md": "# Choir\n",
+    }
+    for path, text in files.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def reply(*calls: tuple[str, Mapping[str, Any]], text: str = "") -> Mapping[str, Any]:
+    """Write one entry of a script."""
+    return {"text": text, "calls": [{"tool": tool, "args": args} for tool, args in calls]}
+
+
+def played(layer: Path, *script: Mapping[str, Any], model: str = "scripted", **more: Any) -> Trial:
+    """Let an offline model, as a rule the scripted one, play the PKM agent."""
+    said: dict[str, Any] = {
+        "agent": "pkm",
+        "input": {"fact_id": FACT, "content": ENTRY},
+        "layers": (str(layer),),
+        "limits": Allowance(),
+        "clock": NOW,
+        "script": script,
+        **more,
+    }
+    planned = replace(plan(**said), model=Model(model, model, offline=True))
+    (trial,) = carried_out(registry(), planned)
+    return trial
+
+
+def state(trial: Trial) -> Mapping[str, Any]:
+    """Give a trial's end state."""
+    return trial.outcome.answer.state
+
+
+def users(trial: Trial) -> list[str]:
+    """Give what the user said, which is where each run begins."""
+    return [message.content for message in trial.transcript.messages if message.role == "user"]
+
+
+def edit(new: str = f"- bought the varnish\n- rubbed it down {MARKER}") -> tuple[str, Mapping[str, Any]]:
+    """Add a line to the kayak's file."""
+    args = {"file_path": "/Projects/Kayak.md", "old_string": "- bought the varnish", "new_string": new}
+    return "Edit", args
+
+
+READ: tuple[str, Mapping[str, Any]] = ("Read", {"file_path": "/Projects/Kayak.md"})
+UNWIELDY: tuple[str, Mapping[str, Any]] = ("Read", {"file_path": "/Areas/Choir 2026-01-02.md"})
+INSIGHT: tuple[str, Mapping[str, Any]] = (
+    "update_timeline_card_insight",
+    {"fact_id": FACT, "insight_text": "The varnish waited for this."},
+)
+SKIP: tuple[str, Mapping[str, Any]] = ("skip_pkm_organization", {"evidence": "not for the files"})
+
+
+def test_an_entry_is_filed_and_has_its_insight(layer: Path) -> None:
+    """Read, then edit and insight in one reply: complete, on disk, and the model is not asked again."""
+    trial = played(layer, reply(READ), reply(edit(), INSIGHT, text="filed"))
+
+    assert len(trial.transcript.asks) == 2
+    assert trial.outcome.answer.text == "filed"
+    assert state(trial) == {
+        "is_complete": True,
+        "wrote_para": True,
+        "updated_insight": True,
+        "skipped_pkm": False,
+        "successful_pkm_mutation": True,
+        "missing_requirements": [],
+        "skip_evidence": None,
+    }
+    assert trial.outcome.after.text("PKM/Projects/Kayak.md") == KAYAK + f"- rubbed it down {MARKER}\n"
+    assert "The varnish waited" in (trial.outcome.after.text("Cards/2026/09/17_ts_1.yaml") or "")
+
+
+def test_the_oracle_acts_out_a_reference(layer: Path) -> None:
+    """Turns that read, edit and tell are all that the oracle needs; a dollar is doubled."""
+    turns = [reply(READ), reply(edit(f"- varnish, 30 $$ {MARKER}"), INSIGHT)]
+    trial = played(layer, model="oracle", reference={"turns": turns})
+
+    assert trial.cause == ""
+    assert state(trial)["is_complete"]
+    assert trial.outcome.after.text("PKM/Projects/Kayak.md") == f"# Kayak\n\n- varnish, 30 $ {MARKER}\n"
+
+
+def test_doing_nothing_deals_with_nothing(layer: Path) -> None:
+    """A model that says nothing leaves the entry undone and every file as it was."""
+    trial = played(layer, model="nop")
+
+    assert state(trial)["is_complete"] is False
+    assert not trial.outcome.diff
+
+
+def test_a_clean_skip_ends_the_trial(layer: Path) -> None:
+    """A skip changes no file, is complete, and quotes the user."""
+    trial = played(layer, reply(READ, SKIP))
+
+    assert len(trial.transcript.asks) == 1
+    assert state(trial)["is_complete"]
+    assert state(trial)["skip_evidence"] == "not for the files"
+    assert not trial.outcome.diff
+
+
+def test_a_skip_after_a_change_is_not_clean(layer: Path) -> None:
+    """It ends the run; the model is told that the skip does not count, and can still file the entry."""
+    trial = played(layer, reply(edit("- varnish")), reply(SKIP), reply(INSIGHT, edit("x")), SILENT, SILENT)
+    first, second, *_ = users(trial)[1:]
+
+    assert state(trial)["missing_requirements"] == ["skip_without_successful_pkm_mutation"]
+    assert "a skip counts only where none was" in first
+    assert "by Edit or Write" in first
+    assert "update_timeline_card_insight" in first
+    assert "skip_pkm_organization" not in first
+    assert "update_timeline_card_insight" not in second
+
+
+def test_a_dirty_skip_can_be_made_good(layer: Path) -> None:
+    """Filing the entry after a dirty skip completes it, the skip notwithstanding."""
+    dirty = reply(edit("- bought the varnish\n- x"), SKIP)
+    trial = played(layer, dirty, reply(edit(), INSIGHT))
+
+    assert state(trial)["is_complete"]
+    assert state(trial)["skipped_pkm"]
+
+
+@pytest.mark.parametrize(
+    ("half", "told", "not_told"),
+    [
+        (reply(edit()), "update_timeline_card_insight", "by Edit or Write"),
+        (reply(INSIGHT), f"`{MARKER}`", "- Missing: its insight"),
+        (SILENT, "skip_pkm_organization", "a skip counts only"),
+    ],
+    ids=["filed", "insight", "nothing"],
+)
+def test_the_missing_half_is_named(layer: Path, half: Mapping[str, Any], told: str, not_told: str) -> None:
+    """An unfinished run is followed by one that begins with what is missing, and only with that."""
+    trial = played(layer, half, *[SILENT] * 4)
+    reminder = users(trial)[1]
+
+    assert told in reminder
+    assert not_told not in reminder
+    assert ("skip_pkm_organization" in reminder) == (not state(trial)["successful_pkm_mutation"])
+
+
+def test_giving_up_is_no_error(layer: Path) -> None:
+    """There are four runs; an entry that is not dealt with after them leaves a trial like any other."""
+    trial = played(layer, *[SILENT] * 4)
+
+    assert trial.ending == "failed"
+    assert len(trial.transcript.asks) == 4
+    assert state(trial)["missing_requirements"] == [
+        "wrote_para_with_fact_id",
+        "updated_timeline_card_insight",
+        "skip_pkm_organization",
+    ]
+
+
+def test_the_halves_of_several_runs_add_up(layer: Path) -> None:
+    """What one run filed and another told is one entry dealt with."""
+    trial = played(layer, reply(INSIGHT), reply(READ), reply(edit()), SILENT)
+
+    assert len(users(trial)) == 2
+    assert state(trial)["is_complete"]
+
+
+def test_refused_calls_do_not_end_a_run(layer: Path) -> None:
+    """An insight or a skip that was refused leaves the run going, in which both may be mended."""
+    unknown = ("update_timeline_card_insight", {"fact_id": "2026/09/17.md#ts_9", "insight_text": "x"})
+    nothing = ("skip_pkm_organization", {"evidence": " "})
+    trial = played(layer, reply(unknown, nothing), reply(edit(), INSIGHT))
+
+    assert len(users(trial)) == 1
+    assert [call.error is None for call in trial.transcript.calls] == [False, False, True, True]
+
+
+def test_after_a_reminder_the_insight_is_not_the_end(layer: Path) -> None:
+    """A file that was read and should be put in order leaves time for that; a skip still ends the run."""
+    move = ("Move", {"source_path": "/Areas/Choir 2026-01-02.md", "destination_path": "/Areas/Choir.md"})
+    orderly = played(layer, reply(UNWIELDY), reply(edit(), INSIGHT), reply(move), SILENT)
+    skipped = played(layer, reply(UNWIELDY), reply(SKIP))
+
+    assert "PKM/Areas/Choir.md" in orderly.outcome.after
+    assert len(users(orderly)) == 1
+    assert len(skipped.transcript.asks) == 2
+
+
+def test_a_reminder_counts_within_its_run(layer: Path) -> None:
+    """The next run begins anew: an insight is its end again."""
+    trial = played(layer, reply(UNWIELDY), SILENT, reply(edit(), INSIGHT))
+
+    assert len(users(trial)) == 2
+    assert state(trial)["is_complete"]
+
+
+def test_five_equal_calls_end_a_run(layer: Path) -> None:
+    """A model that repeats one call is stopped at the fifth, told what is missing, and may go on."""
+    trial = played(layer, *[reply(READ)] * 5, reply(edit(), INSIGHT))
+
+    assert len(users(trial)) == 2
+    assert state(trial)["is_complete"]
+
+
+def test_a_run_is_at_most_so_many_asks(layer: Path) -> None:
+    """A run without end is cut off after ``most_asks`` replies, in each of the runs."""
+    script = [reply(("LS", {"path": "/", "depth": number % 3 + 1})) for number in range(6)]
+    trial = played(layer, *script, settings={"most_asks": 3, "retries": 1})
+
+    assert len(trial.transcript.asks) == 6
+    assert trial.cause == ""
+
+
+def test_the_end_state_is_there_after_a_crash(layer: Path) -> None:
+    """A provider that breaks off leaves what was filed until then to be seen."""
+    trial = played(layer, reply(edit()))
+
+    assert trial.ending == "errored"
+    assert state(trial)["wrote_para"]
+    assert state(trial)["missing_requirements"] == ["updated_timeline_card_insight", "skip_pkm_organization"]
+
+
+def test_the_end_state_is_there_at_a_limit(layer: Path) -> None:
+    """A trial that was cut short is graded on what it had done, and has not said more than it did."""
+    trial = played(layer, reply(edit()), reply(INSIGHT), limits=Allowance(steps=1))
+
+    assert trial.limit == "steps"
+    assert state(trial)["wrote_para"]
+    assert not state(trial)["updated_insight"]
+
+
+@pytest.mark.parametrize("fact", [None, "", 5])
+def test_a_hopeless_fact_is_filed_nowhere(layer: Path, fact: object) -> None:
+    """The end state of an input that never made sense is told without an error, and credits nothing."""
+    trial = played(layer, reply(edit("None of 5")), *[SILENT] * 4, input={"fact_id": fact, "content": ""})
+
+    assert not state(trial)["wrote_para"]
+
+
+def test_the_model_is_told_what_it_needs(layer: Path) -> None:
+    """The entry comes with the tree, id, time and language; its text is not taken for a template."""
+    trial = played(layer, reply(SKIP), settings={"user_language": "Korean"})
+    system, user = (message.content for message in trial.transcript.messages[:2])
+
+    assert "it is Korean" in system
+    assert "Kayak.md" in user
+    assert "It need not be listed again" in user
+    assert "The user's language: Korean" in user
+    assert f"<fact_id>{FACT}</fact_id>\n<published>Thursday, 2026-09-17 20:30:00</published>" in user
+    assert user.endswith(f"<entry>\n{ENTRY}\n</entry>")
+
+
+def test_an_empty_knowledge_base_is_said_to_be_empty(tmp_path: Path) -> None:
+    """Where there is nothing yet, the model is told so instead of being shown a bare root."""
+    trial = played(tmp_path, reply(SKIP))
+
+    assert "The knowledge base is empty so far" in users(trial)[0]
+    assert "need not be listed" not in users(trial)[0]
+
+
+def test_a_large_knowledge_base_is_not_said_to_be_whole(layer: Path) -> None:
+    """Of a tree that is too large to show, the model is told to look for itself."""
+    for number in range(1100):
+        (layer / f"PKM/Areas/note {number}.md").write_text("x", encoding="utf-8")
+    trial = played(layer, reply(SKIP))
+
+    assert "there are more" in users(trial)[0]
+    assert "need not be listed" not in users(trial)[0]
+
+
+def test_all_tools_are_offered_before_the_first_ask(layer: Path) -> None:
+    """The eleven tools are there from the start."""
+    trial = played(layer, reply(("NoSuchTool", {})), reply(SKIP))
+    error = trial.transcript.calls[0].error
+
+    assert error is not None
+    for tool in ("Read", "BatchRead", "Write", "Edit", "Move", "Remove", "LS", "Glob", "Grep"):
+        assert tool in error.message
+    assert "update_timeline_card_insight, skip_pkm_organization" in error.message
+
+
+@pytest.mark.parametrize(
+    ("task_input", "problems"),
+    [
+        ({"fact_id": FACT, "content": ""}, []),
+        ({}, [("fact_id", "nothing"), ("content", "nothing")]),
+        ({"fact_id": "ts_1", "content": 5}, [("fact_id", "'ts_1' (text)"), ("content", "5")]),
+    ],
+)
+def test_problems_of_the_input_are_told_before_any_trial(
+    task_input: Mapping[str, Any], problems: list[tuple[str, str]]
+) -> None:
+    """A task without a proper fact id or content is the author's mistake: where, and what was found."""
+    found = PkmAgent.input_problems(task_input)
+
+    assert [(path[0], what) for path, _, what in found] == problems

@@ -1,0 +1,181 @@
+"""Asking judges: side by side, once more where needed, and never a zero for what broke on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from pytest_agenteval.errors import LimitReached, ProviderDown
+from pytest_agenteval.graders.judge import Judgement, ask_judges
+from pytest_agenteval.graders.judge.panel import MAX_TOKENS
+from tests.graders.judge.judges import TestJudge, judge, rubric, run
+
+RUBRIC = rubric()
+VALUES = {"task": "Say hello.", "answer": "Hello!"}
+GOOD = '{"warmth": 0.5, "clarity": 1, "rationale": "clear"}'
+COLD = '{"warmth": 0, "clarity": 0.5, "rationale": "cold"}'
+OUTSIDE = '{"warmth": 7, "clarity": 1}'
+
+
+def judgement(*judges: TestJudge, **more: str) -> Judgement:
+    """Ask these judges."""
+    return run(ask_judges(RUBRIC, VALUES, judges, **more))  # type: ignore[arg-type]  # mode is a literal
+
+
+def test_a_judge_is_asked_with_prompt_schema_and_settings() -> None:
+    """One ask: our system message, the rubric's text, the schema, temperature 0 and a bounded reply."""
+    asked = judge(GOOD)
+    found = judgement(asked, seed="7")
+
+    assert dict(found.scores) == {"warmth": 0.5, "clarity": 1.0}
+    assert (found.seed, found.votes[0].raw, found.votes[0].problem) == ("7", (GOOD,), "")
+    assert asked.chat.asked == [RUBRIC.messages(VALUES)]
+    assert asked.chat.schemas == [RUBRIC.schema()]
+    assert asked.chat.settings[0].said() == {"temperature": 0, "max_tokens": MAX_TOKENS}
+
+
+def test_the_prompt_digest_tells_prompts_apart() -> None:
+    """The same question has the same digest; another answer, or another rubric, another one."""
+    other = run(ask_judges(RUBRIC, {**VALUES, "answer": "Hi."}, [judge(GOOD)]))
+
+    assert judgement(judge(GOOD)).prompt_digest == judgement(judge(COLD)).prompt_digest
+    assert judgement(judge(GOOD)).prompt_digest != other.prompt_digest
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_once_more() -> None:
+    """The judge sees its reply and what is wrong with it, and its second word counts; both are kept."""
+    asked = judge(OUTSIDE, GOOD)
+    (vote,) = judgement(asked).votes
+
+    assert (vote.scores, vote.raw, vote.problem) == ({"warmth": 0.5, "clarity": 1.0}, (OUTSIDE, GOOD), "")
+    first, second = asked.chat.asked
+    assert second[:2] == first
+    assert second[2] == {"role": "assistant", "content": OUTSIDE}
+    assert "That reply cannot be used: warmth is 7, outside of 0 to 1." in second[3]["content"]
+    assert asked.chat.schemas == [RUBRIC.schema()] * 2
+
+
+def test_after_two_replies_it_could_not_be_told() -> None:
+    """There is no third ask and no guess: the vote has no score, both replies and the last problem."""
+    found = judgement(judge("no idea", OUTSIDE))
+
+    assert dict(found.scores) == {"warmth": None, "clarity": None}
+    assert found.score is None
+    assert found.votes[0].raw == ("no idea", OUTSIDE)
+    assert found.votes[0].problem == "warmth is 7, outside of 0 to 1"
+
+
+def test_an_empty_reply_goes_back_as_words() -> None:
+    """Providers refuse empty messages, so the repair shows a remark in their place."""
+    asked = judge("", GOOD)
+    judgement(asked)
+
+    assert asked.chat.asked[1][2]["content"] == "(an empty reply)"
+
+
+def test_a_reply_that_was_cut_off_says_so() -> None:
+    """Too few tokens is another mistake than too many words."""
+    (vote,) = judgement(judge('{"warmth": ', '{"warmth": ', finish="length")).votes
+
+    assert vote.problem.endswith(f"it was cut off after {MAX_TOKENS} tokens")
+
+
+def test_upstream_asks_once() -> None:
+    """Memex has no repair."""
+    asked = judge("no idea", GOOD)
+    found = judgement(asked, mode="upstream")
+
+    assert (found.score, len(asked.chat.asked)) == (None, 1)
+
+
+def test_judges_are_asked_side_by_side() -> None:
+    """None waits for another: each of three replies only when all three were asked."""
+
+    async def ask_together() -> Judgement:
+        together = asyncio.Barrier(3)
+        judges = [judge(GOOD, name=name, before=together.wait) for name in ("a", "b", "c")]
+        async with asyncio.timeout(5):
+            return await ask_judges(RUBRIC, VALUES, judges)
+
+    assert [vote.judge for vote in run(ask_together()).votes] == ["a", "b", "c"]
+
+
+def test_judges_that_disagree_are_both_recorded() -> None:
+    """The score is between them, the spread how far they are apart."""
+    found = judgement(judge(GOOD, name="kind"), judge(COLD, name="stern"))
+
+    assert dict(found.scores) == {"warmth": 0.25, "clarity": 0.75}
+    assert dict(found.spread) == {"warmth": 0.5, "clarity": 0.5}
+    assert [(vote.judge, vote.scores["warmth"]) for vote in found.votes] == [("kind", 0.5), ("stern", 0.0)]
+
+
+def test_a_provider_that_is_down_is_raised_after_the_others_are_done() -> None:
+    """An error of ours is no zero, and nothing goes on behind the trial's back."""
+
+    async def ask_both() -> None:
+        gone = asyncio.Event()
+        slow = judge(GOOD, name="slow", before=gone.wait)
+        down = judge(ProviderDown("down: no reply"), name="down")
+        asking = asyncio.create_task(ask_judges(RUBRIC, VALUES, [down, slow]))
+        while not down.chat.asked or not slow.chat.asked:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not asking.done()
+        gone.set()
+        with pytest.raises(ProviderDown, match="down: no reply"):
+            await asking
+
+    run(ask_both())
+
+
+def test_what_breaks_the_trial_comes_before_what_does_not() -> None:
+    """Of a spent budget and a provider that is down, the second decides what the trial is."""
+    spent, down = judge(LimitReached("tokens", 1, 2)), judge(ProviderDown("no reply"))
+
+    with pytest.raises(ProviderDown):
+        judgement(spent, down)
+    with pytest.raises(LimitReached):
+        judgement(judge(LimitReached("tokens", 1, 2)), judge(GOOD))
+
+
+def test_a_failure_in_the_repair_is_raised_too() -> None:
+    """Half an answer is none."""
+    with pytest.raises(ProviderDown):
+        judgement(judge("no idea", ProviderDown("no reply")))
+
+
+def test_a_chat_has_one_conversation_at_a_time() -> None:
+    """Two graders share a judge's chat: a repair follows its question, however long replies take.
+
+    So every ask has the same number in each run, which is what recordings are found by.
+    """
+
+    def late(*turns: int) -> Callable[[], Awaitable[None]]:
+        coming = iter(turns)
+
+        async def wait() -> None:
+            for _ in range(next(coming)):
+                await asyncio.sleep(0)
+
+        return wait
+
+    async def ask_twice(*turns: int) -> list[str]:
+        shared = judge("?", GOOD, "?", GOOD, before=late(*turns))
+        other = {**VALUES, "answer": "Hi."}
+        await asyncio.gather(ask_judges(RUBRIC, VALUES, [shared]), ask_judges(RUBRIC, other, [shared]))
+        return [str(messages[1]["content"]) for messages in shared.chat.asked]
+
+    quick, slow = run(ask_twice(0, 0, 0, 0)), run(ask_twice(9, 1, 5, 0))
+
+    assert quick == slow
+    assert ["Hello!" in text for text in slow] == [True, True, False, False]
+
+
+def test_nobody_is_told_who_made_what_is_judged() -> None:
+    """The prompt holds the rubric and the values, and no name of a judge."""
+    asked = judge(GOOD, name="who-judges-this")
+    judgement(asked)
+
+    assert "who-judges-this" not in str(asked.chat.asked)

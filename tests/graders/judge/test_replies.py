@@ -1,0 +1,204 @@
+"""Replies of judges: what is read out of them, and why some cannot be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pytest_agenteval.graders.judge.verdict import (
+    Unreadable,
+    Verdict,
+    read_as_upstream,
+    read_comparison,
+    read_reply,
+)
+from tests.graders.judge.judges import rubric
+
+RUBRIC = rubric()
+FIVE = rubric(scale="scale: {low: 1, high: 5}")
+GOOD = '{"warmth": 0.5, "clarity": 1, "rationale": "clear, not cold"}'
+READ = Verdict({"warmth": 0.5, "clarity": 1.0}, "clear, not cold")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        GOOD,
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}",
+        f"Let me {{think}} first.\n\n{GOOD}\n\nI hope { {1} } this helps {{",
+        f"{GOOD}\n```\nnotes\n```",
+        f"{GOOD} and once more: {GOOD}",
+        f'{{"result": {GOOD}}}',
+        f"[{GOOD}]",
+        '{"warmth": " 0.5 ", "clarity": "1", "rationale": "clear, not cold", "extra": {"a": 1}}',
+        '{"note": "{", "mood": 1} ' + GOOD,
+    ],
+)
+def test_a_verdict_is_found_wherever_it_stands(reply: str) -> None:
+    """In a code fence or none, among other words and other objects, in numbers or numbers as text."""
+    assert read_reply(reply, RUBRIC) == READ
+
+
+@pytest.mark.parametrize("unknown", ["null", '"unknown"', '" Unknown "', '"UNKNOWN"'])
+def test_unknown_is_a_score_that_could_not_be_told(unknown: str) -> None:
+    """The way out that every judge is offered is no mistake."""
+    found = read_reply(f'{{"warmth": {unknown}, "clarity": 0}}', RUBRIC)
+
+    assert found == Verdict({"warmth": None, "clarity": 0.0}, "")
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("", "there is no JSON object with the scores in it"),
+        ("I would say 0.8", "there is no JSON object with the scores in it"),
+        ('{"mood": 1}', "there is no JSON object with the scores in it"),
+        ('{"warmth": 0.5, "clarity": 1', "there is no JSON object with the scores in it"),
+        ("{" * 5000, "there is no JSON object with the scores in it"),
+        ('{"warmth":' * 5000, "there is no JSON object with the scores in it"),
+        ('{"warmth": 1}', "clarity is missing"),
+        ('{"warmth": "high", "clarity": 1}', "warmth is \"high\", neither a number nor 'unknown'"),
+        ('{"warmth": true, "clarity": 1}', "warmth is true, neither"),
+        ('{"warmth": [1], "clarity": 1}', "warmth is [1], neither"),
+        ('{"warmth": NaN, "clarity": 1}', "warmth is NaN, neither"),
+        ('{"warmth": 1e999, "clarity": 1}', "warmth is Infinity, neither"),
+        ('{"warmth": "nan", "clarity": 1}', 'warmth is "nan", neither'),
+        ('{"warmth": "1_0", "clarity": 1}', 'warmth is "1_0", neither'),
+        ('{"warmth": 7, "clarity": 1}', "warmth is 7, outside of 0 to 1"),
+        ('{"warmth": 0, "clarity": "-0.1"}', 'clarity is "-0.1", outside of 0 to 1'),
+        (
+            f'{GOOD} no: {{"warmth": 0, "clarity": 0}}',
+            "there are 2 JSON objects with scores, and they differ",
+        ),
+        ('{"warmth": 1} {"clarity": 1}', "there are 2 JSON objects with scores, and they differ"),
+        ('{"warmth": "' + "x" * 500 + '", "clarity": 1}', "x…, neither"),
+        ('{"warmth": 1' + "0" * 400 + ', "clarity": 1}', "0…, neither"),
+    ],
+)
+def test_what_cannot_be_read_says_why(reply: str, why: str) -> None:
+    """Nothing is bent into the scale, nothing guessed, and of two different verdicts none is picked."""
+    with pytest.raises(Unreadable) as caught:
+        read_reply(reply, RUBRIC)
+
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(("number", "score"), [(1, 0.0), (3, 0.5), (5, 1.0), (4.5, 0.875)])
+def test_scores_are_seen_from_0_to_1_on_any_scale(number: float, score: float) -> None:
+    """Whatever numbers judges use, everybody else reads the same."""
+    assert read_reply(f'{{"warmth": {number}, "clarity": 1}}', FIVE).scores["warmth"] == score
+
+
+def test_zero_is_outside_a_scale_from_1_to_5() -> None:
+    """The scale is the rubric's, not ours."""
+    with pytest.raises(Unreadable, match="outside of 1 to 5"):
+        read_reply('{"warmth": 0, "clarity": 1}', FIVE)
+
+
+@given(st.text())
+@example("{}")
+def test_no_reply_breaks_the_reading(reply: str) -> None:
+    """Whatever a judge writes, it is a verdict with a score in 0..1 for each dimension, or unreadable."""
+    for read in (read_reply, read_as_upstream):
+        try:
+            found = read(reply, RUBRIC)
+        except Unreadable:
+            continue
+        assert list(found.scores) == ["warmth", "clarity"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["warmth", "clarity", "x"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_no_json_breaks_the_reading(value: Any) -> None:
+    """The same for JSON of any shape, in both ways to read."""
+    for read in (read_reply, read_as_upstream):
+        try:
+            found = read(json.dumps(value), RUBRIC)
+        except Unreadable:
+            continue
+        assert all(score is None or 0 <= score <= 1 for score in found.scores.values())
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.text(), st.text(), st.text())
+def test_a_verdict_survives_what_stands_around_it(
+    warmth: float, clarity: float, why: str, before: str, after: str
+) -> None:
+    """Words around a reply change nothing, as long as they open no object of their own."""
+    reply = json.dumps({"warmth": warmth, "clarity": clarity, "rationale": why})
+    found = read_reply(f"{before.replace('{', '(')}{reply}{after}", RUBRIC)
+
+    assert found == Verdict({"warmth": warmth, "clarity": clarity}, why)
+
+
+def test_candidates_are_read_by_their_letters() -> None:
+    """Each has scores of its own, in the order in which they were shown."""
+    one, two = {"warmth": 1, "clarity": "unknown"}, {"warmth": 0, "clarity": 0.5}
+    reply = json.dumps({"B": two, "A": one, "rationale": "A is warmer"})
+
+    assert read_comparison(f"So: {reply}", RUBRIC, 2) == (
+        Verdict({"warmth": 1.0, "clarity": None}, "A is warmer"),
+        Verdict({"warmth": 0.0, "clarity": 0.5}, "A is warmer"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ({"A": {"warmth": 1, "clarity": 1}}, "there are no scores for candidate B"),
+        ({"A": {"warmth": 1, "clarity": 1}, "B": {"warmth": 1}}, "B.clarity is missing"),
+        ({"A": {"warmth": 1, "clarity": 9}, "B": {}}, "A.clarity is 9, outside of 0 to 1"),
+        ({"A": 1, "B": 2}, "there is no JSON object with the scores in it"),
+    ],
+)
+def test_a_comparison_that_cannot_be_read_says_of_whom(reply: Any, why: str) -> None:
+    """The candidate is named by its letter, as the judge knows it."""
+    with pytest.raises(Unreadable, match=why):
+        read_comparison(json.dumps(reply), RUBRIC, 2)
+
+
+@pytest.mark.parametrize(
+    ("reply", "scores"),
+    [
+        ('{"warmth": 7, "clarity": -1}', {"warmth": 1.0, "clarity": 0.0}),
+        ('{"warmth": true, "clarity": "high"}', {"warmth": None, "clarity": None}),
+        ('{"warmth": [1]}', {"warmth": None, "clarity": None}),
+        ('{"warmth": "Infinity", "clarity": "NaN"}', {"warmth": 1.0, "clarity": None}),
+        ('{"warmth": "1_0", "clarity": " 5e-1 "}', {"warmth": None, "clarity": 0.5}),
+        ('x ```json\n{"warmth": 1}\n``` {"clarity": 1}', {"warmth": 1.0, "clarity": None}),
+        ('```\n{"warmth": 1}', {"warmth": 1.0, "clarity": None}),
+        ('{"warmth": 1, "rationale": null}', {"warmth": 1.0, "clarity": None}),
+    ],
+)
+def test_upstream_bends_what_it_reads(reply: str, scores: dict[str, float | None]) -> None:
+    """Memex clamps numbers, takes what is no number for unknown, and looks into the first fence only."""
+    assert read_as_upstream(reply, RUBRIC).scores == scores
+
+
+@pytest.mark.parametrize(
+    "reply", ['{"warmth": 1, "rationale": 5}', '{"warmth": NaN}', "[1]", '}{"warmth": 1', "```{}```"]
+)
+def test_upstream_gives_up_on_what_is_no_single_object(reply: str) -> None:
+    """From the first brace to the last there has to be one object, whose rationale is text if it is there."""
+    with pytest.raises(Unreadable, match="no verdict in: "):
+        read_as_upstream(reply, RUBRIC)
+
+
+def test_upstream_quotes_the_start_of_what_it_could_not_read() -> None:
+    """The first 120 characters, as Memex does."""
+    with pytest.raises(Unreadable) as caught:
+        read_as_upstream("ab" * 100, RUBRIC)
+
+    assert str(caught.value) == "no verdict in: " + "ab" * 60

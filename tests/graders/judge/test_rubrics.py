@@ -1,0 +1,272 @@
+"""Rubrics: read strictly, and every mistake of their authors told with its line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.graders.judge import packaged_rubric, packaged_rubrics, read_rubric
+from tests.graders.judge.judges import BODY, FRONT, rubric, rubric_text
+
+
+def told(text: str) -> list[str]:
+    """Give what is said of a rubric's mistakes, each in one line."""
+    with pytest.raises(ProblemsFound) as caught:
+        read_rubric(text, "own.jinja")
+    return [" | ".join(line.strip() for line in str(one).splitlines()) for one in caught.value.problems]
+
+
+def test_a_rubric_says_what_judges_are_asked() -> None:
+    """Name, version, scale, dimensions in their order, what is shown and what of it is judged."""
+    made = rubric(scale="scale: {low: 1, high: 5}", combine="combine: median")
+
+    assert (made.name, made.version, made.low, made.high) == ("tone", "3", 1, 5)
+    assert [(each.name, each.says) for each in made.dimensions] == [
+        ("warmth", "is it warm?"),
+        ("clarity", "is it clear?"),
+    ]
+    assert (made.combine, made.output, made.candidates) == ("median", "answer", False)
+    assert dict(made.shows) == {"task": "what was asked for", "answer": "what was said"}
+    assert (made.body, made.text) == (BODY, f"{made.text.removesuffix(BODY)}{BODY}")
+
+
+KEYS = "name, version, scale, dimensions, combine, shows, output"
+NO_STEPS = {"scale": "scale: {low: 0, high: 0.5}", "combine": "combine: majority"}
+TWICE = {"output": "output: answer\ncandidates: 2"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "place", "expected", "found"),
+    [
+        ({"version": "versoin: 3"}, "3: versoin", f"one of {KEYS}, candidates", "unknown key 'versoin'"),
+        ({"version": "version: [3]"}, "3: version", "a text or a whole number", "a list of 1"),
+        ({"name": "name: A b"}, "2: name", "a name of small letters, digits and _", "'A b' (text)"),
+        ({"scale": "scale: {low: 0}"}, "4: scale", "a map with low and high", "a map with low"),
+        ({"scale": "scale: {low: 1, high: 1}"}, "4: scale.high", "a number above 1", "1 (number)"),
+        ({"scale": "scale: {low: a, high: 1}"}, "4: scale.low", "a number", "'a' (text)"),
+        ({"scale": "scale: {low: true, high: 1}"}, "4: scale.low", "a number", "true (true or false)"),
+        ({"combine": "combine: best"}, "8: combine", "one of mean, median, majority", "'best' (text)"),
+        (NO_STEPS, "8: combine", "mean or median on a scale that", "majority from 0 to 0.5"),
+        ({"output": "output: reply"}, "12: output", "one of task, answer", "'reply' (text)"),
+        (TWICE, "13: candidates", "true or false", "2 (number)"),
+        ({"  clarity": "  clarity: 5"}, "7: dimensions.clarity", "what it asks, as text", "5 (number)"),
+        ({"  clarity": "  Clear: x"}, "7: dimensions.Clear", "a name of small letters", "'Clear'"),
+        ({"  clarity": "  rationale: x"}, "7: dimensions.rationale", "another name than", "'rationale'"),
+        ({"  clarity": "  warmth: x"}, "7: dimensions.warmth", "each key only once", "a second time"),
+        ({"shows": "shows: []", "  task": "", "  answer": ""}, "9: shows", "a map of names", "an empty list"),
+    ],
+    ids=lambda value: value.partition(": ")[2] if isinstance(value, str) else "",
+)
+def test_a_mistake_in_the_front_matter_is_told_with_its_line(
+    changed: dict[str, str], place: str, expected: str, found: str
+) -> None:
+    """File, line, key, what was expected and what stands there."""
+    (said,) = [line for line in told(rubric_text(**changed)) if line.startswith(f"own.jinja:{place} |")]
+
+    assert f"expected: {expected}" in said
+    assert found in said.partition("found: ")[2]
+
+
+def test_a_misspelled_name_gets_a_hint() -> None:
+    """Keys and values that are near to what there is are told with it."""
+    assert "did you mean 'version'?" in " ".join(told(rubric_text(version="versoin: 3")))
+    assert "did you mean 'answer'?" in " ".join(told(rubric_text(body=f"{BODY}{{{{ anwser }}}}")))
+
+
+ONLY_VALUES = "text with values as {{ name }} and {% if name %}, nothing that changes them"
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "expected", "found"),
+    [
+        (f"{BODY}\n{{{{ anwser }}}}", "22", "one of task, answer", "the unknown value 'anwser'"),
+        ("{{ answer }}", "10: shows.task", "{{ task }} in the text below", "a text without it"),
+        ("{{ task }}\n{{ answer | upper }}", "15", ONLY_VALUES, "filter in the template"),
+        ("{{ task }}\n\n{{ answer }", "16", ONLY_VALUES, "unexpected '}'"),
+    ],
+)
+def test_a_mistake_in_the_text_is_told_with_its_line(
+    body: str, place: str, expected: str, found: str
+) -> None:
+    """Values that are unknown, not shown or changed: lines are those of the file."""
+    said = [line.partition(" | hint")[0] for line in told(rubric_text(body=body))]
+
+    assert f"own.jinja:{place} | expected: {expected} | found:    {found}" in said
+
+
+@pytest.mark.parametrize(
+    ("front", "said"),
+    [
+        ("- a\n- b\n", f"own.jinja:2 | expected: a map with {KEYS} | found:    a list of 2"),
+        ("name: [\n", "own.jinja:3 | expected: a YAML document | found:    "),
+    ],
+)
+def test_a_front_matter_that_is_no_map_is_refused(front: str, said: str) -> None:
+    """What cannot be read as a map is told once, not once for every key."""
+    (line,) = told(rubric_text(front))
+
+    assert line.startswith(said)
+
+
+def test_a_rubric_written_on_any_system_is_the_same() -> None:
+    """Line ends and marks that an editor puts in are no part of what judges are told."""
+    text = rubric_text()
+
+    assert read_rubric("\ufeff" + text.replace("\n", "\r\n")) == read_rubric(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Judge this: {{ answer }}", "---\nname: tone\n", " ---\nname: x\n---\n"]
+)
+def test_a_text_without_front_matter_is_no_rubric(text: str) -> None:
+    """Both lines of dashes have to be there, the first one at the top."""
+    (said,) = told(text)
+
+    assert "--- on the first line, then YAML, then --- on a line of its own" in said
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """Nobody mends a rubric one mistake at a time."""
+    found = told(rubric_text(name="name: 5", scale="scale: 5", combine="combine: 5", body="{{ tsk }}"))
+
+    assert [line.partition(" | ")[0] for line in found] == [
+        "own.jinja:2: name",
+        "own.jinja:4: scale",
+        "own.jinja:8: combine",
+        "own.jinja:10: shows.task",
+        "own.jinja:11: shows.answer",
+        "own.jinja:14",
+    ]
+
+
+@pytest.mark.parametrize("key", ["name", "version", "scale", "dimensions", "combine", "shows", "output"])
+def test_every_key_is_needed(key: str) -> None:
+    """There are no silent defaults: a rubric says everything that its scores depend on."""
+    lines = rubric_text().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith(f"{key}:"))
+    end = next(at for at in range(start + 1, len(lines)) if not lines[at].startswith("  "))
+    found = told("\n".join(lines[:start] + lines[end:]))
+
+    assert any(f"{key} | expected: all of name, version" in line for line in found)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{{ answer | truncate(9) }}",
+        "{{ answer ~ task }}",
+        "{{ answer[:9] }}",
+        "{{ answer.text }}",
+        "{{ [answer] }}",
+        '{{ "%s" % answer }}',
+        '{{ answer.replace("<", "") }}',
+        "{% set x %}{{ answer }}{% endset %}{{ x | upper }}",
+        "{% filter upper %}{{ answer }}{% endfilter %}",
+        "{% macro m() %}{{ answer }}{% endmacro %}{{ m() | upper }}",
+        "{% call m() %}{{ answer }}{% endcall %}",
+        "{% block b %}{{ answer }}{% endblock %}",
+        "{% for c in answer %}{{ c }}{% endfor %}",
+        '{% if answer == "x" %}y{% endif %}',
+        '{% if "x" in task %}y{% endif %}',
+        '{% include "x" %}',
+    ],
+)
+def test_nothing_in_a_rubric_can_take_a_value_apart(body: str) -> None:
+    """A value is written whole, in its fence, or not at all: whatever computes is refused when it is read."""
+    assert any("nothing that changes them" in line for line in told(rubric_text(body=f"{body}\n{BODY}")))
+
+
+@given(st.text())
+def test_no_text_breaks_the_reading(text: str) -> None:
+    """Whatever stands in a file, it is a rubric or told as problems."""
+    for whole in (text, f"---\n{text}\n---\n", f"---\n{FRONT}---\n{text}"):
+        try:
+            made = read_rubric(whole)
+        except ProblemsFound:
+            continue
+        assert made.dimensions
+
+
+def test_the_digest_is_of_all_that_judges_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another word in the rubric is another rubric, and so is another word in what every judge is told."""
+    from pytest_agenteval.graders.judge import prompt
+    from pytest_agenteval.prompts import Prompts
+
+    own = rubric().digest()
+    assert own == rubric().digest()
+    assert own != rubric(dimensions="dimensions: # asked").digest()
+    frame = prompt._frame()
+    changed = Prompts({**frame.texts, "system": frame.texts["system"] + " "}, {})
+    monkeypatch.setattr(prompt, "_frame", lambda: changed)
+    assert own != rubric().digest()
+
+
+def test_the_reply_is_asked_for_as_a_strict_schema() -> None:
+    """Every dimension is a number or unknown, with a reason; nothing may be missing and nothing added."""
+    schema: Any = rubric().schema()
+
+    assert schema["required"] == ["warmth", "clarity", "rationale"]
+    assert schema["additionalProperties"] is False
+    score = {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["unknown"]}]}
+    assert schema["properties"] == {"warmth": score, "clarity": score, "rationale": {"type": "string"}}
+    assert list(rubric().schema(candidates=2)["properties"]) == ["A", "B", "rationale"]
+
+
+def test_values_must_be_those_that_are_shown() -> None:
+    """A value too many or too few is a mistake of whoever asks, and says what is wanted."""
+    with pytest.raises(ValueError, match="rubric tone shows task, answer; the values given are task"):
+        rubric().messages({"task": "x"})
+    with pytest.raises(ValueError, match="the values given are task, answer, mood"):
+        rubric().messages({"task": "x", "answer": "y", "mood": "z"})
+    with pytest.raises(ValueError, match="takes no candidates, not 2"):
+        rubric().messages({"task": "x", "answer": "y"}, candidates=["a", "b"])
+
+
+@pytest.mark.parametrize("name", packaged_rubrics())
+def test_packaged_rubrics_can_be_read(name: str) -> None:
+    """Each has its file's name, offers a way out, and says what the lowest and highest mean."""
+    found = packaged_rubric(name)
+
+    assert found.name == name
+    for dimension in found.dimensions:
+        assert '"unknown":' in dimension.says
+        assert f" {found.low:g}: " in dimension.says
+        assert f" {found.high:g}: " in dimension.says
+
+
+def test_the_rubrics_of_the_pkm_agent_have_the_names_that_labels_use() -> None:
+    """Labels are written for these values and dimensions."""
+    insight, append = packaged_rubric("pkm_insight_quality"), packaged_rubric("pkm_append_coherence")
+
+    assert insight.names == ("groundedness", "non_redundancy", "expression_quality")
+    assert (list(insight.shows), insight.output) == (["fact", "notes", "changes", "insight"], "insight")
+    assert (append.names, list(append.shows)) == (("coherence",), ["fact", "before", "changes"])
+    assert append.output == "changes"
+    assert {(made.low, made.high) for made in (insight, append)} == {(0, 1)}
+
+
+def test_a_rubric_that_there_is_none_of_gets_a_hint() -> None:
+    """A misspelled name is told with the nearest one, or with all."""
+    with pytest.raises(
+        ValueError, match="no rubric 'pkm_insight_qualty'; did you mean 'pkm_insight_quality'"
+    ):
+        packaged_rubric("pkm_insight_qualty")
+    with pytest.raises(ValueError, match="no rubric 'zzz'; known: pkm_append_coherence, "):
+        packaged_rubric("zzz")
+
+
+def test_importing_the_judges_imports_nothing_heavy() -> None:
+    """Whoever only collects tests pays for no template engine and no provider."""
+    code = (
+        "import sys, pytest_agenteval.graders.judge, pytest_agenteval.graders.memex\n"
+        "print([name for name in ('jinja2', 'litellm', 'pydantic', 'vcr', 'wcmatch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
