@@ -1,16 +1,18 @@
-"""Prompt templates: an agent's own, replaced by name where a suite, task or variant says so."""
+"""Prompt templates: an agent's own, replaced by name where a suite, task or variant says so; and forms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import digest
+from pytest_agenteval.errors import AgentEvalError
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
+    from jinja2.nodes import Node
 
 ENDING = ".jinja"
 
@@ -54,3 +56,57 @@ def _environment(texts: tuple[tuple[str, str], ...]) -> Environment:
     return SandboxedEnvironment(
         loader=DictLoader(dict(texts)), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+
+
+class FormRefused(AgentEvalError):
+    """A text that is no form: on which line, and what stands there."""
+
+    def __init__(self, line: int, found: str) -> None:
+        super().__init__(f"line {line}: {found}")
+        self.line, self.found = line, found
+
+
+class Form:
+    """One text with places for values: ``{{ name }}``, ``{% if name %}``, and nothing that computes.
+
+    So a value is written whole or not at all: no filter, loop or macro can take a piece out of it. Raises
+    FormRefused where there is anything else. ``names`` holds each value's name and the line that names it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._template, self.names = _form(text)
+
+    def render(self, values: Mapping[str, object]) -> str:
+        """Write every value into its place, as ``str`` gives it."""
+        return self._template.render(values).strip()
+
+
+def _form(text: str) -> tuple[Template, Mapping[str, int]]:
+    from jinja2 import StrictUndefined, TemplateSyntaxError
+    from jinja2.nodes import Name
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    try:
+        nodes = list(_nodes(environment.parse(text)))
+    except TemplateSyntaxError as wrong:
+        raise FormRefused(wrong.lineno, wrong.message or "no template") from None
+    for node in nodes:
+        if type(node).__name__ not in _IN_FORMS:
+            raise FormRefused(node.lineno, f"{type(node).__name__.lower()} in the template")
+    names: dict[str, int] = {}
+    for node in nodes:
+        if isinstance(node, Name):
+            names.setdefault(node.name, node.lineno)
+    if "self" in names:  # jinja2 puts the template itself there, whatever the values are
+        raise FormRefused(names["self"], "the name self, which templates keep for themselves")
+    return environment.from_string(text), names
+
+
+_IN_FORMS = frozenset({"Template", "Output", "TemplateData", "Name", "If", "Not", "And", "Or"})
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.iter_child_nodes():
+        yield from _nodes(child)

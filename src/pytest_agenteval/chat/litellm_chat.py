@@ -28,6 +28,8 @@ NO_KEY = "no-key"
 LATE = ("openai.resources.chat",)
 FOR_TOOLS = ("litellm.responses.mcp.chat_completions_handler",)
 OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format")
+# What litellm makes of a setting for some providers, and what these then call it where they refuse it.
+ALSO_CALLED = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
 
 _lock = threading.Lock()
 _litellm: Any = None
@@ -131,7 +133,8 @@ class LitellmChat:
         failed = failure_of(raised, self._timeout_s, "" if key == NO_KEY else key)
         if failed.cause != "bad_request":
             return failed
-        refused = [name for name in OPTIONAL if name in asked and name in str(raised).lower()]
+        said = str(raised).lower()
+        refused = [name for name in OPTIONAL if name in asked and _is_named(name, said)]
         if not refused:
             return failed
         self._refused.update(refused)
@@ -148,6 +151,10 @@ async def close() -> None:
 
         await GLOBAL_LOGGING_WORKER.stop()
     await _litellm.close_litellm_async_clients()
+
+
+def _is_named(setting: str, said: str) -> bool:
+    return any(name in said for name in (setting, *ALSO_CALLED.get(setting, ())))
 
 
 def _imported() -> asyncio.Task[None]:

@@ -67,8 +67,8 @@ def test_a_judge_sees_what_the_rubric_shows() -> None:
     assert '1. look({"at": "Mina"})\ngave: {"mood": "good"}\n\n2. shout({)\nfailed: too loud\n<' in told
     assert (
         "--- a.md\n+++ a.md\n@@ -1 +1 @@\n-one\n+two\n\n--- /dev/null\n+++ b.md\n@@ -0,0 +1 @@\n+new" in told
-    assert "--- c.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-old" in told
     )
+    assert "--- c.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-old" in told
     assert (
         'user:\nSay hello.\n\nassistant:\ncalls look({"at": "Mina"})\ncalls shout({)\n\ntool:\ngood' in told
     )

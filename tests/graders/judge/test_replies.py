@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def test_unknown_is_a_score_that_could_not_be_told(unknown: str) -> None:
         ('{"warmth": 1}', "clarity is missing"),
         ('{"warmth": "high", "clarity": 1}', "warmth is \"high\", neither a number nor 'unknown'"),
         ('{"warmth": true, "clarity": 1}', "warmth is true, neither"),
-        ('{"warmth": [1], "clarity": 1}', "warmth is [1], neither"),
+        ('{"warmth": [1], "clarity": 1}', "warmth is a list, neither"),
         ('{"warmth": NaN, "clarity": 1}', "warmth is NaN, neither"),
         ('{"warmth": 1e999, "clarity": 1}', "warmth is Infinity, neither"),
         ('{"warmth": "nan", "clarity": 1}', 'warmth is "nan", neither'),
@@ -98,6 +99,16 @@ def test_zero_is_outside_a_scale_from_1_to_5() -> None:
     """The scale is the rubric's, not ours."""
     with pytest.raises(Unreadable, match="outside of 1 to 5"):
         read_reply('{"warmth": 0, "clarity": 1}', FIVE)
+
+
+@pytest.mark.parametrize("depth", [10, 200, 500, 700, 900, 950, 1100, 5000])
+def test_no_nesting_breaks_the_reading(depth: int) -> None:
+    """However deep a verdict lies, it is found or the reply is unreadable, and nothing else happens."""
+    opened, closed = "[" * depth, "]" * depth
+    for reply in (f'{{"a": {opened}{GOOD}{closed}}}', f'{{"warmth": {opened}{closed}, "clarity": 1}}'):
+        for read in (read_reply, read_as_upstream):
+            with suppress(Unreadable):
+                assert read(reply, RUBRIC).scores.keys() == {"warmth", "clarity"}
 
 
 @given(st.text())
@@ -173,6 +184,7 @@ def test_a_comparison_that_cannot_be_read_says_of_whom(reply: Any, why: str) -> 
     ("reply", "scores"),
     [
         ('{"warmth": 7, "clarity": -1}', {"warmth": 1.0, "clarity": 0.0}),
+        ('{"warmth": 1' + "0" * 400 + ', "clarity": {}}', {"warmth": 1.0, "clarity": None}),
         ('{"warmth": true, "clarity": "high"}', {"warmth": None, "clarity": None}),
         ('{"warmth": [1]}', {"warmth": None, "clarity": None}),
         ('{"warmth": "Infinity", "clarity": "NaN"}', {"warmth": 1.0, "clarity": None}),

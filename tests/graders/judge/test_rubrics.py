@@ -175,6 +175,7 @@ def test_every_key_is_needed(key: str) -> None:
         '{% if answer == "x" %}y{% endif %}',
         '{% if "x" in task %}y{% endif %}',
         '{% include "x" %}',
+        "{{ self }}",
     ],
 )
 def test_nothing_in_a_rubric_can_take_a_value_apart(body: str) -> None:

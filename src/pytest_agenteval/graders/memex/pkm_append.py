@@ -11,7 +11,7 @@ from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.asking import WithJudges, grade_of, no_judge
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.judge.shown import MOST, bounded, diffs, together
+from pytest_agenteval.graders.judge.shown import MOST, MOST_OF_ONE, bounded, diffs, together
 from pytest_agenteval.graders.memex.pkm_insight import counted_as_upstream, fact_of, knowledge_base
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
 from pytest_agenteval.records.evidence import Evidence
@@ -19,6 +19,7 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Tree, diff, unified
 
 NAME = "pkm_append_coherence"
+ROOM_FOR_PATH = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ def _additions(evidence: Evidence) -> dict[str, str] | str:
     paths = [path for path in changed if _adds(before, after, path)]
     if not paths:
         return "nothing was added to a file that was there before"
-    texts = [bounded(before.text(path) or "", MOST // 2) for path in paths]
+    each = max(MOST_OF_ONE, MOST // len(paths) - ROOM_FOR_PATH)
+    texts = [bounded(before.text(path) or "", each) for path in paths]
     if len(paths) > 1:
         texts = [f"{path}:\n{text}" for path, text in zip(paths, texts, strict=True)]
     return {"before": together(texts), "changes": together(diffs(before, after, paths))}

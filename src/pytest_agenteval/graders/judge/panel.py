@@ -1,0 +1,110 @@
+"""Asking judges: side by side, each by itself, and what they find together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings
+from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.verdict import Reading, Unreadable, read_as_upstream, read_reply
+from pytest_agenteval.graders.judge.votes import Judgement, Vote, nothing
+
+MAX_TOKENS = 2000
+SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)
+EMPTY = "(an empty reply)"
+
+Found = TypeVar("Found")
+
+
+async def ask_judges(
+    rubric: Rubric,
+    values: Mapping[str, str],
+    judges: Sequence[Judge],
+    *,
+    seed: str = "",
+    mode: Reading = "default",
+) -> Judgement:
+    """Ask every judge about one thing, side by side, and give their votes.
+
+    A reply that cannot be read is asked for once more, then it is a vote of nothing with its problem. In
+    mode ``upstream`` replies are read as Memex reads them, and asked for once. A provider's failure is
+    raised, after the others are done. A chat holds one of these conversations at a time, so that its asks
+    have the same numbers when they are replayed: who wants them side by side takes several chats.
+    """
+    messages = rubric.messages(values)
+    read = partial(read_as_upstream if mode == "upstream" else read_reply, rubric=rubric)
+    repair = mode != "upstream"
+
+    async def vote_of(judge: Judge) -> Vote:
+        found, raw, problem = await converse(judge, rubric, messages, rubric.schema(), read, repair=repair)
+        if found is None:
+            return Vote(judge.model.name, nothing(rubric), raw=raw, problem=problem)
+        return Vote(judge.model.name, found.scores, found.rationale, raw)
+
+    votes = await side_by_side(map(vote_of, judges))
+    return Judgement(rubric, tuple(votes), digest(messages), seed)
+
+
+async def converse(
+    judge: Judge,
+    rubric: Rubric,
+    messages: Sequence[ChatMessage],
+    schema: Mapping[str, Any],
+    read: Callable[[str], Found],
+    *,
+    repair: bool = True,
+) -> tuple[Found | None, tuple[str, ...], str]:
+    """Ask one judge, where needed once more; give what was read or None, all replies, and the problem."""
+    raw: list[str] = []
+    problem = ""
+    async with _turn(judge.chat):
+        for _ in range(2 if repair else 1):
+            if raw:
+                # Providers take no empty message.
+                said = {"role": "assistant", "content": raw[-1].strip() or EMPTY}
+                messages = [*messages, said, rubric.once_more(problem)]
+            reply = await judge.chat.ask(messages, response_schema=schema, settings=SETTINGS)
+            raw.append(reply.text)
+            try:
+                return read(reply.text), tuple(raw), ""
+            except Unreadable as unreadable:
+                cut = f"; it was cut off after {MAX_TOKENS} tokens" if reply.finish == "length" else ""
+                problem = f"{unreadable}{cut}"
+    return None, tuple(raw), problem
+
+
+async def side_by_side(asked: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
+    """Wait for all, also where one fails; then raise what broke the trial, else what else failed."""
+    done = await asyncio.gather(*asked, return_exceptions=True)
+    failed = [each for each in done if isinstance(each, BaseException)]
+    if failed:
+        raise next((each for each in failed if isinstance(each, TrialBroken)), failed[0])
+    return [each for each in done if not isinstance(each, BaseException)]
+
+
+_turns: dict[int, tuple[asyncio.Lock, int]] = {}
+
+
+@asynccontextmanager
+async def _turn(chat: Chat) -> AsyncIterator[None]:
+    """Hold a chat for one conversation; those who wait get it in the order in which they came.
+
+    Several graders of one trial ask through the same chats. Were their asks mixed, a second ask of one of
+    them would get its number by the time a reply took, and no replay could find it again.
+    """
+    lock, users = _turns.get(id(chat), (asyncio.Lock(), 0))
+    _turns[id(chat)] = lock, users + 1
+    try:
+        async with lock:
+            yield
+    finally:
+        lock, users = _turns.pop(id(chat))
+        if users > 1:
+            _turns[id(chat)] = lock, users - 1

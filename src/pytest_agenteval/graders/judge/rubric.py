@@ -1,0 +1,195 @@
+"""Reading a rubric: YAML between two lines of dashes, then the text that judges are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, get_args
+
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.graders.judge.prompt import FOLDER, RATIONALE, Combine, Dimension, Rubric
+from pytest_agenteval.prompts import Form, FormRefused, packaged
+from pytest_agenteval.tasks.yaml_reading import YamlPlaces, read_yaml
+
+__all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "packaged_rubrics", "read_rubric"]
+
+_PARTS = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_NEEDED = ("name", "version", "scale", "dimensions", "combine", "shows", "output")
+_KNOWN = (*_NEEDED, "candidates")
+A_NAME = "a name of small letters, digits and _"
+
+
+def read_rubric(text: str, where: str = "rubric") -> Rubric:
+    """Read a rubric strictly; raises ProblemsFound with every problem, each with its line in ``where``."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    parts = _PARTS.match(text)
+    if parts is None:
+        expected = "--- on the first line, then YAML, then --- on a line of its own"
+        raise ProblemsFound([Problem(where, 1, (), expected, _start(text))])
+    # An empty line in the place of the first dashes: lines are those of the file.
+    head = f"\n{parts[1]}"
+    return _Reader(where, head, read_yaml(head, where)).rubric(text, parts.end())
+
+
+@cache
+def packaged_rubric(name: str) -> Rubric:
+    """Give a rubric that comes with this package; raises ValueError with the names that there are."""
+    texts = packaged(f"{FOLDER}/rubrics")
+    if name not in texts:
+        hint = nearest(name, texts) or f"known: {', '.join(texts)}"
+        raise ValueError(f"there is no rubric {name!r}; {hint}")
+    return read_rubric(texts[name], f"{name}.jinja")
+
+
+def packaged_rubrics() -> tuple[str, ...]:
+    """Give the names of the rubrics that come with this package."""
+    return tuple(packaged(f"{FOLDER}/rubrics"))
+
+
+class _Reader:
+    """Reads one front matter, and collects what is wrong with it."""
+
+    def __init__(self, where: str, head: str, found: Any) -> None:
+        self._where, self._head = where, head
+        self._found: Mapping[str, Any] = found if isinstance(found, dict) else {}
+        self._problems: list[Problem] = []
+        if not isinstance(found, dict):
+            self._wrong((), f"a map with {', '.join(_NEEDED)}", found)
+
+    def rubric(self, text: str, start: int) -> Rubric:
+        """Give the rubric, or raise all problems in reading order."""
+        self._keys()
+        low, high = self._scale()
+        shows = self._texts("shows", "what the value is")
+        dimensions = self._dimensions()
+        rubric = Rubric(
+            name=self._text("name"),
+            version=self._version(),
+            dimensions=dimensions,
+            low=low,
+            high=high,
+            combine=self._combine(low, high),
+            shows=shows,
+            output=self._output(shows),
+            text=text,
+            body=text[start:],
+            candidates=self._candidates(),
+        )
+        self._check_body(rubric.body, text.count("\n", 0, start), shows)
+        if self._problems:
+            raise ProblemsFound(sorted(self._problems, key=lambda problem: problem.line or 0))
+        return rubric
+
+    def _keys(self) -> None:
+        for key in self._found:
+            if key not in _KNOWN:
+                expected, hint = f"one of {', '.join(_KNOWN)}", nearest(key, _KNOWN)
+                self._problem((key,), expected, f"unknown key {key!r}", hint)
+        for key in _NEEDED:
+            if self._found and key not in self._found:
+                self._problem((key,), f"all of {', '.join(_NEEDED)}", f"no key {key!r}")
+
+    def _text(self, key: str) -> str:
+        value = self._found.get(key)
+        if key in self._found and not (isinstance(value, str) and _NAME.fullmatch(value)):
+            self._wrong((key,), A_NAME, value)
+        return str(value)
+
+    def _version(self) -> str:
+        value = self._found.get("version")
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if "version" in self._found and not whole and not (isinstance(value, str) and value.strip()):
+            self._wrong(("version",), "a text or a whole number", value)
+        return str(value)
+
+    def _scale(self) -> tuple[float, float]:
+        scale = self._found.get("scale", {"low": 0, "high": 1})
+        if not isinstance(scale, dict) or set(scale) != {"low", "high"}:
+            self._wrong(("scale",), "a map with low and high", scale)
+            return 0.0, 1.0
+        for key, value in scale.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self._wrong(("scale", key), "a number", value)
+                return 0.0, 1.0
+        if scale["low"] >= scale["high"]:
+            self._wrong(("scale", "high"), f"a number above {scale['low']}", scale["high"])
+            return 0.0, 1.0
+        return scale["low"], scale["high"]
+
+    def _texts(self, key: str, what: str) -> Mapping[str, str]:
+        """Read a map of names to texts."""
+        found = self._found.get(key)
+        if not isinstance(found, dict) or not found:
+            if key in self._found:
+                self._wrong((key,), f"a map of names, each to {what}", found)
+            return {}
+        for name, text in found.items():
+            if not _NAME.fullmatch(name):
+                self._problem((key, name), A_NAME, repr(name))
+            if not isinstance(text, str) or not text.strip():
+                self._wrong((key, name), f"{what}, as text", text)
+        return found
+
+    def _dimensions(self) -> tuple[Dimension, ...]:
+        found = self._texts("dimensions", "what it asks")
+        if RATIONALE in found:
+            self._problem(("dimensions", RATIONALE), f"another name than {RATIONALE}", repr(RATIONALE))
+        return tuple(Dimension(name, " ".join(str(says).split())) for name, says in found.items())
+
+    def _combine(self, low: float, high: float) -> Combine:
+        ways = get_args(Combine)
+        value = self._found.get("combine", "mean")
+        if value not in ways:
+            self._wrong(("combine",), f"one of {', '.join(ways)}", value)
+            return "mean"
+        if value == "majority" and (high - low) % 1:
+            expected = "mean or median on a scale that has no whole steps"
+            self._problem(("combine",), expected, f"majority from {low} to {high}")
+        combine: Combine = value
+        return combine
+
+    def _output(self, shows: Mapping[str, str]) -> str:
+        value = self._found.get("output")
+        if "output" in self._found and shows and value not in shows:
+            self._wrong(("output",), f"one of {', '.join(shows)}", value)
+        return str(value)
+
+    def _candidates(self) -> bool:
+        value = self._found.get("candidates", False)
+        if not isinstance(value, bool):
+            self._wrong(("candidates",), "true or false", value)
+        return value is True
+
+    def _check_body(self, body: str, above: int, shows: Mapping[str, str]) -> None:
+        """Look whether the text, after so many lines, writes all that is shown and nothing else."""
+        try:
+            form = Form(body)
+        except FormRefused as refused:
+            expected = "text with values as {{ name }} and {% if name %}, nothing that changes them"
+            self._problems.append(Problem(self._where, above + refused.line, (), expected, refused.found))
+            return
+        for name, line in form.names.items():
+            if shows and name not in shows:
+                expected, hint = f"one of {', '.join(shows)}", nearest(name, shows)
+                self._problems.append(
+                    Problem(self._where, above + line, (), expected, f"the unknown value {name!r}", hint)
+                )
+        for name in shows:
+            if name not in form.names:
+                self._problem(("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")
+
+    def _wrong(self, path: KeyPath, expected: str, value: object) -> None:
+        from pytest_agenteval.tasks.explain import in_words
+
+        self._problem(path, expected, in_words(value))
+
+    def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
+        line = YamlPlaces(self._head).line_of(path)
+        self._problems.append(Problem(self._where, line, path, expected, found, hint))
+
+
+def _start(text: str) -> str:
+    first = text.partition("\n")[0]
+    return f"{first[:60]!r} and no second ---" if first.strip() == "---" else repr(first[:60])

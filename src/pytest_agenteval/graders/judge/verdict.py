@@ -1,0 +1,179 @@
+"""What a judge replied: read into scores from 0 to 1, or the reason why it cannot be."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite, isnan
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, UNKNOWN, Rubric
+
+Reading: TypeAlias = Literal["default", "upstream"]
+Scores: TypeAlias = Mapping[str, float | None]
+Holds: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+MOST_SHOWN = 60
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_decoder = json.JSONDecoder()
+
+
+class Unreadable(ValueError):
+    """A reply that holds no verdict; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge found: a score from 0 to 1 for each dimension, None where it could not tell."""
+
+    scores: Scores
+    rationale: str = ""
+
+
+def read_reply(reply: str, rubric: Rubric) -> Verdict:
+    """Find the verdict in a reply; raises Unreadable.
+
+    It may stand in a code fence or among other words. A number outside the scale is no score: it is not
+    bent to the nearest. Nor is one picked where a reply holds several that differ.
+    """
+    found = _only(_objects(reply, lambda value: any(name in value for name in rubric.names)))
+    return Verdict(_scores(found, rubric), _rationale(found))
+
+
+def read_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdict, ...]:
+    """Find the verdicts on so many candidates, in the order in which they were shown; raises Unreadable."""
+    letters = LETTERS[:candidates]
+    found = _only(_objects(reply, lambda value: any(isinstance(value.get(key), dict) for key in letters)))
+    why = _rationale(found)
+    return tuple(Verdict(_scores(_candidate(found, letter), rubric, letter), why) for letter in letters)
+
+
+def read_as_upstream(reply: str, rubric: Rubric) -> Verdict:
+    """Read a reply as Memex does; raises Unreadable.
+
+    Of a reply with a code fence only what stands in the first one counts; of that, all from the first brace
+    to the last. Scores are bent into the scale; what is no number is unknown.
+    """
+    text = _first_fence(reply)
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        found = json.loads(text[start : end + 1], parse_constant=_refuse) if start >= 0 else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get(RATIONALE), str | None):
+        raise Unreadable(f"no verdict in: {reply[:120]}")
+    return Verdict(
+        {name: _bent(found.get(name), rubric) for name in rubric.names}, found.get(RATIONALE) or ""
+    )
+
+
+def _objects(reply: str, holds: Holds) -> Iterator[dict[str, Any]]:
+    """Give every JSON object in a text that holds what is looked for, also inside of others."""
+    at = reply.find("{")
+    while at >= 0:
+        try:
+            value, end = _decoder.raw_decode(reply, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield from _within(value, holds)
+        at = reply.find("{", end)
+
+
+def _within(value: Any, holds: Holds) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if holds(value):
+            yield value
+            return
+        value = value.values()
+    elif not isinstance(value, list):
+        return
+    for inner in value:
+        yield from _within(inner, holds)
+
+
+def _only(found: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        objects = list(found)
+        differ = any(other != objects[0] for other in objects)
+    except RecursionError:
+        raise Unreadable("the JSON is nested too deeply") from None
+    if not objects:
+        raise Unreadable("there is no JSON object with the scores in it")
+    if differ:
+        raise Unreadable(f"there are {len(objects)} JSON objects with scores, and they differ")
+    return objects[0]
+
+
+def _candidate(found: Mapping[str, Any], letter: str) -> Mapping[str, Any]:
+    scores = found.get(letter)
+    if not isinstance(scores, dict):
+        raise Unreadable(f"there are no scores for candidate {letter}")
+    return scores
+
+
+def _scores(found: Mapping[str, Any], rubric: Rubric, of: str = "") -> Scores:
+    return {name: _score(found, name, rubric, f"{of}.{name}" if of else name) for name in rubric.names}
+
+
+def _score(found: Mapping[str, Any], name: str, rubric: Rubric, called: str) -> float | None:
+    if name not in found:
+        raise Unreadable(f"{called} is missing")
+    value = found[name]
+    if value is None or (isinstance(value, str) and value.strip().casefold() == UNKNOWN):
+        return None
+    number = _number(value)
+    if number is None:
+        raise Unreadable(f"{called} is {_shown(value)}, neither a number nor {UNKNOWN!r}")
+    if not rubric.low <= number <= rubric.high:
+        raise Unreadable(f"{called} is {_shown(value)}, outside of {rubric.low:g} to {rubric.high:g}")
+    return rubric.from_scale(number)
+
+
+def _number(value: Any) -> float | None:
+    """Give a number, also one written as text; a truth value is none, nor is what has no end."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _rationale(found: Mapping[str, Any]) -> str:
+    said = found.get(RATIONALE)
+    return said if isinstance(said, str) else ""
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def _first_fence(reply: str) -> str:
+    _, fence, after = reply.partition("```")
+    return after.partition("\n")[2].partition("```")[0] if fence else reply
+
+
+def _bent(value: Any, rubric: Rubric) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value.strip().replace("_", "x"))
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and isnan(value):
+        return None
+    return rubric.from_scale(min(max(value, rubric.low), rubric.high))
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
