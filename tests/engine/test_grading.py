@@ -227,8 +227,8 @@ def test_a_grader_is_given_the_judges_of_the_run() -> None:
     assert (trial.ending, trial.grades[0].score, trial.grades[0].rationale) == ("passed", 0.5, "yes, no")
     assert (trial.usage.asks, trial.usage.tokens, trial.usage.cost_usd) == (1, 0, 0.0)
     assert [event.details["role"] for event in trial.transcript.events if event.kind == "judge_ask"] == [
-        "kind",
-        "strict",
+        "kind for asking",
+        "strict for asking",
     ]
 
 

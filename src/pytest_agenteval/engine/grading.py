@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.cancelling import is_for_us
@@ -21,6 +21,14 @@ from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.registry import Registry
 
 MOST_KEPT = 1024
+
+
+JudgesOf: TypeAlias = Callable[[str], Sequence[Judge]]
+
+
+def nobody(label: str) -> Sequence[Judge]:
+    """Give no judges."""
+    return ()
 
 
 class Desk:
@@ -49,10 +57,13 @@ class Desk:
         return grader
 
     async def grade(
-        self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: Sequence[Judge] = ()
+        self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: JudgesOf = nobody
     ) -> tuple[Grade, ...]:
-        """Give every grade, in the task's order; a grader that raises is undecided."""
-        asked = [_Asked(self.grader(each), judges, evidence) for each in planned]
+        """Give every grade, in the task's order; a grader that raises is undecided.
+
+        ``judges`` gives those that a grader may ask, by its label.
+        """
+        asked = [_Asked(self.grader(each), each.label, judges, evidence) for each in planned]
         if all(each.is_quick for each in asked):
             _ask_all(asked)
             return tuple(map(_weighed, planned, asked))
@@ -83,10 +94,10 @@ def _ask_all(asked: Sequence[_Asked]) -> None:
 class _Asked:
     """One grader of one trial, and what it found: a grade, something to wait for, or what it raised."""
 
-    __slots__ = ("evidence", "found", "grader", "judges")
+    __slots__ = ("evidence", "found", "grader", "judges", "label")
 
-    def __init__(self, grader: Grader, judges: Sequence[Judge], evidence: Evidence) -> None:
-        self.grader, self.judges, self.evidence = grader, judges, evidence
+    def __init__(self, grader: Grader, label: str, judges: JudgesOf, evidence: Evidence) -> None:
+        self.grader, self.label, self.judges, self.evidence = grader, label, judges, evidence
         self.found: Any = None
 
     @property
@@ -110,7 +121,7 @@ class _Asked:
             grader = self.grader
             with_judges = getattr(grader, "with_judges", None)
             if with_judges is not None:
-                grader = with_judges(self.judges)
+                grader = with_judges(self.judges(self.label))
             self.found = grader.grade(self.evidence)
         except TrialBroken:
             raise

@@ -1,10 +1,11 @@
-"""The judges of one trial: each a model with a chat of its own, all of them with one budget."""
+"""The judges of one trial: for each grader each model with a chat of its own, and one budget for all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.chat.tape import ChatTape
 from pytest_agenteval.chat.trial_chat import JudgeChat
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.models import chat_of
@@ -15,25 +16,36 @@ from pytest_agenteval.records.recorder import Recorder
 
 @dataclass(frozen=True, slots=True)
 class TrialJudge:
-    """A model that judges one trial, and the chat to ask it through."""
+    """A model that judges one trial for one grader, and the chat to ask it through."""
 
     model: Model
     chat: Chat
 
 
-def judges_of(plan: Plan, equipment: Equipment, recorder: Recorder) -> tuple[TrialJudge, ...]:
-    """Give the run's judges, with chats that leave the agent's budget and messages alone.
+class TrialJudges:
+    """The run's judges in one trial; they leave the agent's budget and messages alone.
 
     Together they may take as many tokens and as much money as the trial itself may; a judge that is asked
     beyond that raises LimitReached. A judge that is the judged model too is written down as an event.
     """
-    limits = plan.task.limits
-    budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
-    return tuple(_judge(model, plan, equipment, recorder, budget) for model in plan.conditions.judges)
 
+    def __init__(self, plan: Plan, equipment: Equipment, recorder: Recorder) -> None:
+        self._plan, self._equipment, self._recorder = plan, equipment, recorder
+        self.tapes: list[ChatTape] = []
+        limits = plan.task.limits
+        self._budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
+        for model in plan.conditions.judges:
+            if model.id == plan.model.id:
+                recorder.event("self_judged", f"{model.name} judges its own trial")
 
-def _judge(model: Model, plan: Plan, equipment: Equipment, recorder: Recorder, budget: Budget) -> TrialJudge:
-    if model.id == plan.model.id:
-        recorder.event("self_judged", f"{model.name} judges its own trial")
-    chat, tape = chat_of(model, plan, equipment, budget, recorder, role=model.name)
-    return TrialJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape, role=model.name))
+    def of(self, label: str) -> tuple[TrialJudge, ...]:
+        """Give the judges that this grader asks: what they answer others has no part in their recordings."""
+        return tuple(self._judge(model, label) for model in self._plan.conditions.judges)
+
+    def _judge(self, model: Model, label: str) -> TrialJudge:
+        role = f"{model.name} for {label}"
+        chat, tape = chat_of(model, self._plan, self._equipment, self._budget, self._recorder, role=role)
+        if tape is not None:
+            self.tapes.append(tape)
+        recorded = JudgeChat(chat, recorder=self._recorder, budget=self._budget, tape=tape, role=role)
+        return TrialJudge(model, recorded)

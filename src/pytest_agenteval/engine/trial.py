@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,8 @@ from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
 from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.judges import judges_of
+from pytest_agenteval.engine.grading import nobody
+from pytest_agenteval.engine.judges import TrialJudges
 from pytest_agenteval.engine.models import chat_of, tool_tape_of
 from pytest_agenteval.errors import LimitReached, TrialBroken
 from pytest_agenteval.limits import Budget, Clock, LimitIgnored
@@ -32,6 +33,8 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.workspace.workspace import Workspace
+
+NO_TAPE = TapeCounts()
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = No
     try:
         await _act(plan, equipment, budget, recorder, workspace, course, tapes)
         if not course.cause:
-            await _grade(plan, equipment, recorder, course)
+            await _grade(plan, equipment, recorder, course, tapes)
     except Exception as raised:  # ours: shown with its traceback, and no other trial is harmed
         course.broke(raised)
     finally:
@@ -90,6 +93,7 @@ class _Tapes:
 
     chat: Any = None
     tools: Any = None
+    judges: Sequence[Any] = ()
 
 
 async def _act(
@@ -195,13 +199,18 @@ def _words(turn: Any) -> str:
     return str(turn.get("content", "")) if isinstance(turn, Mapping) else str(turn)
 
 
-async def _grade(plan: Plan, equipment: Equipment, recorder: Recorder, course: _Course) -> None:
+async def _grade(
+    plan: Plan, equipment: Equipment, recorder: Recorder, course: _Course, tapes: _Tapes
+) -> None:
     """Grade what was left behind."""
     evidence = Evidence(
         plan.task.input, recorder.transcript(), Outcome(course.answer, course.before, course.after)
     )
-    judges = judges_of(plan, equipment, recorder) if plan.conditions.judges else ()
-    course.grades = await equipment.desk.grade(plan.task.graders, evidence, judges)
+    asked = nobody
+    if plan.conditions.judges:
+        judges = TrialJudges(plan, equipment, recorder)
+        asked, tapes.judges = judges.of, judges.tapes
+    course.grades = await equipment.desk.grade(plan.task.graders, evidence, asked)
     why = ungraded(course.grades)
     if why:
         course.cause, course.message = "ungraded", why
@@ -239,15 +248,19 @@ def _record(
         started_at=started_at,
         seconds=course.seconds,
         tool_tape=_counts(tapes.tools),
-        chat_tape=_counts(tapes.chat),
+        chat_tape=_counts(tapes.chat, *tapes.judges),
         output=captured.output,
         log=captured.logged,
         workspace=str(workspace.path) if kept else "",
     )
 
 
-def _counts(tape: Any) -> TapeCounts:
-    return TapeCounts() if tape is None else TapeCounts(tape.hits, tape.misses, tape.recorded)
+def _counts(*tapes: Any) -> TapeCounts:
+    there = [tape for tape in tapes if tape is not None]
+    if not there:
+        return NO_TAPE
+    hits, misses = sum(tape.hits for tape in there), sum(tape.misses for tape in there)
+    return TapeCounts(hits, misses, sum(tape.recorded for tape in there))
 
 
 def broken_trial(plan: Plan, raised: BaseException) -> Trial:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
@@ -34,6 +35,11 @@ def rubric_text(front: str = FRONT, body: str = BODY, **changed: str) -> str:
         lines = [line if old.startswith(f"{key}:") else old for old in front.splitlines()]
         front = "\n".join(lines) + "\n"
     return f"---\n{front}---\n{body}"
+
+
+def preferred_answer() -> str:
+    """Give a rubric that compares candidates, as a file's text."""
+    return Path(__file__).with_name("preferred_answer.jinja").read_text(encoding="utf-8")
 
 
 def rubric(**changed: str) -> Rubric:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.judge import fence, packaged_rubric, packaged_rubrics, read_rubric
 from pytest_agenteval.graders.judge.fence import Fenced, token_for
-from tests.graders.judge.judges import rubric, rubric_text
+from tests.graders.judge.judges import preferred_answer, rubric, rubric_text
 
 TOKEN = re.compile(r"<data-([0-9a-f]{12}) name=")
 HARMLESS = {"task": "Say hello.", "answer": "Hello!"}
@@ -115,7 +115,7 @@ def test_an_optional_part_depends_on_whether_there_is_anything() -> None:
 
 def test_a_candidate_that_knows_the_marks_gets_others() -> None:
     """Marks are worked out from candidates too, so none of them can foresee its own."""
-    made = packaged_rubric("preferred_answer")
+    made = read_rubric(preferred_answer())
     attack = "x"
     for _ in range(3):
         prompt = str(made.messages({"task": "t"}, candidates=["fine", attack])[1]["content"])

@@ -14,7 +14,7 @@ from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
-from tests.graders.judge.judges import TestJudge, judge, rubric_text, run
+from tests.graders.judge.judges import TestJudge, judge, preferred_answer, rubric_text, run
 from tests.graders.pkm_trials import tree
 
 EVERYTHING = rubric_text(
@@ -160,7 +160,7 @@ def test_an_answer_can_be_compared_with_another(own: float, other: float, score:
 
 def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
     """No preference is no score."""
-    grade = graded(Judged("preferred_answer", {"reference": "Hi."}), evidence(), judge("?", "?"))
+    grade = graded(Judged(preferred_answer(), {"reference": "Hi."}), evidence(), judge("?", "?"))
 
     assert (grade.score, grade.checks) == (None, ())
 

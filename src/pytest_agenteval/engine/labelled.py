@@ -1,0 +1,122 @@
+"""Asking judges about labelled examples: side by side, under the run's conditions, each from its tape."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_agenteval.calibration.asked import Answers, Asked
+from pytest_agenteval.calibration.examples import Example
+from pytest_agenteval.calibration.plan import CalibrationPlan
+from pytest_agenteval.canonical import digest_text
+from pytest_agenteval.chat.trial_chat import JudgeChat
+from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.models import chat_cassette, chat_of
+from pytest_agenteval.graders.judge.panel import ask_judges
+from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedTask
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.transcript import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class LabelJudge:
+    """A model that judges one example, and the chat to ask it through, which knows what it has taken."""
+
+    model: Model
+    chat: JudgeChat
+
+
+LABELS = Model("labels", "labels", offline=True)
+"""What stands in the place of an agent's model: nobody acts, the outputs are in the file of labels."""
+
+
+async def ask_about(
+    plan: CalibrationPlan, conditions: Conditions, equipment: Equipment, at_once: int
+) -> Answers:
+    """Ask the judges about every example as often as the plan says; raises what broke the first ask.
+
+    At most ``at_once`` examples are asked about side by side. What was recorded until then is saved.
+    """
+    usage: dict[str, Usage] = {judge.name: Usage() for judge in conditions.judges}
+    room = asyncio.Semaphore(at_once)
+
+    async def ask(example: Example, repetition: int) -> Asked:
+        async with room:
+            judges = _judges(_plan(plan, example, repetition, conditions), example, equipment)
+            judgement = await ask_judges(plan.rubric, example.values, judges)
+        for judge in judges:
+            usage[judge.model.name] += judge.chat.usage
+        return Asked(example, repetition, judgement)
+
+    try:
+        asked = await _all_or_none(
+            [
+                ask(example, repetition)
+                for example in plan.examples
+                for repetition in range(1, plan.repeats + 1)
+            ]
+        )
+    finally:
+        equipment.save_cassettes()
+    return Answers(conditions.judges, tuple(asked), usage)
+
+
+def cassettes_of(plan: CalibrationPlan) -> tuple[str, ...]:
+    """Give the files that a calibration's chats are played from: one for each repetition."""
+    task = _task(plan, {})
+    return tuple(
+        chat_cassette(Plan(task, LABELS, repetition=repetition)) for repetition in range(1, plan.repeats + 1)
+    )
+
+
+async def _all_or_none(asks: Sequence[Coroutine[Any, Any, Asked]]) -> list[Asked]:
+    """Wait for all; when one breaks the others are stopped, for their answers would be of no use."""
+    tasks = [asyncio.ensure_future(ask) for ask in asks]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _judges(plan: Plan, example: Example, equipment: Equipment) -> tuple[LabelJudge, ...]:
+    """Give the judges of one example, each with a chat whose recordings are this example's."""
+    budget = Budget(Allowance())
+    recorder = Recorder(lambda: budget.at)
+    judges = []
+    for model in plan.conditions.judges:
+        role = f"{model.name}: {example.id}"
+        chat, tape = chat_of(model, plan, equipment, budget, recorder, role=role)
+        judges.append(LabelJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape)))
+    return tuple(judges)
+
+
+def _plan(plan: CalibrationPlan, example: Example, repetition: int, conditions: Conditions) -> Plan:
+    # A seed of its own for each example: their back-off must not fall together.
+    seed = conditions.seed + int(digest_text(example.id)[:8], 16)
+    return Plan(
+        _task(plan, dict(example.values)),
+        LABELS,
+        repetition=repetition,
+        conditions=replace(conditions, seed=seed),
+    )
+
+
+def _task(plan: CalibrationPlan, values: dict[str, str]) -> PlannedTask:
+    return PlannedTask(
+        suite="calibration",
+        id=plan.id,
+        agent="labels",
+        kind="regression",
+        bucket=plan.rubric.name,
+        graders=(),
+        input=values,
+        file=plan.file,
+        line=plan.line,
+        cassette=plan.cassette,
+    )
