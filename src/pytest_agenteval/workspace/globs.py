@@ -1,27 +1,129 @@
-"""Which paths a pattern means: the one reading of globs for tools and graders."""
+"""Which paths a pattern means: the one reading of globs for tools and graders.
+
+Patterns come from models, too, so none may take long: there is no backtracking beyond the last star.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice, pairwise
+from typing import TypeAlias, TypeVar
+
+MOST_ALTERNATIVES = 1000
+"""A pattern whose braces mean more patterns than this fits nothing: nobody means that."""
+
+_MOST_BRACES = 100
+
+W = TypeVar("W")
+G = TypeVar("G")
+
+_OneLetter: TypeAlias = Callable[[str], bool]
+# None stands for any number: of letters within a name, of folders within a path.
+_Name: TypeAlias = tuple[_OneLetter | None, ...]
+_Path: TypeAlias = tuple[_Name | None, ...]
+
+_LETTER = re.compile(r"\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<set>\]?[^\]]*)\]|(?P<plain>.)", re.DOTALL)
 
 
 def matches(pattern: str, path: str) -> bool:
     """Whether a path, relative and with ``/``, fits a pattern.
 
-    ``*`` and ``?`` stay within one folder, ``**`` goes through any number of them; ``[abc]`` and
-    ``{one,two}`` mean what they mean in a shell. Case counts, and names that start with a dot are like any
-    other.
+    ``*`` and ``?`` stay within one folder; ``**`` between slashes goes through any number of them, and at the
+    end means everything below. ``[abc]``, ``[a-z]``, ``[!abc]`` and ``{one,two}`` mean what they mean in a
+    shell, and a backslash takes the next character as it is. Case counts, and names that start with a dot are
+    like any other.
     """
-    return bool(select(pattern, (path,)))
+    parts = path.split("/")
+    return any(_fits(wanted, parts, _fits_name) for wanted in _read(pattern))
 
 
 def select(pattern: str, paths: Iterable[str]) -> list[str]:
     """Give the paths that fit a pattern, in the order in which they came; see ``matches``."""
-    from wcmatch import glob
+    return [path for path in paths if matches(pattern, path)]
 
-    flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
-    try:
-        found: list[str] = glob.globfilter(list(paths), pattern, flags=flags)
-    except glob.PatternLimitException:  # braces within braces, thousands of them: nobody means that
-        return []
-    return found
+
+def _fits_name(wanted: _Name, name: str) -> bool:
+    # No wildcard stands for a name that is not there, as in "a/".
+    return bool(name or not wanted) and _fits(wanted, name, lambda letter, found: letter(found))
+
+
+def _fits(wanted: Sequence[W | None], given: Sequence[G], one: Callable[[W, G], bool]) -> bool:
+    """Whether each wanted thing fits one that is given, in order; a None fits any number of them."""
+    here = there = 0
+    resume: tuple[int, int] | None = None  # behind the last None, and the next thing it may still take
+    while there < len(given):
+        next_wanted = wanted[here] if here < len(wanted) else None
+        if here < len(wanted) and next_wanted is None:
+            here, resume = here + 1, (here + 1, there)
+        elif next_wanted is not None and one(next_wanted, given[there]):
+            here, there = here + 1, there + 1
+        elif resume is None:
+            return False
+        else:
+            here, there = resume[0], resume[1] + 1
+            resume = here, there
+    return all(rest is None for rest in wanted[here:])
+
+
+@lru_cache(maxsize=512)
+def _read(pattern: str) -> tuple[_Path, ...]:
+    if pattern.count("{") > _MOST_BRACES:
+        return ()
+    found = list(islice(_alternatives(pattern), MOST_ALTERNATIVES + 1))
+    return tuple(map(_path, found)) if len(found) <= MOST_ALTERNATIVES else ()
+
+
+def _path(pattern: str) -> _Path:
+    names = re.sub(r"//+", "/", pattern).split("/")
+    read = [None if name == "**" else _name(name) for name in names]
+    if read[-1] is None:  # everything below a folder is not the folder itself
+        read.append(_name("*"))
+    return tuple(read)
+
+
+def _name(pattern: str) -> _Name:
+    return tuple(map(_letter, _LETTER.finditer(pattern)))
+
+
+def _letter(found: re.Match[str]) -> _OneLetter | None:
+    if found["escaped"] is not None:
+        return found["escaped"].__eq__
+    if found["set"]:
+        return _one_of(found["set"], bool(found["not"]))
+    plain = found.group()
+    if plain == "*":
+        return None
+    return (lambda letter: True) if plain == "?" else plain.__eq__
+
+
+def _one_of(letters: str, others: bool) -> _OneLetter:
+    ranges = [(low, high or low) for low, high in re.findall(r"(?s)(.)(?:-(.))?", letters)]
+    return lambda letter: any(low <= letter <= high for low, high in ranges) != others
+
+
+def _alternatives(pattern: str) -> Iterator[str]:
+    """Give the patterns without braces that one with braces stands for; braces without a comma are plain."""
+    group = _first_group(pattern)
+    if group is None:
+        yield pattern
+        return
+    cuts = list(group)
+    for begin, end in pairwise(cuts):
+        yield from _alternatives(pattern[: cuts[0]] + pattern[begin + 1 : end] + pattern[cuts[-1] + 1 :])
+
+
+def _first_group(pattern: str) -> tuple[int, ...] | None:
+    """Give the places of the first group's opening brace, its commas, and its closing brace."""
+    open_groups: list[list[int]] = []
+    groups = []
+    for found in re.finditer(r"\\.|[{},]", pattern, re.DOTALL):
+        mark, place = found.group(), found.start()
+        if mark == "{":
+            open_groups.append([place])
+        elif mark == "," and open_groups:
+            open_groups[-1].append(place)
+        elif mark == "}" and open_groups:
+            groups.append((*open_groups.pop(), place))
+    return min((group for group in groups if len(group) > 2), default=None)

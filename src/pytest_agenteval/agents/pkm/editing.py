@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.agents.pkm.arguments import flag, refuse, telling, text
 from pytest_agenteval.agents.pkm.library import Library, Place
-from pytest_agenteval.agents.pkm.lines import lines_of
+from pytest_agenteval.agents.pkm.lines import counted, lines_of
 from pytest_agenteval.tools.tool import ToolFailed
 
 _NUMBERED = re.compile(r"^ *[0-9]+\t", re.MULTILINE)
@@ -40,7 +40,7 @@ def edit(library: Library, args: Mapping[str, Any]) -> str:
     count = _found_once(place, before, old) if not everywhere else _found(place, before, old)
     after = before.replace(old, new)
     library.save(place, after)
-    return f"Edited {place}: {count} {'place' if count == 1 else 'places'}, {_lines(after)} now."
+    return f"Edited {place}: {counted(count, 'place')}, {_lines(after)} now."
 
 
 def _create(library: Library, place: Place, content: str) -> str:
@@ -95,5 +95,4 @@ def _with_line_ends_of(before: str, given: str) -> str:
 
 
 def _lines(content: str) -> str:
-    count = len(lines_of(content))
-    return f"{count} {'line' if count == 1 else 'lines'}"
+    return counted(len(lines_of(content)))

@@ -9,6 +9,7 @@ from pytest_agenteval.agents.journal import card_yaml
 from pytest_agenteval.agents.journal.files import Entry, FactId, entry, fact_id, read, write
 from pytest_agenteval.agents.journal.naming import named
 from pytest_agenteval.agents.pkm.arguments import refuse, telling, texts
+from pytest_agenteval.agents.pkm.lines import counted
 from pytest_agenteval.limits import Clock
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import OutsideWorkspace, Workspace
@@ -29,7 +30,7 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
     facts = [{"id": other} for other in related]
     card["insight"] = {"text": text, "related_facts": facts, "character_id": COMPANION}
     write(workspace, fact.card_file, card_yaml.write(card))
-    tied = f", tied to {len(related)} other {'entry' if len(related) == 1 else 'entries'}" if related else ""
+    tied = f", tied to {counted(len(related), 'other fact')}" if related else ""
     return f"The insight is on the card of {fact.text}{tied}."
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_agenteval.agents.pkm.arguments import flag, refuse, telling
 from pytest_agenteval.agents.pkm.library import Library, Place, disk
+from pytest_agenteval.agents.pkm.lines import counted
 from pytest_agenteval.agents.pkm.paths import MOST_LEVELS
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -53,7 +54,7 @@ def remove(library: Library, args: Mapping[str, Any]) -> str:
         else:
             place.real.unlink()
     library.removed(place)
-    return f"Removed {place}{f' with {count} files in it' if folder else ''}."
+    return f"Removed {place} with {counted(count, 'file')} in it." if folder else f"Removed {place}."
 
 
 def _target(library: Library, source: Place, destination: str) -> Place:

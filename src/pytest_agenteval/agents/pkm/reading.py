@@ -9,7 +9,7 @@ from typing import Any
 from pytest_agenteval.agents.pkm.arguments import number, refuse, telling, texts
 from pytest_agenteval.agents.pkm.finding import files_that_fit
 from pytest_agenteval.agents.pkm.library import Library, Place
-from pytest_agenteval.agents.pkm.lines import cut, lines_of
+from pytest_agenteval.agents.pkm.lines import counted, cut, lines_of
 from pytest_agenteval.agents.pkm.reminders import reminders
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -50,7 +50,7 @@ def read(library: Library, args: Mapping[str, Any]) -> str:
         # No line break before it, so that this is no REMINDER to put anything in order.
         return f"<reminder>\n{place} is there, and empty.\n</reminder>" + reminders(library, place, 0)
     if offset > len(lines):
-        raise ToolFailed(f"{place} has {len(lines)} lines, so none from {offset} on", "out_of_range")
+        raise ToolFailed(f"{place} has {counted(len(lines))}, so none from {offset} on", "out_of_range")
     shown = excerpt(lines, offset, limit)
     note = f"\n\n{shown.note}" if shown.note else ""
     return shown.text + note + reminders(library, place, len(lines))
@@ -126,7 +126,7 @@ def _piece(library: Library, place: Place) -> str:
     except ToolFailed as failed:
         return f"=== {failed}"
     shown = excerpt(lines, 1, MOST_LINES)
-    head = f"=== {place} ({len(lines)} lines)" if lines else f"=== {place} (empty)"
+    head = f"=== {place} ({counted(len(lines))})" if lines else f"=== {place} (empty)"
     return "\n".join(filter(None, (head, shown.text, shown.note)))
 
 

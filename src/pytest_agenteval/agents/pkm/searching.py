@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from pytest_agenteval.agents.pkm import arguments
 from pytest_agenteval.agents.pkm.finding import files_that_fit, fits
 from pytest_agenteval.agents.pkm.library import Library, Place
-from pytest_agenteval.agents.pkm.lines import cut, lines_of
+from pytest_agenteval.agents.pkm.lines import counted, cut, lines_of
 from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -75,7 +75,7 @@ async def grep(library: Library, args: Mapping[str, Any]) -> str:
     ]
     note = f"\n\n(Not searched, as they are not text: {', '.join(map(str, unread[:10]))})" if unread else ""
     if not hits:
-        return f"No match for {wanted.pattern!r} in {_counted(len(texts), 'file')}.{note}"
+        return f"No match for {wanted.pattern!r} in {counted(len(texts), 'file')}.{note}"
     return _shown(wanted, hits) + note
 
 
@@ -153,10 +153,10 @@ def _shown(wanted: Wanted, hits: Sequence[Hits]) -> str:
         return _bounded(wanted, "", _content(wanted, hits))
     if wanted.mode == "count":
         counts = [len(hit.spans) for hit in hits]
-        head = f"{_counted(sum(counts), 'match', 'es')} in {_counted(len(hits), 'file')}:\n"
+        head = f"{counted(sum(counts), 'match', 'es')} in {counted(len(hits), 'file')}:\n"
         listed = (f"{hit.place}:{count}" for hit, count in zip(hits, counts, strict=True))
         return _bounded(wanted, head, listed)
-    return _bounded(wanted, f"Found in {_counted(len(hits), 'file')}:\n", (str(hit.place) for hit in hits))
+    return _bounded(wanted, f"Found in {counted(len(hits), 'file')}:\n", (str(hit.place) for hit in hits))
 
 
 def _content(wanted: Wanted, hits: Sequence[Hits]) -> Iterator[str]:
@@ -174,10 +174,12 @@ def _content(wanted: Wanted, hits: Sequence[Hits]) -> Iterator[str]:
             last = number
 
 
-def _with_context(wanted: Wanted, hit: Hits, matching: set[int]) -> list[int]:
-    around = range(-min(wanted.before, len(hit.lines)), min(wanted.after, len(hit.lines)) + 1)
-    numbers = {line + step for line in matching for step in around}
-    return sorted(number for number in numbers if 0 <= number < len(hit.lines))
+def _with_context(wanted: Wanted, hit: Hits, matching: set[int]) -> Iterator[int]:
+    """Give the numbers of the lines to show, in order, each once."""
+    after = 0
+    for line in sorted(matching):
+        first, after = max(after, line - wanted.before), min(line + wanted.after + 1, len(hit.lines))
+        yield from range(first, after)
 
 
 def _bounded(wanted: Wanted, head: str, lines: Iterator[str]) -> str:
@@ -187,11 +189,7 @@ def _bounded(wanted: Wanted, head: str, lines: Iterator[str]) -> str:
     for line in islice(lines, wanted.most + 1):
         size += len(line.encode("utf-8")) + 1
         if len(shown) == wanted.most or (size > MOST_BYTES and shown):
-            stopped = f"\n\n(Stopped after {_counted(len(shown), 'line')}. There is more.)"
+            stopped = f"\n\n(Stopped after {counted(len(shown))}. There is more.)"
             return head + "\n".join(shown) + stopped
         shown.append(line)
     return head + "\n".join(shown)
-
-
-def _counted(count: int, noun: str, plural: str = "s") -> str:
-    return f"{count} {noun}{'' if count == 1 else plural}"

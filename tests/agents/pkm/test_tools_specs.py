@@ -1,0 +1,59 @@
+"""What a model is told of the PKM tools."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from pytest_agenteval.agents.pkm import editing, finding, insight, listing, moving, reading, searching
+from pytest_agenteval.agents.pkm.specs import specs
+from pytest_agenteval.records.tool import ToolSpec
+
+ARGUMENTS = {
+    "Read": (["file_path"], ["offset", "limit"]),
+    "BatchRead": (["file_patterns"], []),
+    "Write": (["file_path", "content"], []),
+    "Edit": (["file_path", "old_string", "new_string"], ["replace_all"]),
+    "Move": (["source_path", "destination_path"], ["overwrite"]),
+    "Remove": (["path", "confirm"], []),
+    "LS": (["path"], ["ignore", "depth"]),
+    "Glob": (["pattern"], ["path"]),
+    "Grep": (
+        ["pattern"],
+        ["path", "include", "output_mode", "A", "B", "C", "n", "i", "type", "head_limit", "multiline"],
+    ),
+    "update_timeline_card_insight": (["fact_id", "insight_text"], ["related_fact_ids"]),
+    "skip_pkm_organization": (["evidence"], []),
+}
+
+
+def test_there_are_eleven_tools_with_their_arguments() -> None:
+    """Names and arguments are those that recorded runs of the original agent have."""
+    told = {spec.name: spec.parameters for spec in specs()}
+
+    assert list(told) == list(ARGUMENTS)
+    for name, (required, optional) in ARGUMENTS.items():
+        assert list(told[name]["required"]) == required
+        assert list(told[name]["properties"]) == [*required, *optional]
+
+
+@pytest.mark.parametrize("spec", specs(), ids=lambda spec: spec.name)
+def test_every_tool_and_argument_is_explained(spec: ToolSpec) -> None:
+    """A declaration is a schema that JSON can carry, with a word on each argument."""
+    declared = json.loads(json.dumps(spec.declaration()))["function"]
+
+    Draft202012Validator.check_schema(declared["parameters"])
+    assert declared["description"].endswith(".")
+    assert all(argument["description"] for argument in declared["parameters"]["properties"].values())
+
+
+def test_every_argument_that_is_told_of_is_read() -> None:
+    """No tool promises an argument that its code never looks at."""
+    modules = (editing, finding, insight, listing, moving, reading, searching)
+    read = set(re.findall(r'args(?:\.get\(|, )"(\w+)"', "".join(map(inspect.getsource, modules))))
+
+    assert read == {name for required, optional in ARGUMENTS.values() for name in (*required, *optional)}
