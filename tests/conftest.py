@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def nobody_set_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide what changes pytest's print or our settings: a CI server's marks, colours, options, AGENTEVAL_*."""
+    """Hide what changes pytest's print or our settings: marks of a CI server, colours, options."""
     told_by_ci = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
     colours = ("FORCE_COLOR", "NO_COLOR", "PY_COLORS")
     ours = [name for name in os.environ if name.startswith("AGENTEVAL_")]

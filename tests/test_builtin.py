@@ -19,7 +19,7 @@ def test_every_name_leads_somewhere(names: Mapping[str, str]) -> None:
 
 
 def test_every_grader_says_what_it_does() -> None:
-    """A grader has a version, which is part of the ruler, and a docstring, which is its page in the manual."""
+    """A grader has a version, which is part of the ruler, and a docstring."""
     for place in GRADERS.values():
         module, _, name = place.partition(":")
         grader = getattr(import_module(f"{PACKAGE}.{module}"), name)

@@ -23,7 +23,7 @@ LEAST_OPT_OUTS = 6
 JUDGED = frozenset({"pkm_insight_quality", "pkm_append_coherence"})
 
 CHEATER = '''
-"""Overwrites what it should have added to, with nothing but the entry; and knows where, for it has seen the graders."""
+"""Overwrites what it should have added to, with nothing but the entry; it knows where, from the graders."""
 
 from pathlib import Path
 
@@ -88,22 +88,22 @@ def _of(run: Run, suite: str) -> list[Entry]:
     return [entry for entry in run.entries if entry.key.suite == suite]
 
 
-def _planned(run: Run, suite: str) -> Counter[str]:
+def _buckets(suite: str, split: str) -> Counter[str]:
     """Give the number of tasks of each bucket."""
-    return Counter({some.bucket: some.tasks for some in run.planned if some.suite == suite})
+    files = (ROOT / "evals" / suite).rglob("task.json")
+    tasks = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return Counter(task["metadata"]["failure_bucket"] for task in tasks if task.get("split", "dev") == split)
 
 
-def test_the_suites_have_what_they_say(pytester: pytest.Pytester, evals: Path) -> None:
-    """25 card tasks; 32 PKM tasks in 24 buckets, and opt-outs beside them; a held-out sibling for each bucket."""
-    dev = _run(pytester, "--agent-model=nop")
-    held_out = _run(pytester, "--agent-model=nop", "--agent-split=held_out")
-    card, pkm = _planned(dev, "card"), _planned(dev, "pkm")
+def test_the_suites_have_what_they_say() -> None:
+    """25 card tasks; 32 PKM tasks in 24 buckets, opt-outs beside them; for each bucket a held-out sibling."""
+    card, pkm = _buckets("card", "dev"), _buckets("pkm", "dev")
     opted_out = pkm.pop("opt_out")
     assert (card.total(), len(card)) == (CARDS, CARD_BUCKETS)
     assert (pkm.total(), len(pkm)) == (PKM_ROUTED, PKM_BUCKETS)
     assert opted_out >= LEAST_OPT_OUTS
-    assert set(_planned(held_out, "card")) == set(card)
-    assert set(_planned(held_out, "pkm")) == {*pkm, "opt_out"}
+    assert set(_buckets("card", "held_out")) == set(card)
+    assert set(_buckets("pkm", "held_out")) == {*pkm, "opt_out"}
 
 
 def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
@@ -144,13 +144,13 @@ def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester
 
 def test_baseline_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
     """Without graders' settings, metadata and reference the baseline says and does the very same."""
-    with_answers = _said(_run(pytester))
+    with_answers = _said(_run(pytester, "--repetitions=1"))
     for file in evals.rglob("task.json"):
         task = json.loads(file.read_text(encoding="utf-8"))
         stripped = {key: task[key] for key in ("id", "input", "trials_per_run", "split") if key in task}
         stripped["graders"] = [{"name": "card_completion"}]
         file.write_text(json.dumps(stripped), encoding="utf-8")
-    assert _said(_run(pytester)) == with_answers
+    assert _said(_run(pytester, "--repetitions=1")) == with_answers
 
 
 def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
@@ -165,7 +165,13 @@ def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
 
 def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, evals: Path) -> None:
     """``-n 8 --repetitions 3`` with two models: each trial once, and the totals of one process."""
-    arguments = ("--repetitions=3", "--agent-model=oracle,baseline", "--junitxml=j.xml")
+    arguments = (
+        "--repetitions=3",
+        "--agent-model=oracle,baseline",
+        "--junitxml=j.xml",
+        "-k",
+        "card or mixed",
+    )
     spread = _run(pytester, "-n8", *arguments)
     lines = [
         json.loads(line)

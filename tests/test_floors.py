@@ -117,7 +117,7 @@ def _named_in(library: str) -> set[str]:
     [
         ("litellm", {"chat/litellm_chat.py"}),
         ("vcr", set()),
-        ("jinja2", {"prompts.py"}),
+        ("jinja2", {"prompts.py", "reports/pages/calibration.py"}),
         ("ray", set()),
         ("xdist", {"xdist.py"}),
         ("jsonschema", {"tools/arguments.py", "graders/outcome/json_schema.py"}),

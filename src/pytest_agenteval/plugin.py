@@ -176,7 +176,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Say what will be tried, and with what."""
     evals = _evals(config)
-    if evals is None or not evals.selected:
+    if evals is None or not (evals.selected or evals.calibrations):
         return []
     from pytest_agenteval.session.summary import heading
 
@@ -299,9 +299,9 @@ def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
     """Whether a file may be ours, as far as names tell: most are nobody's tasks, and cost no import."""
     if _evals(parent.config) is not None or parent.session.isinitpath(path):
         return True
-    from pytest_agenteval.tasks.discover import in_suite, is_task_name
+    from pytest_agenteval.tasks.discover import in_suite, is_calibration_name, is_task_name
 
-    return is_task_name(path) or in_suite(path.parent, parent.config.rootpath)
+    return is_task_name(path) or is_calibration_name(path) or in_suite(path.parent, parent.config.rootpath)
 
 
 def _begun(config: pytest.Config) -> bool:

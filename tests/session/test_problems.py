@@ -166,7 +166,12 @@ def grader(**more: Any) -> dict[str, Any]:
         ),
         (
             task("greet", agent="crad"),
-            ["evals/task.json:*: agent", "*one of card, pkm, tool_calling", "*'crad'", "*did you mean 'card'?"],
+            [
+                "evals/task.json:*: agent",
+                "*one of card, pkm, tool_calling",
+                "*'crad'",
+                "*did you mean 'card'?",
+            ],
         ),
         (
             task("greet", settings={"sytem": "Be kind."}),

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from pytest_agenteval.cli.calibrate import add_arguments
 from pytest_agenteval.errors import AgentEvalError
 
 
@@ -42,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
         "--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps them"
     )
     runs.set_defaults(verb=_runs)
+    calibrate = verbs.add_parser("calibrate", help="start pytest on labels: do judges agree with them?")
+    add_arguments(calibrate)
+    calibrate.set_defaults(verb=_calibrate)
     return parser
 
 
@@ -61,3 +65,9 @@ def _runs(args: argparse.Namespace) -> int:
     from pytest_agenteval.cli.runs import print_runs
 
     return print_runs(args.results)
+
+
+def _calibrate(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.calibrate import calibrate
+
+    return calibrate(args)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from pytest_agenteval.daemon import DaemonThreads
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.trial import broken_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
+
+T = TypeVar("T")
 
 
 class Executor(Protocol):
@@ -97,6 +100,10 @@ class Pool:
         if slot.trial is None and self._failure is not None:
             raise self._failure
         return slot.trial
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have something else done on the loop of the trials, beside them."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self, seconds: float = 5.0) -> int:
         """Stop everything; give the number of trials that had begun and did not end."""

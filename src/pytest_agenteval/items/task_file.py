@@ -12,30 +12,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.items.marks import marks_of
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.ahead import replaced
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import Evals, evals_of
+from pytest_agenteval.tasks.calibration import holds_calibration
 from pytest_agenteval.tasks.documents import shown
-
-RESERVED = frozenset(
-    {"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings"}  # pytest's own
-    | {
-        "anyio",
-        "asyncio",
-        "dependency",
-        "django_db",
-        "flaky",
-        "freeze_time",
-        "order",
-        "repeat",
-        "timeout",
-        "vcr",
-    }
-)
-"""Tags that would mean something else as a mark; they are keywords only."""
 
 PLUGIN = "pytest_agenteval.plugin"
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
@@ -116,7 +101,7 @@ class TaskFile(pytest.Module):
         """Give the marks of a task's function; those that tags become are declared as they come."""
         key = (task.kind, task.tags, uses)
         if key not in evals.marks:
-            names = dict.fromkeys(("agenteval", task.kind, *_marks_of(task)))
+            names = dict.fromkeys(("agenteval", task.kind, *marks_of(task.tags)))
             for name in evals.new_marks(names):
                 self.config.addinivalue_line("markers", f"{name}: a tag of task files (pytest-agenteval)")
             evals.marks[key] = [getattr(pytest.mark, name).mark for name in names]
@@ -211,14 +196,6 @@ def _case_of(callspec: Any) -> Case:
     return case._replace(variant=replace(case.variant, name=name))
 
 
-def _marks_of(task: PlannedTask) -> tuple[str, ...]:
-    """Give the marks that a task's tags become: Python names that mean nothing else to pytest."""
-    names = (tag.replace("-", "_").replace(".", "_") for tag in task.tags)
-    return tuple(
-        name for name in names if name.isidentifier() and not name.startswith("_") and name not in RESERVED
-    )
-
-
 def _folder(folder: Path, root: Path) -> str:
     """Name a folder with the one above it, as ``-k`` finds it; the root's own name says nothing."""
     parts = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
@@ -232,10 +209,17 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("trial", cases, ids=[case.id for case in cases], indirect=True)
 
 
-def collect_file(path: Path, parent: pytest.Collector) -> TaskFile | None:
-    """Collect a file if it may hold tasks."""
+def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
+    """Collect a file if it may hold tasks, or says that it is a calibration."""
     wanted = parent.session.isinitpath(path) or evals_of(parent.config).planner.may_hold_tasks(path)
-    return TaskFile.from_parent(parent, path=path) if wanted else None
+    if not wanted:
+        return None
+    if holds_calibration(path):
+        from pytest_agenteval.items.calibration_item import CalibrationFile
+
+        calibration: CalibrationFile = CalibrationFile.from_parent(parent, path=path)
+        return calibration
+    return TaskFile.from_parent(parent, path=path)
 
 
 def without_callspecs(items: Iterable[pytest.Item]) -> None:

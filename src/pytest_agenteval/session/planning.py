@@ -15,7 +15,7 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.checking import Checker
 from pytest_agenteval.session.inlined import inlined, text_of
-from pytest_agenteval.tasks.discover import find_suite, is_data_name, is_task_name
+from pytest_agenteval.tasks.discover import find_suite, is_calibration_name, is_data_name, is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
@@ -67,7 +67,7 @@ class Planner:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
         folder = path.parent
         if self._suite_file(folder) is None:
-            return is_task_name(path) and not self._set_apart(folder)
+            return (is_task_name(path) or is_calibration_name(path)) and not self._set_apart(folder)
         return is_data_name(path.name) and not self._set_apart(folder)
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:

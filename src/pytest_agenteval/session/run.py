@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import wait
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pytest
 
@@ -29,6 +30,8 @@ from pytest_agenteval.store.journal import JournalWriter
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.live import LiveLine
+
+T = TypeVar("T")
 
 TICK = 0.1
 """Seconds between two looks at the world while pytest waits for a trial."""
@@ -78,10 +81,10 @@ class Run:
             keep_workspaces=keep,
         )
         self.spent = Spent()
-        equipment = Equipment(
+        self._equipment = Equipment(
             registry, root=config.rootpath, started=_began(config), asks_at_once=settings.concurrency
         )
-        executor = LocalExecutor(equipment)
+        executor = LocalExecutor(self._equipment)
         self._undo = divert(config)
         self.pool = Pool(executor, settings.concurrency, Witnesses(self.journal, self.spent))
         self._live = _live_line(config)
@@ -107,6 +110,14 @@ class Run:
             slot = Slot(self.plan(change(item.task), item.case), given)
             self.pool.hand_over([slot], first=True)
         return self._wait(slot, item)
+
+    def carried_out(self, item: Any, work: Callable[[Equipment], Coroutine[Any, Any, T]]) -> T:
+        """Have something other than a trial done on the loop of the trials, and wait for it."""
+        self.stop.obey(item.session)
+        done = self.pool.submit(work(self._equipment))
+        while not wait([done], TICK).done:
+            self.stop.obey(item.session)
+        return done.result()
 
     def close(self) -> None:
         """Stop what is still running; what ended is in the journal."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.calibration.kept import page_of, read_all
 from pytest_agenteval.reports.github import append_summary, summary_markdown
 from pytest_agenteval.reports.junit import totals
 from pytest_agenteval.reports.terminal import Line, misses, summary
@@ -32,8 +33,13 @@ def heading(evals: Evals) -> list[str]:
     who = [_introduced(name, model.offline, model.id) for name, model in models.items()]
     judges = [_introduced(judge.name, judge.offline, judge.id) for judge in evals.cases.judges]
     judged = f"; judged by {', '.join(judges)}" if judges else ""
-    counts = f"{_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}"
-    return [f"agenteval: {counts}: {', '.join(who)}{judged}"]
+    lines = []
+    if trials:
+        counts = f"{_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}"
+        lines.append(f"agenteval: {counts}: {', '.join(who)}{judged}")
+    if evals.calibrations:
+        lines.append(f"agenteval: {_counted(len(evals.calibrations), 'calibration')}{judged or ': no judge'}")
+    return lines
 
 
 def _introduced(name: str, offline: bool, id: str) -> str:
@@ -62,12 +68,22 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     if not quiet:
         _write_misses(reporter, run, view, talkative, width)
     reporter.write_sep("=", "agent evals")
-    for line in summary(view, width):
+    for line in (*_calibrations(config, width), *summary(view, width)):
         _write(reporter, _kept(line, config))
     for remark in _held_up(config):
         reporter.write_line(remark)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary_markdown(view))
+
+
+def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
+    """Give what judges' comparisons with labels found, with the place of each page."""
+    folder, kept = _folder(config), config.stash[place_key]["kept"]
+    for found in read_all(folder):
+        from pytest_agenteval.reports.calibrated import calibration_lines
+
+        page = str(_below(page_of(folder, found["id"]), config)) if kept else "not kept"
+        yield from (*calibration_lines(found, page, width), Line(""))
 
 
 def tidy(config: pytest.Config) -> None:

@@ -42,3 +42,9 @@ def is_task_name(path: Path) -> bool:
     """Tell whether a file's own name says that it is a task."""
     stem, _, suffix = path.name.lower().rpartition(".")
     return stem == "task" and f".{suffix}" in _SUFFIXES
+
+
+def is_calibration_name(path: Path) -> bool:
+    """Tell whether a file's own name says that it compares judges with labels: ``NAME.calibration.yaml``."""
+    stem, _, suffix = path.name.lower().rpartition(".")
+    return (stem == "calibration" or stem.endswith(".calibration")) and suffix in ("yaml", "yml")

@@ -1,0 +1,1 @@
+"""Calibration: how far judges agree with labels, and with themselves."""

@@ -1,0 +1,139 @@
+"""From a file of labels to examples that a rubric can be asked about, or all that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.calibration.examples import SOURCES, Example, LabelSource
+from pytest_agenteval.calibration.rows import Row, read_rows
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.graders.judge.rubric import Rubric
+from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.explain import in_words
+
+Scale = tuple[float, float]
+ZERO_TO_ONE: Scale = (0.0, 1.0)
+
+
+def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[Example, ...]:
+    """Read every example of a file; raises ProblemsFound with all that its author has to mend.
+
+    Labels are numbers on ``scale``, and come out as 0 to 1. A dimension without a label is not compared.
+    """
+    problems: list[Problem] = []
+    rows = read_rows(path, rubric.names, problems)
+    reader = _Reader(path, rubric, scale, problems)
+    examples = [reader.example(row) for row in rows]
+    if not rows and not problems:
+        problems.append(Problem(shown(path), None, (), "1 example or more", "none"))
+    if problems:
+        raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
+    return tuple(examples)
+
+
+class _Reader:
+    """Reads rows for one rubric, and collects what is wrong with them."""
+
+    def __init__(self, path: Path, rubric: Rubric, scale: Scale, problems: list[Problem]) -> None:
+        self._file, self._rubric, self._scale, self._problems = shown(path), rubric, scale, problems
+        self._given = [name for name in rubric.shows if name != rubric.output]
+        self._ids: dict[str, int] = {}
+
+    def example(self, row: Row) -> Example:
+        """Give an example, which holds only what could be read."""
+        output = self._text(row, ("output",), row.parts.get("output"), "what is judged, as text")
+        return Example(
+            id=self._id(row),
+            values={**self._input(row), self._rubric.output: output},
+            output=self._rubric.output,
+            labels=dict(self._labels(row)),
+            source=self._source(row),
+            note=self._text(row, ("note",), row.parts.get("note", ""), "a text"),
+        )
+
+    def _id(self, row: Row) -> str:
+        id = row.parts.get("id", f"line-{row.line}")
+        if not isinstance(id, str) or not id.strip():
+            self._wrong(row, ("id",), "a text that is not blank", in_words(id))
+            return ""
+        first = self._ids.setdefault(id, row.line)
+        if first != row.line:
+            self._wrong(row, ("id",), "an id of its own", f"{id!r}, which line {first} has too")
+        return id
+
+    def _input(self, row: Row) -> dict[str, str]:
+        """Give the values that the rubric shows beside the output; a lone text is its only one."""
+        found, given = row.parts.get("input"), self._given
+        if isinstance(found, str) and len(given) == 1:
+            return {given[0]: found}
+        if "input" not in row.parts and not given:
+            return {}
+        if not isinstance(found, Mapping):
+            expected = f"an object with {', '.join(given)}: what the rubric shows"
+            told = in_words(found) if "input" in row.parts else "no input"
+            self._wrong(row, ("input",), expected, told, self._columns(row, given))
+            return {}
+        for name in found:
+            if name not in given:
+                told = f"the unknown value {name!r}"
+                self._wrong(row, ("input", name), f"one of {', '.join(given)}", told, nearest(name, given))
+        missing = [name for name in given if name not in found]
+        if missing:
+            told = f"no {', '.join(missing)}"
+            expected = f"{', '.join(given)}: what the rubric shows"
+            self._wrong(row, ("input",), expected, told, self._columns(row, missing))
+        known = [name for name in given if name in found]
+        return {name: self._text(row, ("input", name), found[name], "a text") for name in known}
+
+    def _labels(self, row: Row) -> Iterator[tuple[str, float]]:
+        found, names = row.parts.get("scores"), self._rubric.names
+        if not isinstance(found, Mapping) or not found:
+            told = in_words(found) if "scores" in row.parts else "no scores"
+            self._wrong(row, ("scores",), f"a number for one or more of {', '.join(names)}", told)
+            return
+        for name, value in found.items():
+            if name not in names:
+                told = f"the unknown dimension {name!r}"
+                self._wrong(row, ("scores", name), f"one of {', '.join(names)}", told, nearest(name, names))
+            elif self._is_label(row, name, value):
+                low, high = self._scale
+                yield name, (value - low) / (high - low)
+
+    def _is_label(self, row: Row, name: str, value: Any) -> bool:
+        low, high = self._scale
+        number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        if number and low <= value <= high:
+            return True
+        expected = f"a number from {low:g} to {high:g}"
+        hint = "another scale is said in the calibration file: `scale: [1, 5]`" if number else ""
+        self._wrong(row, ("scores", name), expected, in_words(value), hint)
+        return False
+
+    def _source(self, row: Row) -> LabelSource:
+        """Give where the labels come from; a file that does not say holds a user's own, which people gave."""
+        value = row.parts.get("label_source", "human")
+        known = next((source for source in SOURCES if source == value), None)
+        if known is None:
+            hint = nearest(value, SOURCES) if isinstance(value, str) else ""
+            self._wrong(row, ("label_source",), " or ".join(SOURCES), in_words(value), hint)
+        return known or "human"
+
+    def _text(self, row: Row, path: KeyPath, value: Any, expected: str) -> str:
+        if isinstance(value, str):
+            return value
+        self._wrong(row, path, expected, in_words(value) if path[0] in row.parts else f"no {path[0]}")
+        return ""
+
+    def _columns(self, row: Row, names: Sequence[str]) -> str:
+        """Say which columns a CSV file needs."""
+        return f"columns {', '.join(f'input.{name}' for name in names)}" if row.columns else ""
+
+    def _wrong(self, row: Row, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
+        unknown = bool(row.columns) and path[:-1] == ("input",) and path[-1] not in self._given
+        of_all = unknown or row.is_of_all(path)
+        problem = Problem(self._file, 1 if of_all else row.line, row.place(path), expected, found, hint)
+        if not of_all or problem not in self._problems:
+            self._problems.append(problem)

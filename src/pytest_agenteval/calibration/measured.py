@@ -1,0 +1,140 @@
+"""What a calibration found: figures for each judge and dimension, and for all judges together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_agenteval.calibration.asked import Answers, Asked
+from pytest_agenteval.calibration.plan import CalibrationPlan, Wanted
+from pytest_agenteval.scoring.agreement import Agreement, agreement, reaches
+from pytest_agenteval.scoring.krippendorff import krippendorff_alpha
+from pytest_agenteval.scoring.rejudging import Noise, noise
+from pytest_agenteval.scoring.resampling import Figure, Resampling, figure
+
+PANEL = ""
+"""The name of all judges together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How one judge, or all together, did in one dimension; ``noise`` is None where each was asked once."""
+
+    judge: str
+    dimension: str
+    agreement: Agreement
+    noise: Noise | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An ask whose score lay away from the label."""
+
+    asked: Asked
+    dimension: str
+    label: float
+    score: float
+
+    @property
+    def distance(self) -> float:
+        """How far the score lay from the label."""
+        return abs(self.label - self.score)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Everything that was worked out of the answers.
+
+    ``measured`` has the judges in their order and, where there are several, all together at the end: those
+    are what thresholds are about. ``among`` says how far the judges agree with each other, by dimension.
+    """
+
+    plan: CalibrationPlan
+    answers: Answers
+    how: Resampling
+    measured: tuple[Measured, ...]
+    among: tuple[tuple[str, Figure], ...]
+    disagreements: tuple[Disagreement, ...]
+
+    @property
+    def panel(self) -> str:
+        """The name under which what counts was measured: the only judge's, or that of all together."""
+        return self.answers.judges[0].name if len(self.answers.judges) == 1 else PANEL
+
+    def figure_of(self, wanted: Wanted) -> Figure:
+        """Give the figure that a threshold is about."""
+        for each in self.measured:
+            if (each.judge, each.dimension) == (self.panel, wanted.dimension):
+                return each.agreement.figures[wanted.metric]
+        return Figure(None, reason="no example has a label")
+
+    @property
+    def shortfalls(self) -> tuple[Wanted, ...]:
+        """The thresholds that were not reached; an undefined figure reaches none."""
+        return tuple(each for each in self.plan.wanted if not self._reached(each))
+
+    def _reached(self, wanted: Wanted) -> bool:
+        value = self.figure_of(wanted).value
+        return value is not None and reaches(wanted.metric, value, wanted.threshold)
+
+
+def measure(plan: CalibrationPlan, answers: Answers) -> Findings:
+    """Work out every figure of a calibration."""
+    how = Resampling(seed=plan.seed)
+    names = [judge.name for judge in answers.judges]
+    several = len(names) > 1
+    examples = _by_example(plan, answers.asked)
+    measured = tuple(
+        _measured(plan, examples, name, dimension, how)
+        for name in (*names, *([PANEL] if several else []))
+        for dimension in plan.dimensions
+    )
+    among = tuple((name, _among(examples, names, name, how)) for name in plan.dimensions) if several else ()
+    return Findings(plan, answers, how, measured, among, _disagreements(plan, answers.asked, names))
+
+
+def _by_example(plan: CalibrationPlan, asked: Iterable[Asked]) -> list[list[Asked]]:
+    """Put the asks about each example together, in the order of the labels."""
+    found: dict[str, list[Asked]] = {example.id: [] for example in plan.examples}
+    for each in asked:
+        found[each.example.id].append(each)
+    return list(found.values())
+
+
+def _measured(
+    plan: CalibrationPlan, examples: Sequence[Sequence[Asked]], judge: str, dimension: str, how: Resampling
+) -> Measured:
+    labelled = [asked for asked in examples if asked and dimension in asked[0].example.labels]
+    scores = [[each.score(judge, dimension) for each in asked] for asked in labelled]
+    labels = [asked[0].example.labels[dimension] for asked in labelled]
+    pairs = [[(label, score) for score in given] for label, given in zip(labels, scores, strict=True)]
+    again = noise(scores, plan.pass_threshold, how) if plan.repeats > 1 else None
+    return Measured(judge, dimension, agreement(pairs, plan.tolerance, how), again)
+
+
+def _among(
+    examples: Sequence[Sequence[Asked]], judges: Sequence[str], dimension: str, how: Resampling
+) -> Figure:
+    """Say how far the judges agree with each other, the labels left aside."""
+    units = [[[each.score(judge, dimension) for judge in judges] for each in asked] for asked in examples]
+    return figure(units, krippendorff_alpha, how)
+
+
+def _disagreements(
+    plan: CalibrationPlan, asked: Iterable[Asked], names: Sequence[str]
+) -> tuple[Disagreement, ...]:
+    """Give the labels that scores lay away from, each with its farthest ask: the farthest first."""
+    who = names[0] if len(names) == 1 else PANEL
+
+    def all_of() -> Iterator[Disagreement]:
+        for each in asked:
+            for dimension, label in each.example.labels.items():
+                score = each.score(who, dimension)
+                if score is not None and score != label:
+                    yield Disagreement(each, dimension, label, score)
+
+    ordered = sorted(all_of(), key=lambda each: -round(each.distance, 9))
+    farthest: dict[tuple[str, str], Disagreement] = {}
+    for each in ordered:
+        farthest.setdefault((each.asked.example.id, each.dimension), each)
+    return tuple(farthest.values())

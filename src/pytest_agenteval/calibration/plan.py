@@ -1,0 +1,168 @@
+"""A calibration that can be carried out: its examples, its rubric, and what is wanted of the judges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pytest_agenteval.calibration.examples import Example
+from pytest_agenteval.calibration.labels import read_labels
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, packaged_rubrics, read_rubric
+from pytest_agenteval.scoring.agreement import METRICS
+from pytest_agenteval.tasks.calibration import Calibration, load_calibration
+from pytest_agenteval.tasks.documents import Document, read_bytes, shown
+
+ENDING = ".jinja"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A figure that has to be reached in one dimension."""
+
+    metric: str
+    dimension: str
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationPlan:
+    """What judges are asked about, and how their scores are compared with the labels.
+
+    ``file`` and ``line`` are where it is written, ``labels`` is the file of its examples, as shown to people;
+    ``cassette`` is the path of its recordings without its ending.
+    """
+
+    id: str
+    file: str
+    line: int
+    labels: str
+    rubric: Rubric
+    examples: tuple[Example, ...]
+    wanted: tuple[Wanted, ...]
+    repeats: int = 1
+    tolerance: float = 0.15
+    pass_threshold: float = 0.6
+    seed: int = 0
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    cassette: str = ""
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The rubric's dimensions that some example has a label for."""
+        return tuple(
+            name for name in self.rubric.names if any(name in example.labels for example in self.examples)
+        )
+
+
+def read_calibration(path: Path, root: Path) -> CalibrationPlan:
+    """Read a calibration with its rubric and its labels; raises ProblemsFound with all that is wrong.
+
+    ``root`` is the project's folder, which holds the cassettes.
+    """
+    said, document = load_calibration(path)
+    rubric = _rubric(said, document)
+    problems = list(_threshold_problems(said, document, rubric))
+    labels = path.parent / said.labels
+    examples: tuple[Example, ...] = ()
+    try:
+        examples = _examples(said, document, rubric, labels)
+    except ProblemsFound as wrong:
+        problems += wrong.problems
+    if problems:
+        raise ProblemsFound(problems)
+    return CalibrationPlan(
+        id=said.id,
+        file=shown(path),
+        line=document.line_of(("id",)),
+        labels=shown(labels),
+        rubric=rubric,
+        examples=examples,
+        wanted=tuple(_wanted(said, rubric)),
+        repeats=said.repeats,
+        tolerance=said.tolerance,
+        pass_threshold=said.pass_threshold,
+        seed=said.seed,
+        description=said.description,
+        tags=said.tags,
+        cassette=_cassette(path, root, said.id),
+    )
+
+
+def _rubric(said: Calibration, document: Document) -> Rubric:
+    if not said.rubric.endswith(ENDING):
+        names = packaged_rubrics()
+        if said.rubric not in names:
+            expected = f"one of {', '.join(names)}, or the path of a {ENDING} file"
+            _refuse(document, ("rubric",), expected, repr(said.rubric), nearest(said.rubric, names))
+        rubric = packaged_rubric(said.rubric)
+    else:
+        rubric = _own_rubric(said, document)
+    if rubric.candidates:
+        expected = "a rubric that judges one output by itself"
+        _refuse(document, ("rubric",), expected, f"{rubric.name}, which compares candidates")
+    return rubric
+
+
+def _own_rubric(said: Calibration, document: Document) -> Rubric:
+    path = document.path.parent / said.rubric
+    if not path.is_file():
+        _refuse(document, ("rubric",), f"a file: {shown(path)}", "none", _beside(path))
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as broken:
+        found = f"the byte 0x{broken.object[broken.start]:02x}"
+        raise ProblemsFound([Problem(shown(path), None, (), "a text in UTF-8", found)]) from None
+    return read_rubric(text, shown(path))
+
+
+def _examples(said: Calibration, document: Document, rubric: Rubric, labels: Path) -> tuple[Example, ...]:
+    if not labels.is_file():
+        _refuse(document, ("labels",), f"a file: {shown(labels)}", "none", _beside(labels))
+    return read_labels(labels, rubric, said.scale)
+
+
+def _threshold_problems(said: Calibration, document: Document, rubric: Rubric) -> Iterator[Problem]:
+    """Say which figures and dimensions nobody knows."""
+    for metric, value in said.thresholds.items():
+        if metric not in METRICS:
+            yield _problem(document, ("thresholds", metric), METRICS, "figure", metric)
+        for name in value if isinstance(value, Mapping) else ():
+            if name not in rubric.names:
+                yield _problem(document, ("thresholds", metric, name), rubric.names, "dimension", name)
+
+
+def _wanted(said: Calibration, rubric: Rubric) -> Iterator[Wanted]:
+    for metric, value in said.thresholds.items():
+        each = value if isinstance(value, Mapping) else dict.fromkeys(rubric.names, value)
+        yield from (Wanted(metric, name, threshold) for name, threshold in each.items())
+
+
+def _cassette(path: Path, root: Path, id: str) -> str:
+    """Give where the recordings lie: ``cassettes/`` and the folder's path below ``evals/``."""
+    folder = path.parent
+    below = folder.relative_to(root) if folder.is_relative_to(root) else Path(folder.name)
+    parts = below.parts[1:] if below.parts[:1] == ("evals",) else below.parts
+    return str(Path(root, "cassettes", *parts, id))
+
+
+def _beside(path: Path) -> str:
+    """Name a file of the same folder that may be meant."""
+    try:
+        return nearest(path.name, (entry.name for entry in os.scandir(path.parent)))
+    except OSError:
+        return ""
+
+
+def _problem(document: Document, path: KeyPath, known: Any, kind: str, name: str) -> Problem:
+    expected, found = f"one of {', '.join(known)}", f"the unknown {kind} {name!r}"
+    return Problem(shown(document.path), document.line_of(path), path, expected, found, nearest(name, known))
+
+
+def _refuse(document: Document, path: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
+    problem = Problem(shown(document.path), document.line_of(path), path, expected, found, hint)
+    raise ProblemsFound([problem])

@@ -1,0 +1,148 @@
+"""A calibration as JSON: everything that was asked, answered and worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from pytest_agenteval.calibration.asked import Asked
+from pytest_agenteval.calibration.examples import said_sources
+from pytest_agenteval.calibration.kept import VERSION
+from pytest_agenteval.calibration.measured import Disagreement, Findings, Measured
+from pytest_agenteval.scoring.resampling import Figure
+
+MOST_DISAGREEMENTS = 20
+
+
+def to_json(findings: Findings) -> dict[str, Any]:
+    """Give everything about a calibration as JSON values."""
+    plan, answers, rubric = findings.plan, findings.answers, findings.plan.rubric
+    return {
+        "v": VERSION,
+        "id": plan.id,
+        "file": plan.file,
+        "description": plan.description,
+        "labels": {
+            "file": plan.labels,
+            "examples": len(plan.examples),
+            "said": said_sources(plan.examples),
+            "sources": sorted({example.source for example in plan.examples}),
+        },
+        "rubric": {"name": rubric.name, "version": rubric.version, "digest": rubric.digest()},
+        "dimensions": {each.name: each.says for each in rubric.dimensions if each.name in plan.dimensions},
+        "combine": rubric.combine,
+        "judges": [
+            {
+                "name": judge.name,
+                "id": judge.id,
+                "offline": judge.offline,
+                "usage": _usage(findings, judge.name),
+            }
+            for judge in answers.judges
+        ],
+        "repeats": plan.repeats,
+        "tolerance": plan.tolerance,
+        "pass_threshold": plan.pass_threshold,
+        "intervals": asdict(findings.how),
+        "thresholds": [_wanted(findings, number) for number in range(len(plan.wanted))],
+        "passed": not findings.shortfalls,
+        "measured": [_measured(each) for each in findings.measured],
+        "among_judges": {name: _figure(found) for name, found in findings.among},
+        "disagreements": [_disagreement(each) for each in findings.disagreements[:MOST_DISAGREEMENTS]],
+        "examples": [_example(asked) for asked in _together(answers.asked)],
+    }
+
+
+def _usage(findings: Findings, judge: str) -> dict[str, Any]:
+    used = findings.answers.usage.get(judge)
+    if used is None:
+        return {}
+    return {"asks": used.asks, "tokens": used.tokens, "cost_usd": used.cost_usd}
+
+
+def _wanted(findings: Findings, number: int) -> dict[str, Any]:
+    wanted = findings.plan.wanted[number]
+    found = findings.figure_of(wanted)
+    return {
+        "metric": wanted.metric,
+        "dimension": wanted.dimension,
+        "threshold": wanted.threshold,
+        "reached": wanted not in findings.shortfalls,
+        "found": _figure(found),
+    }
+
+
+def _measured(each: Measured) -> dict[str, Any]:
+    found = each.agreement
+    told = {
+        "judge": each.judge,
+        "dimension": each.dimension,
+        "examples": found.examples,
+        "scored": found.scored,
+        "pairs": found.pairs,
+        "figures": {name: _figure(one) for name, one in found.figures.items()},
+        "confusion": {
+            "categories": list(found.confusion.categories),
+            "rows": [list(row) for row in found.confusion.rows],
+        },
+    }
+    if each.noise is not None:
+        spread, flips = _figure(each.noise.spread), _figure(each.noise.flips)
+        told["noise"] = {"examples": each.noise.examples, "spread": spread, "flips": flips}
+    return told
+
+
+def _figure(found: Figure) -> dict[str, Any]:
+    """Give a figure without what is not there."""
+    told: dict[str, Any] = {"value": found.value}
+    if found.interval is not None:
+        told |= {"low": found.interval.low, "high": found.interval.high}
+    if found.reason:
+        told["reason"] = found.reason
+    if found.degenerate:
+        told["degenerate"] = found.degenerate
+    return told
+
+
+def _disagreement(each: Disagreement) -> dict[str, Any]:
+    example, judgement = each.asked.example, each.asked.judgement
+    return {
+        "id": example.id,
+        "dimension": each.dimension,
+        "label": each.label,
+        "score": each.score,
+        "repetition": each.asked.repetition,
+        "source": example.source,
+        "note": example.note,
+        "input": dict(example.given),
+        "output": example.judged,
+        "votes": [
+            {"judge": vote.judge, "score": vote.scores.get(each.dimension), "rationale": vote.rationale}
+            for vote in judgement.votes
+        ],
+    }
+
+
+def _together(asked: tuple[Asked, ...]) -> Iterator[list[Asked]]:
+    """Put the asks about each example together."""
+    found: dict[str, list[Asked]] = {}
+    for each in asked:
+        found.setdefault(each.example.id, []).append(each)
+    yield from found.values()
+
+
+def _example(asked: list[Asked]) -> dict[str, Any]:
+    example = asked[0].example
+    return {
+        "id": example.id,
+        "source": example.source,
+        "labels": dict(example.labels),
+        "asks": [{"repetition": each.repetition, **_judgement(each)} for each in asked],
+    }
+
+
+def _judgement(each: Asked) -> dict[str, Any]:
+    """Give a judgement without what is the same for all of them."""
+    told = each.judgement.as_details()
+    return {key: told[key] for key in ("prompt", "scores", "spread", "votes")}

@@ -1,0 +1,128 @@
+"""``agenteval calibrate``: pytest is started on a calibration; judges are asked there, and nowhere else."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import UsageMistake
+
+YAML = (".yaml", ".yml")
+PYTEST = ("-m", "pytest", "-p", "agenteval", "-o", "addopts=", "-p", "no:cacheprovider", "-rs")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    add("labels", metavar="LABELS", help="labelled examples (.jsonl, .csv), or a calibration file (.yaml)")
+    add("--rubric", metavar="R", help="a packaged rubric or a .jinja file (default: that named like LABELS)")
+    add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
+    add("--repeats", type=int, metavar="N", help="ask so often about each example, to see the judge's noise")
+    add("--threshold", action="append", default=[], metavar="FIGURE=N", help="what has to be reached: spearman=0.7, or spearman.DIMENSION=0.7 for one")  # fmt: skip  # noqa: E501
+    add("--tolerance", type=float, metavar="T", help="how far a score may lie from its label (default: 0.15)")
+    add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the labels' scale (default: 0 1)")
+    add("--seed", type=int, metavar="N", help="the seed of the intervals (default: 0)")
+    add("--record-chat", metavar="MODE", help="how judges meet their cassettes: off, none, once, new_episodes, all")  # fmt: skip  # noqa: E501
+    add("--results", metavar="DIR", help="the folder that keeps runs (default: .agenteval/runs)")
+
+
+def calibrate(args: argparse.Namespace) -> int:
+    """Start pytest on the calibration and give its exit status; it prints the figures and names the page."""
+    labels = Path(args.labels)
+    if not labels.is_file():
+        raise UsageMistake(f"{labels}: expected a file of labels or a calibration; there is none")
+    said = _said(args)
+    if labels.suffix.lower() in YAML:
+        if said:
+            raise UsageMistake(f"{labels} is a calibration file: {', '.join(said)} is said in it")
+        return _pytest(labels, args)
+    with _file_beside(labels, {**said, **_about(labels, args)}) as file:
+        return _pytest(file, args)
+
+
+def _pytest(file: Path, args: argparse.Namespace) -> int:
+    """Run pytest in a process of its own; Ctrl-C reaches it too, and it ends in its own way."""
+    from pytest_agenteval.conftests import by_itself
+
+    options = [f"--agent-judge={judge}" for judge in args.judge]
+    options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
+    options += [f"--agent-results={args.results}"] if args.results else []
+    with by_itself():
+        process = subprocess.Popen([sys.executable, *PYTEST, *options, str(file)])
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
+
+
+def _said(args: argparse.Namespace) -> dict[str, Any]:
+    """Give what a calibration file would say beside labels and rubric."""
+    said = {
+        "rubric": args.rubric,
+        "repeats": args.repeats,
+        "thresholds": dict(_thresholds(args.threshold)),
+        "tolerance": args.tolerance,
+        "scale": args.scale,
+        "seed": args.seed,
+    }
+    return {key: value for key, value in said.items() if value not in (None, {})}
+
+
+def _thresholds(said: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Read ``spearman=0.7`` and ``spearman.coherence=0.7``."""
+    found: dict[str, Any] = {}
+    for text in said:
+        name, _, number = text.partition("=")
+        metric, dot, dimension = name.strip().partition(".")
+        try:
+            value = float(number)
+        except ValueError:
+            raise UsageMistake(f"--threshold={text}: expected figure=number, as in spearman=0.7") from None
+        if not dot:
+            found[metric] = value
+        elif isinstance(found.setdefault(metric, {}), dict):
+            found[metric][dimension] = value
+        else:
+            raise UsageMistake(f"--threshold={text}: {metric} is wanted of all dimensions already")
+    yield from found.items()
+
+
+def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """Give kind, id, labels and rubric of a calibration of these labels."""
+    from pytest_agenteval.graders.judge.rubric import packaged_rubrics
+
+    rubric = labels.stem
+    if args.rubric is None and rubric not in packaged_rubrics():
+        known = ", ".join(packaged_rubrics())
+        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {known}")
+    if args.rubric is not None:
+        is_file = args.rubric.endswith(".jinja")
+        rubric = os.path.relpath(args.rubric, labels.parent) if is_file else args.rubric
+    id = re.sub(r"[\s/\\:\[\]]+", "_", labels.stem)
+    return {"kind": "calibration", "id": id, "labels": labels.name, "rubric": rubric}
+
+
+@contextmanager
+def _file_beside(labels: Path, content: dict[str, Any]) -> Iterator[Path]:
+    """Make a calibration file for as long as it is needed, beside the labels: conftests there are heeded."""
+    import yaml
+
+    try:
+        handle, name = tempfile.mkstemp(".calibration.yaml", f".{content['id']}-", labels.parent)
+    except OSError as refused:
+        raise UsageMistake(f"{labels.parent}: no file can be made here ({refused.strerror})") from None
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            yaml.safe_dump(content, file, allow_unicode=True, sort_keys=False)
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""A calibration file as a test: judges are asked in its setup; its call asks if they agree enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
+from pytest_agenteval.engine.labelled import ask_about, cassettes_of
+from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
+from pytest_agenteval.items.marks import marks_of
+from pytest_agenteval.session.evals import Evals, evals_of
+from pytest_agenteval.tasks.documents import shown
+
+NO_JUDGE = "no judge: --agent-judge=MODEL decides it"
+MARK = "calibration"
+_taken: pytest.StashKey[dict[str, Path]] = pytest.StashKey()
+
+
+class BelowThreshold(Exception):
+    """Judges that do not agree with the labels as far as the calibration wants."""
+
+
+class CalibrationFile(pytest.File):
+    """A file that holds one calibration."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Give the calibration as an item, or say everything that is wrong with its files."""
+        evals = evals_of(self.config)
+        if evals.refusal:
+            return []
+        try:
+            return [self._item(evals)]
+        except ProblemsFound as wrong:
+            raise self.CollectError(str(wrong)) from None
+        except UsageMistake as mistake:
+            evals.refuse(mistake)
+            return []
+
+    def _item(self, evals: Evals) -> CalibrationItem:
+        plan = read_calibration(self.path, self.config.rootpath)
+        self._take(plan)
+        judges = "+".join(judge.name for judge in evals.cases.judges)
+        name = f"{plan.id}[{judges}]" if judges else plan.id
+        item: CalibrationItem = CalibrationItem.from_parent(self, name=name, calibration=plan)
+        item.extra_keyword_matches.update((plan.rubric.name, *plan.tags))
+        self._mark(item, evals)
+        return item
+
+    def _mark(self, item: CalibrationItem, evals: Evals) -> None:
+        """Mark the item with its tags, each declared as it comes."""
+        names = dict.fromkeys((MARK, *marks_of(item.calibration.tags)))
+        for name in evals.new_marks(names):
+            self.config.addinivalue_line("markers", f"{name}: a tag of calibrations (pytest-agenteval)")
+        for name in names:
+            item.add_marker(name)
+
+    def _take(self, plan: CalibrationPlan) -> None:
+        """See that no other file has this id: what is found is written down under it."""
+        taken = self.config.stash.setdefault(_taken, {})
+        first = taken.setdefault(plan.id, self.path)
+        if first != self.path:
+            found = f"{plan.id!r}, which is also in {shown(first)}"
+            problem = Problem(plan.file, plan.line, ("id",), "an id that no other calibration has", found)
+            raise ProblemsFound([problem])
+
+
+class CalibrationItem(pytest.Item):
+    """One calibration as a test."""
+
+    def __init__(self, *, calibration: CalibrationPlan, **more: Any) -> None:
+        super().__init__(**more)
+        self.calibration = calibration
+        self.found: dict[str, Any] | None = None
+
+    def chat_cassettes(self) -> Iterator[str]:
+        """Give the files that the judges' chats are played from."""
+        yield from cassettes_of(self.calibration)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Point to the calibration's own line, where editors and JUnit look."""
+        return self.path, self.calibration.line - 1, self.name
+
+    def setup(self) -> None:
+        """Ask the judges about every example, and write down what was found."""
+        evals, option = evals_of(self.config), self.config.option
+        if not evals.cases.judges:
+            pytest.skip(NO_JUDGE)
+        if option.setuponly or option.setupplan:
+            pytest.skip("no judge is asked without a call")
+        self.found = self._found(evals)
+        self.user_properties += properties(self.found)
+
+    def runtest(self) -> None:
+        """Pass where every threshold is reached."""
+        if self.found is not None and not self.found["passed"]:
+            raise BelowThreshold
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Say what was found and what was wanted, without a traceback."""
+        if isinstance(excinfo.value, BelowThreshold) and self.found is not None:
+            return "\n".join(shortfalls(self.found))
+        return super().repr_failure(excinfo)
+
+    def _found(self, evals: Evals) -> dict[str, Any]:
+        from pytest_agenteval.calibration.kept import keep
+        from pytest_agenteval.calibration.measured import measure
+        from pytest_agenteval.calibration.written import to_json
+        from pytest_agenteval.reports.pages.calibration import calibration_page
+
+        run, plan = evals.run, self.calibration
+        asking = partial(ask_about, plan, run.conditions, at_once=evals.settings.concurrency)
+        try:
+            answers = run.carried_out(self, asking)
+        except TrialBroken as broken:
+            pytest.fail(f"{broken.cause}: {broken}", pytrace=False)
+        found = to_json(measure(plan, answers))
+        keep(evals.folder, found, calibration_page(found))
+        return found
+
+
+def shortfalls(found: dict[str, Any]) -> Iterator[str]:
+    """Say which thresholds were not reached."""
+    from pytest_agenteval.reports.calibrated import said_shortfall
+
+    missed = [each for each in found["thresholds"] if not each["reached"]]
+    yield f"{found['id']}: {len(missed)} of {len(found['thresholds'])} thresholds not reached"
+    yield from (f"  {said_shortfall(each)}" for each in missed)
+
+
+def properties(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Give the figures of whoever counts as properties for JUnit's file."""
+    named = [
+        ("agenteval.calibration", found["id"]),
+        ("agenteval.labels", found["labels"]["said"]),
+        ("agenteval.judges", ", ".join(judge["name"] for judge in found["judges"])),
+    ]
+    counts = found["measured"][-1]["judge"]
+    figures = [
+        (f"agenteval.{each['dimension']}.{metric}", f"{one['value']:.4f}")
+        for each in found["measured"]
+        if each["judge"] == counts
+        for metric, one in each["figures"].items()
+        if one["value"] is not None
+    ]
+    return named + figures

@@ -1,0 +1,207 @@
+"""A calibration as plain lines for a terminal, from what its JSON file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pytest_agenteval.reports.cells import aligned, fit, wrap
+from pytest_agenteval.reports.terminal import INDENT, NARROWEST, WIDEST, Line
+from pytest_agenteval.reports.wording import counted, figure, money, one_line
+
+SHOWN = 5
+"""Disagreements that are told; the page has more."""
+MOST_NAME = 20
+MOST_SAID = 160
+PANEL = "all judges together"
+
+Found = Mapping[str, Any]
+
+
+class Column(NamedTuple):
+    """A figure of the table; the higher ``spare``, the sooner it is left out where there is no room."""
+
+    metric: str
+    title: str
+    spare: int = 0
+
+
+COLUMNS = (
+    Column("spearman", "spearman"),
+    Column("pearson", "pearson", spare=2),
+    Column("mae", "MAE"),
+    Column("within", "within"),
+    Column("kappa", "kappa", spare=1),
+    Column("alpha", "alpha"),
+)
+
+
+def calibration_lines(data: Found, page: str, width: int = 80) -> list[Line]:
+    """Give the table of a calibration, its thresholds, its largest disagreements and where its page is."""
+    width = max(NARROWEST, min(width, WIDEST))
+    lines = [Line(fit(_title(data), width), "bold"), Line(INDENT + _against(data))]
+    for judge in dict.fromkeys(each["judge"] for each in data["measured"]):
+        lines += [Line(INDENT + fit(who(data, judge), width - len(INDENT)))]
+        lines += _table(data, judge, width)
+        lines += [
+            Line(piece, "dim") for text in _remarks(data, judge) for piece in wrap(INDENT + text, width)
+        ]
+    for text in _together(data):
+        lines += [Line(piece) for piece in wrap(INDENT + text, width)]
+    lines += _thresholds(data, width)
+    lines += _disagreements(data, width)
+    return [*lines, Line(f"{INDENT}page: {page}")]
+
+
+def who(data: Found, judge: str) -> str:
+    """Say which model a judge is; all of them together where the name is empty."""
+    if not judge:
+        return f"{PANEL} ({data['combine']})"
+    return f"judge {model_of(next(each for each in data['judges'] if each['name'] == judge))}"
+
+
+def model_of(judge: Found) -> str:
+    """Say what model a judge is: ``claude (anthropic/claude-x)``."""
+    name, id = (one_line(judge[key], 3 * MOST_NAME) for key in ("name", "id"))
+    if judge["offline"]:
+        return f"{name} (offline, no LLM)"
+    return name if name == id else f"{name} ({id})"
+
+
+def said_threshold(wanted: Found) -> str:
+    """Say what a threshold asks for: ``spearman of coherence 0.7 or more``."""
+    side = "or less" if wanted["metric"] == "mae" else "or more"
+    return f"{wanted['metric']} of {wanted['dimension']} {wanted['threshold']:g} {side}"
+
+
+def said_shortfall(wanted: Found) -> str:
+    """Say what a threshold asks for and what was found, with so many digits that they differ."""
+    found, text = wanted["found"], said_found(wanted["found"])
+    if found["value"] is not None and float(number(found["value"])) == wanted["threshold"]:
+        text = f"{found['value']:.6f}"
+    return f"{said_threshold(wanted)} (found {text})"
+
+
+def number(value: float | None) -> str:
+    """Write a figure, which may lie below 0; a hair below is 0."""
+    return figure(abs(value) if value is not None and -0.005 < value < 0 else value)
+
+
+def said_found(found: Found) -> str:
+    """Say what was found: ``0.55, 95 % 0.31 to 0.72``, or why nothing was."""
+    if found["value"] is None:
+        return f"none: {found['reason']}"
+    value = number(found["value"])
+    return f"{value}, {interval(found, ' to ')}" if "low" in found else value
+
+
+def interval(found: Found, between: str = "-") -> str:
+    """Write the interval of a figure, which may reach below 0."""
+    if "low" not in found:
+        return ""
+    if found["low"] < 0 and between == "-":
+        between = ".."
+    return f"{number(found['low'])}{between}{number(found['high'])}"
+
+
+def _title(data: Found) -> str:
+    rubric = data["rubric"]
+    return one_line(f"calibration {data['id']} (rubric {rubric['name']} {rubric['version']})", WIDEST)
+
+
+def _against(data: Found) -> str:
+    """Say what judges are compared with: where labels come from is never left out."""
+    asked = f", each asked about {data['repeats']} times" if data["repeats"] > 1 else ""
+    return f"compared with {data['labels']['said']}{asked}"
+
+
+def _table(data: Found, judge: str, width: int) -> list[Line]:
+    """Give two lines for each dimension: the figures, and below them their intervals."""
+    columns: Sequence[Column] = COLUMNS
+    measured = [each for each in data["measured"] if each["judge"] == judge]
+    for spare in (2, 1, 0):
+        rows = _rows(measured, columns)
+        lines = aligned([[fit(row[0], MOST_NAME), *row[1:]] for row in rows], 1)
+        if max(map(len, lines)) <= width - 2 * len(INDENT) or not spare:
+            break
+        columns = [column for column in columns if column.spare != spare]
+    styles: list[Any] = ["dim", *["", "dim"] * len(measured)]
+    return [Line(f"{2 * INDENT}{line.rstrip()}", style) for line, style in zip(lines, styles, strict=True)]
+
+
+def _rows(measured: Sequence[Found], columns: Sequence[Column]) -> list[list[str]]:
+    rows = [["dimension", "n", *(column.title for column in columns)]]
+    for each in measured:
+        found = [each["figures"][column.metric] for column in columns]
+        rows.append([each["dimension"], str(each["scored"]), *(number(one["value"]) for one in found)])
+        rows.append(["", "95 %", *(interval(one) for one in found)])
+    return rows
+
+
+def _remarks(data: Found, judge: str) -> Iterator[str]:
+    """Say what stands behind a judge's figures: why some are missing, what it could not tell, its noise."""
+    for each in data["measured"]:
+        if each["judge"] != judge:
+            continue
+        name = each["dimension"]
+        left = each["examples"] - each["scored"]
+        if left:
+            yield f"{name}: no score for {left} of {counted(each['examples'], 'example')}"
+        shown = {column.metric: each["figures"][column.metric] for column in COLUMNS}
+        missing = {metric: one for metric, one in shown.items() if one["value"] is None}
+        for reason in dict.fromkeys(one["reason"] for one in missing.values()):
+            metrics = [metric for metric, one in missing.items() if one["reason"] == reason]
+            yield f"{name}: no {', '.join(metrics)}: {reason}"
+        if "noise" in each:
+            yield f"{name}, asked {data['repeats']} times: {said_noise(each['noise'])}"
+
+
+def said_noise(found: Found) -> str:
+    """Say how far a judge's scores move when it is asked again."""
+    spread, flips = found["spread"], found["flips"]
+    if spread["value"] is None:
+        return f"noise not known: {spread['reason']}"
+    moved = f"standard deviation {number(spread['value'])}{_bracketed(spread)}"
+    between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
+    share = f"{flips['value']:.0%} of {counted(found['examples'], 'example')}{between}"
+    return f"{moved}; {share} flip between pass and fail"
+
+
+def _bracketed(found: Found) -> str:
+    return f" ({interval(found, ' to ')})" if "low" in found else ""
+
+
+def _together(data: Found) -> Iterator[str]:
+    for name, found in data["among_judges"].items():
+        yield f"the judges among themselves, {name}: alpha {said_found(found)}"
+    used = [each["usage"] for each in data["judges"] if each["usage"]]
+    if used:
+        asks, tokens = sum(each["asks"] for each in used), sum(each["tokens"] for each in used)
+        costs = [each["cost_usd"] for each in used]
+        paid = money(None if None in costs else sum(costs), 0)
+        yield f"judges: {counted(asks, 'reply')}, {counted(tokens, 'token')}, {paid}"
+
+
+def _thresholds(data: Found, width: int) -> Iterator[Line]:
+    wanted = data["thresholds"]
+    if not wanted:
+        yield Line(f"{INDENT}no threshold: nothing had to be reached", "dim")
+    elif data["passed"]:
+        yield Line(f"{INDENT}{counted(len(wanted), 'threshold')} reached")
+    for each in wanted:
+        if not each["reached"]:
+            text = f"{INDENT}not reached: {said_shortfall(each)}"
+            yield from (Line(piece, "red") for piece in wrap(text, width))
+
+
+def _disagreements(data: Found, width: int) -> Iterator[Line]:
+    found = data["disagreements"][:SHOWN]
+    if found:
+        yield Line(f"{INDENT}largest disagreements:", "dim")
+    for each in found:
+        said = [(vote["judge"], vote["rationale"]) for vote in each["votes"] if vote["rationale"]]
+        by = f"{said[0][0]}: " if len(each["votes"]) > 1 and said else ""
+        why = f": {by}{said[0][1]}" if said else ""
+        scores = f"label {figure(each['label'])}, score {figure(each['score'])}"
+        text = one_line(f"{each['id']}, {each['dimension']}: {scores}{why}", MOST_SAID)
+        yield from (Line(piece) for piece in wrap(2 * INDENT + text, width))

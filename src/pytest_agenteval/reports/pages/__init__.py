@@ -1,0 +1,1 @@
+"""Pages: self-contained HTML files, made of what a run's folder holds."""

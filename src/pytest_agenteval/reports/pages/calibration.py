@@ -1,0 +1,199 @@
+"""A calibration as one HTML file: plots, figures and the largest disagreements, with nothing to load."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from math import sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_agenteval.reports.calibrated import (
+    interval,
+    model_of,
+    number,
+    said_found,
+    said_noise,
+    said_threshold,
+    who,
+)
+from pytest_agenteval.reports.pages.confusion import heat_of
+from pytest_agenteval.scoring.agreement import AT_MOST, METRICS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Found = Mapping[str, Any]
+
+SIDE = 100.0
+"""The side of a plot; positions in it are percents."""
+SMALLEST, LARGEST, GROWTH = 1.5, 5.5, 0.7
+TITLES: Mapping[str, str] = {
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "mae": "Mean absolute error",
+    "within": "Within tolerance",
+    "kappa": "Cohen’s κ, quadratic",
+    "kappa_linear": "Cohen’s κ, linear",
+    "alpha": "Krippendorff’s α, interval",
+    "alpha_ordinal": "Krippendorff’s α, ordinal",
+    "alpha_nominal": "Krippendorff’s α, nominal",
+    "decided": "Decided",
+}
+FROM_ZERO = frozenset({"mae", "within", "decided"})
+
+
+class Dot(NamedTuple):
+    """All scores at one place of a plot, in percents from its lower left corner."""
+
+    x: float
+    y: float
+    radius: float
+    source: str
+    says: str
+
+
+class Bar(NamedTuple):
+    """A figure in a row of a table, its interval as a bar; places are percents, None where there is none."""
+
+    title: str
+    explained: str
+    value: str
+    interval: str
+    reason: str
+    at: float | None
+    low: float | None
+    high: float | None
+    zero: float
+    threshold: float | None
+    reached: bool
+    wanted: str
+
+
+def calibration_page(data: Found) -> str:
+    """Give the page of a calibration, from what its JSON file says.
+
+    Every text of labels and judges is escaped: what an agent wrote is shown, and never obeyed.
+    """
+    judges = list(dict.fromkeys(each["judge"] for each in data["measured"]))
+    return (
+        _environment()
+        .get_template("calibration.html.jinja")
+        .render(
+            data=data,
+            names=[model_of(each) for each in data["judges"]],
+            label=_label(data),
+            thresholds=[
+                (each, said_threshold(each), said_found(each["found"])) for each in data["thresholds"]
+            ],
+            sections=[_section(data, name, judges) for name in data["dimensions"]],
+            number=number,
+            count=len(data["disagreements"]),
+        )
+    )
+
+
+def _section(data: Found, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
+    """Give what is said of one dimension: a card for each judge."""
+    return {
+        "name": dimension,
+        "says": data["dimensions"][dimension],
+        "among": said_found(data["among_judges"][dimension]) if dimension in data["among_judges"] else "",
+        "cards": [_card(data, dimension, judge, judge == judges[-1]) for judge in judges],
+    }
+
+
+def _card(data: Found, dimension: str, judge: str, counts: bool) -> dict[str, Any]:
+    """Give one judge's plot and figures; thresholds are about the one that ``counts``."""
+    found = next(
+        each for each in data["measured"] if (each["dimension"], each["judge"]) == (dimension, judge)
+    )
+    wanted = {
+        each["metric"]: each for each in data["thresholds"] if counts and each["dimension"] == dimension
+    }
+    return {
+        "who": who(data, judge),
+        "found": found,
+        "dots": list(_dots(data, dimension, judge)),
+        "band": _band(data["tolerance"]),
+        "bars": [_bar(name, found["figures"][name], wanted.get(name)) for name in METRICS],
+        "heat": heat_of(found["confusion"]),
+        "noise": said_noise(found["noise"]) if "noise" in found else "",
+    }
+
+
+def _label(data: Found) -> str:
+    """Name what the judges are compared with: what was constructed is never called human."""
+    sources: list[str] = data["labels"]["sources"]
+    return f"{sources[0]} label" if len(sources) == 1 else "label"
+
+
+def _dots(data: Found, dimension: str, judge: str) -> Iterator[Dot]:
+    """Put scores that lie at the same place into one dot, the more of them the larger."""
+    places: Counter[tuple[float, float, str]] = Counter()
+    for example in data["examples"]:
+        label = example["labels"].get(dimension)
+        for ask in example["asks"] if label is not None else ():
+            score = _score(ask, dimension, judge)
+            if score is not None:
+                places[round(label, 4), round(score, 4), example["source"]] += 1
+    for (x, y, source), count in sorted(places.items(), key=lambda place: -place[1]):
+        radius = min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1))
+        says = f"{source} label {number(x)}, score {number(y)}: {count}×"
+        yield Dot(SIDE * x, SIDE * y, round(radius, 2), source, says)
+
+
+def _score(ask: Found, dimension: str, judge: str) -> float | None:
+    scores: Found = ask["scores"]
+    if judge:
+        scores = next((vote["scores"] for vote in ask["votes"] if vote["judge"] == judge), {})
+    score: float | None = scores.get(dimension)
+    return score
+
+
+def _band(tolerance: float) -> str:
+    """Give the corners of what lies within the tolerance of the diagonal, from the lower left corner."""
+    reach = SIDE * min(tolerance, 1.0)
+    left, right = (0.0, reach), (SIDE - reach, SIDE)
+    corners = [(0.0, 0.0), left, right, (SIDE, SIDE), (SIDE, SIDE - reach), (reach, 0.0)]
+    return " ".join(f"{x:g},{SIDE - y:g}" for x, y in corners)
+
+
+def _bar(name: str, found: Found, wanted: Found | None) -> Bar:
+    def at(value: float | None) -> float | None:
+        if value is None:
+            return None
+        share = value if name in FROM_ZERO else (value + 1) / 2
+        return round(100 * min(1.0, max(0.0, share)), 2)
+
+    side = "at most" if name in AT_MOST else "at least"
+    return Bar(
+        title=TITLES[name],
+        explained=METRICS[name],
+        value=number(found["value"]),
+        interval=interval(found, " to "),
+        reason=found.get("reason", ""),
+        at=at(found["value"]),
+        low=at(found.get("low")),
+        high=at(found.get("high")),
+        zero=0.0 if name in FROM_ZERO else 50.0,
+        threshold=at(wanted["threshold"]) if wanted else None,
+        reached=not wanted or wanted["reached"],
+        wanted=f"{side} {wanted['threshold']:g}" if wanted else "",
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    folder = files("pytest_agenteval").joinpath("reports/pages/templates")
+    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
+    return Environment(
+        loader=DictLoader(texts),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

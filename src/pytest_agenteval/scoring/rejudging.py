@@ -1,0 +1,64 @@
+"""What a judge's own noise is: how far it disagrees with itself when it is asked again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_agenteval.scoring.resampling import AS_EVER, Figure, Resampling, figure
+from pytest_agenteval.scoring.undefined import Undefined
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How the scores of the same examples move from ask to ask.
+
+    ``spread`` is the standard deviation within an example, ``flips`` the share of examples that passed in one
+    ask and not in another; ``examples`` were scored twice or more.
+    """
+
+    examples: int
+    spread: Figure
+    flips: Figure
+
+
+def noise(
+    examples: Sequence[Sequence[float | None]], pass_threshold: float, how: Resampling = AS_EVER
+) -> Noise:
+    """Measure the noise of a judge: each example holds its score of every ask, None where there was none."""
+    asked = [known for example in examples if len(known := [one for one in example if one is not None]) > 1]
+    once = [[scores] for scores in asked]
+    return Noise(
+        len(asked),
+        figure(once, spread_within, how),
+        figure(once, lambda all_scores: share_flipping(all_scores, pass_threshold), how),
+    )
+
+
+def spread_within(examples: Sequence[Sequence[float]]) -> float:
+    """Give the pooled standard deviation within examples: sqrt of Σ(x-x̄)² / Σ(m-1), 0 or more.
+
+    Each example of m scores is compared with its own mean (the within-group mean square of an analysis of
+    variance). Raises Undefined where no example has two scores.
+    """
+    freedom = sum(len(scores) - 1 for scores in examples)
+    if freedom < 1:
+        raise Undefined("no example was scored twice")
+    squares = math.fsum(
+        (score - math.fsum(scores) / len(scores)) ** 2 for scores in examples for score in scores
+    )
+    return math.sqrt(squares / freedom)
+
+
+def share_flipping(examples: Sequence[Sequence[float]], threshold: float) -> float:
+    """Give the share of examples with a score that reaches the threshold and one that does not, 0 to 1.
+
+    Raises Undefined where there is no example.
+    """
+    if not examples:
+        raise Undefined("no example was scored twice")
+    reached = [{score >= threshold - ROUNDING for score in scores} for scores in examples]
+    return sum(len(verdicts) > 1 for verdicts in reached) / len(examples)

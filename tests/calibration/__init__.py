@@ -1,0 +1,1 @@
+"""Tests of calibrations: files of labels, scripted judges, pages."""

@@ -1,0 +1,337 @@
+"""A calibration as a test: judges whose scores are known give the figures that the definitions say."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from random import Random
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.scoring.correlation import spearman
+from tests.calibration.judges import FILE, figures, found_in, project, rows
+from tests.suites import collected, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+ITEM = f"{FILE}::tidy"
+
+
+def values(pytester: pytest.Pytester, judge: str, dimension: str = "order") -> dict[str, Any]:
+    """Give every figure's value of one judge."""
+    told = figures(found_in(pytester.path), judge, dimension)
+    return {name: figure["value"] for name, figure in told.items()}
+
+
+def test_without_a_judge_it_is_skipped(letters: pytest.Pytester, workers: int) -> None:
+    """A calibration that nobody can carry out is no failure; the reason names the flag."""
+    result = run(letters, "evals", "-rs", workers=workers)
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*SKIPPED*no judge: --agent-judge=MODEL decides it"])
+
+
+def test_it_is_collected_under_its_id_and_its_judges(letters: pytest.Pytester) -> None:
+    """``path::id[judges]``; its id, its tags and its rubric are keywords; nobody is asked."""
+    assert collected(letters, "evals") == [ITEM]
+    assert collected(letters, "evals", "--agent-judge=broken,noisy") == [f"{ITEM}[broken+noisy]"]
+    assert collected(letters, "evals", "-k", "letters and calibration") == [ITEM]
+    assert collected(letters, "evals", "-k", "not letters") == []
+    assert collected(letters, "evals", "-m", "calibration and letters", "--strict-markers") == [ITEM]
+    assert collected(letters, "evals", "-m", "not calibration") == []
+    assert not (letters.path / ".agenteval").exists()
+
+
+def test_a_perfect_judge_reaches_every_threshold(letters: pytest.Pytester, workers: int) -> None:
+    """Who says what the labels say has every figure at its best, and the item passes."""
+    project(letters.path, "thresholds: {spearman: 1, kappa: 1, alpha: 1, within: 1, mae: 0, decided: 1}\n")
+
+    result = run(letters, "evals", "--agent-judge=perfect", workers=workers)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "calibration tidy (rubric tidy 3)",
+            "  compared with 15 constructed labels",
+            "  12 thresholds reached",
+        ]
+    )
+    for dimension in ("order", "tone"):
+        best = values(letters, "perfect", dimension)
+        assert best.pop("mae") == 0
+        assert best == pytest.approx(dict.fromkeys(best, 1.0))
+
+
+def test_an_inverted_judge_fails(letters: pytest.Pytester, workers: int) -> None:
+    """Who says the opposite has a correlation of -1; the item says which figures fall short, and by what."""
+    project(letters.path, "thresholds: {spearman: 0.7, mae: {order: 0.5}}\n")
+
+    result = run(letters, "evals", "--agent-judge=inverted", workers=workers)
+
+    result.assert_outcomes(failed=1)
+    # Labels 0 to 1 in five steps, each as often: errors of 1, 0.5, 0, 0.5 and 1.
+    assert values(letters, "inverted")["mae"] == pytest.approx(0.6)
+    assert values(letters, "inverted")["spearman"] == pytest.approx(-1)
+    result.stdout.fnmatch_lines(
+        [
+            "tidy: 3 of 3 thresholds not reached",
+            "  spearman of order 0.7 or more (found -1.00, -1.00 to -1.00)",
+            "  spearman of tone 0.7 or more (found -1.00, -1.00 to -1.00)",
+            "  mae of order 0.5 or less (found 0.60*",
+        ]
+    )
+    assert "Traceback" not in str(result.stdout)
+
+
+def test_a_constant_judge_correlates_with_nothing(letters: pytest.Pytester) -> None:
+    """An undefined figure is no zero and reaches no threshold; the reason stands in its place."""
+    project(letters.path, "thresholds: {spearman: {order: -1}}\n")
+
+    result = run(letters, "evals", "--agent-judge=constant")
+
+    result.assert_outcomes(failed=1)
+    found = values(letters, "constant")
+    assert found["spearman"] is None
+    assert found["kappa"] == 0
+    result.stdout.fnmatch_lines(
+        [
+            "  spearman of order -1 or more (found none: every score is 0.5*",
+            "  order: no spearman, pearson:*",
+        ]
+    )
+
+
+def test_a_noisy_judge_has_the_figures_of_its_noise(letters: pytest.Pytester) -> None:
+    """Figures are those of all scores; noise within ±0.3 has a standard deviation of 0.3/sqrt(3) at most."""
+    project(letters.path, "repeats: 4\n", rows(40))
+
+    run(letters, "evals", "--agent-judge=noisy").assert_outcomes(passed=1)
+
+    found = found_in(letters.path)
+    pairs = [
+        (example["labels"]["order"], ask["scores"]["order"])
+        for example in found["examples"]
+        for ask in example["asks"]
+    ]
+    assert len(pairs) == 160
+    told = figures(found, "noisy", "order")["spearman"]
+    assert told["value"] == pytest.approx(spearman(pairs))
+    assert 0.8 < told["low"] < told["value"] < told["high"] < 1
+    (measured,) = [one for one in found["measured"] if one["dimension"] == "order"]
+    assert 0.1 < measured["noise"]["spread"]["value"] < 0.3 / 3**0.5
+    assert 0 < measured["noise"]["flips"]["value"] < 0.6
+
+
+def test_a_threshold_parts_pass_from_fail_where_it_stands(letters: pytest.Pytester) -> None:
+    """At what was found the item passes, a hair above it fails: the same seed asks and draws the same."""
+    run(letters, "evals", "--agent-judge=noisy")
+    reached = values(letters, "noisy")["spearman"]
+
+    project(letters.path, f"thresholds: {{spearman: {{order: {reached!r}}}}}\n")
+    run(letters, "evals", "--agent-judge=noisy").assert_outcomes(passed=1)
+    project(letters.path, f"thresholds: {{spearman: {{order: {reached + 1e-6!r}}}}}\n")
+    run(letters, "evals", "--agent-judge=noisy").assert_outcomes(failed=1)
+
+
+def test_several_judges_are_told_apart_and_together(letters: pytest.Pytester, workers: int) -> None:
+    """Each judge has its figures, all together have theirs, and thresholds are about all together."""
+    project(letters.path, "thresholds: {mae: {order: 0.3}}\n")
+
+    result = run(letters, "evals", "--agent-judge=perfect,inverted", workers=workers)
+
+    result.assert_outcomes(passed=1)
+    assert values(letters, "perfect")["spearman"] == pytest.approx(1)
+    assert values(letters, "inverted")["spearman"] == pytest.approx(-1)
+    # The mean of a score and its opposite is 0.5 for everything.
+    assert values(letters, "")["spearman"] is None
+    assert values(letters, "")["mae"] == pytest.approx(0.3)
+    assert found_in(letters.path)["among_judges"]["order"]["value"] < 0
+    result.stdout.fnmatch_lines(
+        ["  judge perfect (offline, no LLM)", "  judge inverted*", "  all judges together (mean)"]
+    )
+
+
+def test_what_a_judge_cannot_tell_is_counted(letters: pytest.Pytester) -> None:
+    """An unknown is left out of the figures and shown beside them; how much is decided can be wanted."""
+    project(letters.path, "thresholds: {decided: {order: 0.9}}\n")
+
+    result = run(letters, "evals", "--agent-judge=shy")
+
+    result.assert_outcomes(failed=1)
+    # Of 15 letters three are worth 1, which this judge does not say.
+    assert values(letters, "shy")["decided"] == pytest.approx(12 / 15)
+    assert values(letters, "shy")["spearman"] == pytest.approx(1)
+    result.stdout.fnmatch_lines(["  order: no score for 3 of 15 examples"])
+
+
+def test_a_provider_that_fails_is_an_error_and_no_figure(letters: pytest.Pytester, workers: int) -> None:
+    """One clean line, the item errored in its setup, and nothing written that could be taken for a result."""
+    result = run(letters, "evals", "--agent-judge=perfect,broken", workers=workers)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*provider: broken: no reply after 4 attempts; try again later"])
+    assert "Traceback" not in str(result.stdout)
+    assert not list(letters.path.glob(".agenteval/runs/*/calibration-*"))
+
+
+def test_a_judge_without_a_key_is_refused_before_anyone_is_asked(
+    letters: pytest.Pytester, workers: int
+) -> None:
+    """Exit status 4 and the variable's name; with chats from cassettes alone no key is wanted."""
+    result = run(letters, "evals", "--agent-judge=claude", workers=workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set"
+    assert said in str(result.stderr)
+    assert not (letters.path / ".agenteval").exists()
+
+    replayed = run(letters, "evals", "--agent-judge=claude", "--agent-record-chat=none", workers=workers)
+
+    replayed.assert_outcomes(errors=1)
+    replayed.stdout.fnmatch_lines(
+        ["*cassette_miss: *", f"*pytest {FILE} -k tidy --agent-record-chat=new_episodes*"]
+    )
+
+
+def test_broken_files_tell_everything_and_stop_nothing_else(letters: pytest.Pytester, workers: int) -> None:
+    """A calibration whose labels are wrong is a collection error with all problems; others are collected."""
+    broken = [{"id": "a", "input": {"leter": "x"}, "output": "y", "scores": {"order": 7}}]
+    project(letters.path, "thresholds: {spearmen: 1}\n", broken)
+    other = {"evals/other/suite.yaml": suite(), "evals/other/task.json": task("hello")}
+    write(letters.path, other)
+
+    result = run(letters, "evals", "--continue-on-collection-errors", workers=workers)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"{FILE}:6: thresholds.spearmen",
+            "evals/calibration/tidy.jsonl:1: input.leter",
+            "evals/calibration/tidy.jsonl:1: scores.order",
+        ]
+    )
+    assert "Traceback" not in str(result.stdout)
+
+
+def test_an_id_is_taken_once(letters: pytest.Pytester) -> None:
+    """Two calibrations of one id would overwrite each other's findings."""
+    text = (letters.path / FILE).read_text()
+    write(letters.path, {"evals/calibration/twin.calibration.yaml": text})
+
+    result = run(letters, "evals")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"  found:    'tidy', which is also in {FILE}"])
+
+
+def test_it_may_stand_among_tasks(letters: pytest.Pytester, workers: int) -> None:
+    """Below a suite any YAML file may be a calibration; trials and calibrations run side by side."""
+    text = (letters.path / FILE).read_text().replace("id: tidy", "id: beside")
+    tasks = {"evals/calibration/suite.yaml": suite(), "evals/calibration/a/task.json": task("hello")}
+    write(letters.path, {**tasks, "evals/calibration/beside.yaml": text})
+
+    result = run(letters, "evals", "--agent-judge=perfect", workers=workers)
+
+    result.assert_outcomes(passed=3)
+    assert found_in(letters.path, "beside")["passed"]
+    assert found_in(letters.path, "tidy")["passed"]
+
+
+def test_files_of_other_people_are_left_alone(letters: pytest.Pytester) -> None:
+    """A camera's calibration is no calibration of ours."""
+    write(letters.path, {"camera.calibration.yaml": "matrix: [1, 0, 0, 1]\n", "calibration.yaml": "k: 1\n"})
+    assert collected(letters) == [ITEM]
+
+
+def test_junit_holds_the_figures(letters: pytest.Pytester, workers: int) -> None:
+    """Properties of the test case say the figures of whoever counts, and where the labels come from."""
+    run(letters, "evals", "--agent-judge=perfect", "--junitxml=out.xml", workers=workers)
+
+    found = ElementTree.parse(letters.path / "out.xml").iterfind(".//testcase//property")
+    told = {one.attrib["name"]: one.attrib["value"] for one in found}
+    assert told["agenteval.calibration"] == "tidy"
+    assert told["agenteval.labels"] == "15 constructed labels"
+    assert told["agenteval.judges"] == "perfect"
+    assert told["agenteval.order.spearman"] == "1.0000"
+    assert told["agenteval.tone.mae"] == "0.0000"
+
+
+def test_constructed_labels_are_called_nothing_else(letters: pytest.Pytester) -> None:
+    """Neither terminal nor JSON nor page says human where labels follow from how examples were made."""
+    result = run(letters, "evals", "--agent-judge=inverted", "-v")
+
+    said = str(result.stdout).replace(str(letters.path), "")
+    assert "15 constructed labels" in said
+    assert "human" not in said
+    for path in letters.path.glob(".agenteval/runs/2*/calibration-tidy.*"):
+        text = path.read_text(encoding="utf-8").partition("</style>")[2] or path.read_text(encoding="utf-8")
+        assert "constructed" in text
+        assert "human" not in text
+
+
+def test_a_users_own_labels_are_human_unless_they_say_otherwise(letters: pytest.Pytester) -> None:
+    """A file that does not say where its labels come from holds what people gave."""
+    unsaid = [{key: value for key, value in row.items() if key != "label_source"} for row in rows(6)]
+    project(letters.path, "", unsaid)
+
+    result = run(letters, "evals", "--agent-judge=perfect")
+
+    result.stdout.fnmatch_lines(["  compared with 6 human labels"])
+
+
+def test_everything_that_was_answered_is_in_the_file(letters: pytest.Pytester) -> None:
+    """Raw replies, votes, spread, digests, seed and what it took: the figures can be worked out again."""
+    project(letters.path, "seed: 7\nrepeats: 2\n")
+
+    run(letters, "evals", "--agent-judge=perfect,inverted")
+
+    found = found_in(letters.path)
+    assert found["intervals"] == {"draws": 1000, "seed": 7, "level": 0.95}
+    assert [judge["usage"]["asks"] for judge in found["judges"]] == [30, 30]
+    example = found["examples"][3]
+    assert [ask["repetition"] for ask in example["asks"]] == [1, 2]
+    ask = example["asks"][0]
+    assert ask["spread"]["order"] == pytest.approx(abs(2 * example["labels"]["order"] - 1))
+    assert [vote["judge"] for vote in ask["votes"]] == ["perfect", "inverted"]
+    assert json.loads(ask["votes"][0]["raw"][0])["order"] == 4 * example["labels"]["order"]
+    assert len(found["rubric"]["digest"]) == 16
+
+
+def test_no_results_are_kept_where_none_are_wanted(letters: pytest.Pytester) -> None:
+    """With ``--agent-results=none`` the figures are printed all the same, and nobody is sent to a page."""
+    result = run(letters, "evals", "--agent-judge=perfect", "--agent-results=none")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["calibration tidy*", "  page: not kept*"])
+    assert not (letters.path / ".agenteval").exists()
+
+
+def test_the_worst_disagreements_come_first_and_once(letters: pytest.Pytester) -> None:
+    """Five in the terminal, at most 20 in the file, the farthest first, each label once."""
+    project(letters.path, "repeats: 3\n", rows(40))
+
+    result = run(letters, "evals", "--agent-judge=noisy")
+
+    told = found_in(letters.path)["disagreements"]
+    distances = [round(abs(each["label"] - each["score"]), 9) for each in told]
+    assert len(told) == 20
+    assert distances == sorted(distances, reverse=True)
+    assert len({(each["id"], each["dimension"]) for each in told}) == 20
+    assert sum("label 0" in line or "label 1" in line for line in result.outlines) == 5
+
+
+def test_a_shuffled_file_has_the_same_figures(letters: pytest.Pytester) -> None:
+    """The order of examples changes no figure, and no judge's score."""
+    run(letters, "evals", "--agent-judge=noisy")
+    first = {name: values(letters, "noisy", name) for name in ("order", "tone")}
+    examples = rows()
+    Random(1).shuffle(examples)
+    for run_of in letters.path.glob(".agenteval/runs/2*"):
+        run_of.rename(letters.path / "first")
+
+    project(letters.path, "", examples)
+    run(letters, "evals", "--agent-judge=noisy")
+
+    for name, wanted in first.items():
+        assert values(letters, "noisy", name) == pytest.approx(wanted)

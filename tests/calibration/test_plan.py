@@ -1,0 +1,149 @@
+"""Calibration files: read strictly, together with the rubric and the labels that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.calibration.plan import CalibrationPlan, Wanted, read_calibration
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tasks.calibration import holds_calibration
+from tests.calibration.judges import FILE, project, rows
+from tests.suites import write
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the project lies."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def plan_of(root: Path, more: str = "") -> CalibrationPlan:
+    """Read the calibration of a project."""
+    project(root, more)
+    return read_calibration(root / FILE, root)
+
+
+def told(root: Path) -> str:
+    """Give everything that is wrong with the calibration of a project."""
+    with pytest.raises(ProblemsFound) as found:
+        read_calibration(root / FILE, root)
+    return str(found.value)
+
+
+def test_a_calibration_is_read_with_rubric_and_labels(here: Path) -> None:
+    """Paths start from the file's folder; what is not said has its default; recordings mirror the path."""
+    plan = plan_of(here)
+
+    assert (plan.id, plan.rubric.name, len(plan.examples)) == ("tidy", "tidy", 15)
+    assert (plan.repeats, plan.tolerance, plan.pass_threshold, plan.wanted) == (1, 0.15, 0.6, ())
+    assert (plan.file, plan.line, plan.labels) == (FILE, 2, "evals/calibration/tidy.jsonl")
+    assert plan.cassette == str(here / "cassettes/calibration/tidy")
+    assert plan.dimensions == ("order", "tone")
+
+
+def test_a_packaged_rubric_goes_by_its_name(here: Path) -> None:
+    """A rubric of this package needs no file; its dimensions without a label are not compared."""
+    example = {"input": {"fact": "f", "before": "b"}, "output": "d", "scores": {"coherence": 1}}
+    project(here, examples=[example])
+    text = (here / FILE).read_text().replace("tidy.jinja", "pkm_append_coherence")
+    (here / FILE).write_text(text)
+
+    plan = read_calibration(here / FILE, here)
+
+    assert plan.rubric.name == "pkm_append_coherence"
+    assert plan.dimensions == ("coherence",)
+
+
+def test_a_threshold_is_for_all_dimensions_or_for_each(here: Path) -> None:
+    """A number is wanted of every dimension, a map says of which."""
+    plan = plan_of(here, "thresholds: {spearman: 0.7, mae: {tone: 0.2}}\n")
+    assert plan.wanted == (
+        Wanted("spearman", "order", 0.7),
+        Wanted("spearman", "tone", 0.7),
+        Wanted("mae", "tone", 0.2),
+    )
+
+
+def test_every_problem_is_told_with_its_line(here: Path) -> None:
+    """Unknown figures and dimensions are told together with what is wrong with the labels."""
+    project(here, "thresholds: {spearmen: 0.7, mae: {tune: 0.2}}\n", [*rows(2), {"output": 1}])
+    said = told(here)
+    assert f"{FILE}:6: thresholds.spearmen" in said
+    assert "did you mean 'spearman'?" in said
+    assert f"{FILE}:6: thresholds.mae.tune" in said
+    assert "did you mean 'tone'?" in said
+    assert "evals/calibration/tidy.jsonl:3: output" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ("repeats: 0\n", "6: repeats\n  expected: a whole number, 1 or more"),
+        ("repeat: 2\n", "6: repeat\n  expected: one of"),
+        ("scale: [5, 1]\n", "6: scale\n  expected: a list of two numbers: the lowest"),
+        ("scale: [1]\n", "6: scale"),
+        ("tolerance: much\n", "6: tolerance\n  expected: a number above 0"),
+        ("thresholds: {spearman: high}\n", "6: thresholds.spearman\n  expected: a number, or a map"),
+        ("seed: -1\n", "6: seed"),
+    ],
+)
+def test_a_value_that_cannot_be_obeyed(here: Path, more: str, place: str) -> None:
+    """Each key says what it wants, at its own line."""
+    project(here, more)
+    assert f"{FILE}:{place}" in told(here)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("tidy.jinja", "tydy.jinja", f"{FILE}:4: rubric\n  expected: a file: evals/calibration/tydy.jinja"),
+        ("rubric: tidy.jinja", "rubric: pkm_insight", "did you mean 'pkm_insight_quality'?"),
+        ("tidy.jsonl", "tydy.jsonl", "did you mean 'tidy.jsonl'?"),
+    ],
+)
+def test_a_file_that_is_not_there(here: Path, old: str, new: str, wanted: str) -> None:
+    """A misspelled rubric or file is told with the nearest that there is."""
+    project(here)
+    path = here / FILE
+    path.write_text(path.read_text().replace(old, new))
+    assert wanted in told(here)
+
+
+def test_a_rubric_that_compares_candidates_has_no_labels(here: Path) -> None:
+    """Labels score one output by itself: a rubric for several side by side is refused."""
+    project(here)
+    rubric = here / "evals/calibration/tidy.jinja"
+    rubric.write_text(rubric.read_text().replace("output: reply", "output: reply\ncandidates: true"))
+    said = told(here)
+    assert said.startswith(f"{FILE}:4: rubric")
+    assert "tidy, which compares candidates" in said
+
+
+def test_a_broken_rubric_is_told_at_its_own_line(here: Path) -> None:
+    """What is wrong with the rubric is its file's problem, not the calibration's."""
+    project(here)
+    rubric = here / "evals/calibration/tidy.jinja"
+    rubric.write_text(rubric.read_text().replace("combine: mean", "combine: meen"))
+    assert told(here).startswith("evals/calibration/tidy.jinja:8: combine")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "holds"),
+    [
+        ("a.yaml", "kind: calibration\n", True),
+        ("a.yaml", "id: x\n'kind': 'calibration'  # ours\n", True),
+        ("a.yaml", "kind: capability\n", False),
+        ("a.yaml", "text: |\n  kind: calibration\n", False),
+        ("a.calibration.yaml", "labels: a\nrubric: b\nkind: calibraton\n", True),
+        ("camera.calibration.yaml", "matrix: [1, 2]\n", False),
+        ("calibration.yml", "rubric: b\nlabels: c\n", True),
+        ("a.json", '{"kind": "calibration"}', False),
+    ],
+)
+def test_a_file_says_that_it_is_a_calibration(tmp_path: Path, name: str, content: str, holds: bool) -> None:
+    """By its kind, or by name and keys, so that a misspelled kind is told; others' files are not ours."""
+    write(tmp_path, {name: content})
+    assert holds_calibration(tmp_path / name) is holds
