@@ -103,7 +103,7 @@ def test_problems_of_labels_are_told(here: Path) -> None:
     [
         (("none.jsonl",), "none.jsonl: expected a file of labels or a calibration; there is none"),
         ((LABELS,), "which rubric? say --rubric=R: a .jinja file, or one of pkm_append_coherence"),
-        ((LABELS, *RUBRIC, "--threshold", "spearman"), "expected a figure and a number, as in spearman=0.7"),
+        ((LABELS, *RUBRIC, "--threshold", "spearman"), "expected figure=number, as in spearman=0.7"),
         (
             (LABELS, *RUBRIC, "--threshold", "mae=1", "--threshold", "mae.order=1"),
             "mae is wanted of all dimensions already",
