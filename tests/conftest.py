@@ -13,5 +13,6 @@ def nobody_set_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     told_by_ci = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
     colours = ("FORCE_COLOR", "NO_COLOR", "PY_COLORS")
     ours = [name for name in os.environ if name.startswith("AGENTEVAL_")]
-    for name in (*told_by_ci, *colours, "PYTEST_ADDOPTS", *ours):
+    # Without bytecode each pytest that a test starts would compile the whole package anew.
+    for name in (*told_by_ci, *colours, "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE", *ours):
         monkeypatch.delenv(name, raising=False)

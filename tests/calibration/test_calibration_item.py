@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.reports.calibrated import calibration_lines
+from pytest_agenteval.reports.wording import figure
 from pytest_agenteval.scoring.correlation import spearman
 from tests.calibration.judges import FILE, figures, found_in, project, rows
 from tests.suites import collected, run, suite, task, write
@@ -24,9 +26,9 @@ def values(pytester: pytest.Pytester, judge: str, dimension: str = "order") -> d
     return {name: figure["value"] for name, figure in told.items()}
 
 
-def test_without_a_judge_it_is_skipped(letters: pytest.Pytester, workers: int) -> None:
+def test_without_a_judge_it_is_skipped(letters: pytest.Pytester) -> None:
     """A calibration that nobody can carry out is no failure; the reason names the flag."""
-    result = run(letters, "evals", "-rs", workers=workers)
+    result = run(letters, "evals", "-rs")
 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*SKIPPED*no judge: --agent-judge=MODEL decides it"])
@@ -63,11 +65,11 @@ def test_a_perfect_judge_reaches_every_threshold(letters: pytest.Pytester, worke
         assert best == pytest.approx(dict.fromkeys(best, 1.0))
 
 
-def test_an_inverted_judge_fails(letters: pytest.Pytester, workers: int) -> None:
+def test_an_inverted_judge_fails(letters: pytest.Pytester) -> None:
     """Who says the opposite has a correlation of -1; the item says which figures fall short, and by what."""
     project(letters.path, "thresholds: {spearman: 0.7, mae: {order: 0.5}}\n")
 
-    result = run(letters, "evals", "--agent-judge=inverted", workers=workers)
+    result = run(letters, "evals", "--agent-judge=inverted")
 
     result.assert_outcomes(failed=1)
     # Labels 0 to 1 in five steps, each as often: errors of 1, 0.5, 0, 0.5 and 1.
@@ -134,11 +136,11 @@ def test_a_threshold_parts_pass_from_fail_where_it_stands(letters: pytest.Pytest
     run(letters, "evals", "--agent-judge=noisy").assert_outcomes(failed=1)
 
 
-def test_several_judges_are_told_apart_and_together(letters: pytest.Pytester, workers: int) -> None:
+def test_several_judges_are_told_apart_and_together(letters: pytest.Pytester) -> None:
     """Each judge has its figures, all together have theirs, and thresholds are about all together."""
     project(letters.path, "thresholds: {mae: {order: 0.3}}\n")
 
-    result = run(letters, "evals", "--agent-judge=perfect,inverted", workers=workers)
+    result = run(letters, "evals", "--agent-judge=perfect,inverted")
 
     result.assert_outcomes(passed=1)
     assert values(letters, "perfect")["spearman"] == pytest.approx(1)
@@ -194,14 +196,14 @@ def test_a_judge_without_a_key_is_refused_before_anyone_is_asked(
     )
 
 
-def test_broken_files_tell_everything_and_stop_nothing_else(letters: pytest.Pytester, workers: int) -> None:
+def test_broken_files_tell_everything_and_stop_nothing_else(letters: pytest.Pytester) -> None:
     """A calibration whose labels are wrong is a collection error with all problems; others are collected."""
     broken = [{"id": "a", "input": {"leter": "x"}, "output": "y", "scores": {"order": 7}}]
     project(letters.path, "thresholds: {spearmen: 1}\n", broken)
     other = {"evals/other/suite.yaml": suite(), "evals/other/task.json": task("hello")}
     write(letters.path, other)
 
-    result = run(letters, "evals", "--continue-on-collection-errors", workers=workers)
+    result = run(letters, "evals", "--continue-on-collection-errors")
 
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
@@ -225,13 +227,13 @@ def test_an_id_is_taken_once(letters: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([f"  found:    'tidy', which is also in {FILE}"])
 
 
-def test_it_may_stand_among_tasks(letters: pytest.Pytester, workers: int) -> None:
+def test_it_may_stand_among_tasks(letters: pytest.Pytester) -> None:
     """Below a suite any YAML file may be a calibration; trials and calibrations run side by side."""
     text = (letters.path / FILE).read_text().replace("id: tidy", "id: beside")
     tasks = {"evals/calibration/suite.yaml": suite(), "evals/calibration/a/task.json": task("hello")}
     write(letters.path, {**tasks, "evals/calibration/beside.yaml": text})
 
-    result = run(letters, "evals", "--agent-judge=perfect", workers=workers)
+    result = run(letters, "evals", "--agent-judge=perfect")
 
     result.assert_outcomes(passed=3)
     assert found_in(letters.path, "beside")["passed"]
@@ -335,3 +337,39 @@ def test_a_shuffled_file_has_the_same_figures(letters: pytest.Pytester) -> None:
 
     for name, wanted in first.items():
         assert values(letters, "noisy", name) == pytest.approx(wanted)
+
+
+TITLES = {"spearman": "spearman", "pearson": "pearson", "MAE": "mae", "within": "within"} | {
+    "kappa": "kappa",
+    "alpha": "alpha",
+}
+
+
+def test_the_terminal_shows_every_figure_with_its_interval(letters: pytest.Pytester) -> None:
+    """Every figure stands in a line of its own, each dimension in a column, and the confusion below."""
+    result = run(letters, "evals", "--agent-judge=noisy")
+
+    told = figures(found_in(letters.path), "noisy", "order")
+    for title, metric in TITLES.items():
+        (row,) = [line for line in result.outlines if line.startswith(f"    {title} ")]
+        found = told[metric]
+        assert row.split()[1:3] == [
+            figure(found["value"]),
+            f"{figure(found['low'])}-{figure(found['high'])}",
+        ]
+    result.stdout.fnmatch_lines(["  tone, labels 0, 0.5, 1 by scores: 5 0 0 / 0 5 0 / 0 1 4"])
+
+
+def test_dimensions_that_do_not_fit_beside_others_come_below_them(letters: pytest.Pytester) -> None:
+    """Nothing is left out where it is narrow."""
+    run(letters, "evals", "--agent-judge=noisy")
+    data = found_in(letters.path)
+    data["measured"] = [
+        {**each, "dimension": f"{each['dimension']} {n}"} for n in range(4) for each in data["measured"]
+    ]
+
+    lines = [line.text for line in calibration_lines(data, "page.html", 80)]
+
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if line.startswith("    spearman ")]) == 3
+    assert all(any(f"{name} {n}" in line for line in lines) for name in ("order", "tone") for n in range(4))

@@ -84,9 +84,9 @@ def test_judges_decide_and_are_named(judged: pytest.Pytester, workers: int) -> N
     assert entry.usage.tokens == 0
 
 
-def test_without_a_judge_the_summary_says_which_flag_decides(judged: pytest.Pytester, workers: int) -> None:
+def test_without_a_judge_the_summary_says_which_flag_decides(judged: pytest.Pytester) -> None:
     """A grade that only a judge could give is undecided, in no average, and no failure."""
-    result = run(judged, "evals", workers=workers)
+    result = run(judged, "evals")
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*1 grade undecided: 1 liked; --agent-judge=MODEL decides*"])
@@ -111,7 +111,7 @@ def test_a_required_judgement_that_nobody_gave_is_an_error(judged: pytest.Pytest
     result.stdout.fnmatch_lines(["*liked*no judge: --agent-judge=MODEL decides it*"])
 
 
-@pytest.mark.parametrize("name", ["baseline", "oracle", "nop", "scripted"])
+@pytest.mark.parametrize(("name", "workers"), [("baseline", 2), ("oracle", 0), ("nop", 0), ("scripted", 0)])
 def test_who_plays_an_agent_is_no_judge(judged: pytest.Pytester, name: str, workers: int) -> None:
     """An offline player of ours has no judgement; that is said before anything starts, with exit status 4."""
     result = run(judged, "evals", f"--agent-judge={name}", workers=workers)
@@ -171,7 +171,7 @@ def _by(rubric: str) -> list[dict[str, object]]:
     return [{"name": "by_rubric", "config": {"rubric": rubric}}]
 
 
-def test_a_setting_that_names_a_file_holds_its_text(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_setting_that_names_a_file_holds_its_text(pytester: pytest.Pytester) -> None:
     """A file is looked up beside the task, then in the suite's folder; any other text is left as it is."""
     tasks = {
         "evals/a/task.json": task("beside", graders=_by("own.jinja")),
@@ -181,7 +181,7 @@ def test_a_setting_that_names_a_file_holds_its_text(pytester: pytest.Pytester, w
     files = {"evals/a/own.jinja": "be kind", "evals/rubrics/shared.jinja": "be brief"}
     write(pytester.path, {"conftest.py": FILED, "evals/suite.yaml": suite(), **tasks, **files})
 
-    run(pytester, "evals", workers=workers).assert_outcomes(passed=3)
+    run(pytester, "evals").assert_outcomes(passed=3)
 
     found = {name: trial.grades[0].rationale for name, trial in trials(pytester.path).items()}
     assert found == {"beside": "be kind", "above": "be brief", "named": "pkm_insight_quality"}

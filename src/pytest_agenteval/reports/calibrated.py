@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from pytest_agenteval.reports.cells import aligned, fit, wrap
+from pytest_agenteval.reports.cells import aligned, cell_width, fit, wrap
 from pytest_agenteval.reports.terminal import INDENT, NARROWEST, WIDEST, Line
 from pytest_agenteval.reports.wording import counted, figure, money, one_line
 
@@ -18,22 +18,15 @@ PANEL = "all judges together"
 Found = Mapping[str, Any]
 
 
-class Column(NamedTuple):
-    """A figure of the table; the higher ``spare``, the sooner it is left out where there is no room."""
-
-    metric: str
-    title: str
-    spare: int = 0
-
-
-COLUMNS = (
-    Column("spearman", "spearman"),
-    Column("pearson", "pearson", spare=2),
-    Column("mae", "MAE"),
-    Column("within", "within"),
-    Column("kappa", "kappa", spare=1),
-    Column("alpha", "alpha"),
-)
+FIGURES = {
+    "spearman": "spearman",
+    "pearson": "pearson",
+    "mae": "MAE",
+    "within": "within",
+    "kappa": "kappa",
+    "alpha": "alpha",
+}
+"""The figures of the table, each with its title; the file and the page have more."""
 
 
 def calibration_lines(data: Found, page: str, width: int = 80) -> list[Line]:
@@ -116,26 +109,36 @@ def _against(data: Found) -> str:
 
 
 def _table(data: Found, judge: str, width: int) -> list[Line]:
-    """Give two lines for each dimension: the figures, and below them their intervals."""
-    columns: Sequence[Column] = COLUMNS
+    """Give a line for each figure and a column for each dimension, as many side by side as there is room."""
     measured = [each for each in data["measured"] if each["judge"] == judge]
-    for spare in (2, 1, 0):
-        rows = _rows(measured, columns)
-        lines = aligned([[fit(row[0], MOST_NAME), *row[1:]] for row in rows], 1)
-        if max(map(len, lines)) <= width - 2 * len(INDENT) or not spare:
-            break
-        columns = [column for column in columns if column.spare != spare]
-    styles: list[Any] = ["dim", *["", "dim"] * len(measured)]
-    return [Line(f"{2 * INDENT}{line.rstrip()}", style) for line, style in zip(lines, styles, strict=True)]
+    lines: list[Line] = []
+    while measured:
+        some = next(
+            some
+            for some in range(len(measured), 0, -1)
+            if some == 1 or cell_width(_rows(measured[:some])[0]) <= width - 2 * len(INDENT)
+        )
+        head, *rows = _rows(measured[:some])
+        lines += [Line(2 * INDENT + head.rstrip(), "dim"), *(Line(2 * INDENT + row.rstrip()) for row in rows)]
+        measured = measured[some:]
+    return lines
 
 
-def _rows(measured: Sequence[Found], columns: Sequence[Column]) -> list[list[str]]:
-    rows = [["dimension", "n", *(column.title for column in columns)]]
-    for each in measured:
-        found = [each["figures"][column.metric] for column in columns]
-        rows.append([each["dimension"], str(each["scored"]), *(number(one["value"]) for one in found)])
-        rows.append(["", "95 %", *(interval(one) for one in found)])
-    return rows
+def _rows(measured: Sequence[Found]) -> list[str]:
+    rows = [["value, 95 %", *(fit(each["dimension"], MOST_NAME) for each in measured)]]
+    rows.append(["scored", *(str(each["scored"]) for each in measured)])
+    for metric, title in FIGURES.items():
+        found = [each["figures"][metric] for each in measured]
+        rows.append([title, *(f"{number(one['value'])} {interval(one)}".strip() for one in found)])
+    return aligned(rows)
+
+
+def _confusion(each: Found) -> str:
+    """Write how often each category of the labels met each of the scores: a row for each label."""
+    found = each["confusion"]
+    categories = ", ".join(f"{category:g}" for category in found["categories"])
+    rows = " / ".join(" ".join(map(str, row)) for row in found["rows"])
+    return f"{each['dimension']}, labels {categories} by scores: {rows}"
 
 
 def _remarks(data: Found, judge: str) -> Iterator[str]:
@@ -144,10 +147,11 @@ def _remarks(data: Found, judge: str) -> Iterator[str]:
         if each["judge"] != judge:
             continue
         name = each["dimension"]
+        yield _confusion(each)
         left = each["examples"] - each["scored"]
         if left:
             yield f"{name}: no score for {left} of {counted(each['examples'], 'example')}"
-        shown = {column.metric: each["figures"][column.metric] for column in COLUMNS}
+        shown = {metric: each["figures"][metric] for metric in FIGURES}
         missing = {metric: one for metric, one in shown.items() if one["value"] is None}
         for reason in dict.fromkeys(one["reason"] for one in missing.values()):
             metrics = [metric for metric, one in missing.items() if one["reason"] == reason]
