@@ -18,7 +18,9 @@ def printed(capsys: pytest.CaptureFixture[str], what: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("what", ["task", "suite", "run", "planned", "journal", "transcript", "text"])
+@pytest.mark.parametrize(
+    "what", ["task", "suite", "calibration", "run", "planned", "journal", "transcript", "text"]
+)
 def test_each_schema_is_one_that_validators_take(capsys: pytest.CaptureFixture[str], what: str) -> None:
     """Plain JSON on standard output, of the draft that it names."""
     schema = printed(capsys, what)

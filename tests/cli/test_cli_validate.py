@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.calibration.judges import project
 from tests.cli.conftest import Agenteval
 from tests.suites import suite, task, write
 
@@ -35,6 +36,15 @@ def test_files_without_problems_are_counted(pytester: pytest.Pytester, agenteval
     assert [
         path for path in sorted(pytester.path.rglob("*")) if path.name not in ("stdout", "stderr")
     ] == before
+
+
+def test_calibrations_are_counted_beside_tasks(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """A folder that holds nothing but a calibration has something to run."""
+    project(pytester.path)
+
+    said = agenteval("validate", "evals")
+
+    assert (said.status, said.out.strip()) == (0, "0 tasks, 1 calibration, 0 files with problems")
 
 
 def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:

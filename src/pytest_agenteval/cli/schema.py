@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+AUTHORED = ("task", "suite", "calibration")
+"""What people write; the rest is what a run writes."""
+
 
 def print_schema(what: str) -> int:
-    """Print the JSON Schema of task or suite files, or of what a run's files or their lines hold."""
+    """Print the JSON Schema of what authors write, or of what a run's files or their lines hold."""
     print(json.dumps(_schema(what), ensure_ascii=False, indent=2))
     return 0
 
 
 def _schema(what: str) -> Any:
-    if what in ("task", "suite"):
-        from pytest_agenteval.tasks.schema import suite_schema, task_schema
+    if what in AUTHORED:
+        from pytest_agenteval.tasks import schema
 
-        return task_schema() if what == "task" else suite_schema()
+        return getattr(schema, f"{what}_schema")()
     from pytest_agenteval.store.schema import SCHEMAS
 
     return SCHEMAS[what]

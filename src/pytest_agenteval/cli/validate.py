@@ -18,6 +18,7 @@ class _Listener:
 
     def __init__(self) -> None:
         self.tasks: set[tuple[str, str]] = set()
+        self.calibrations = 0
         self.problems: list[str] = []
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -26,14 +27,15 @@ class _Listener:
             self.problems.append(str(report.longrepr))
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Count tasks, also those that a run would leave out."""
+        """Count tasks, also those that a run would leave out, and calibrations."""
         task = getattr(item, "task", None)
         if task is not None:
             self.tasks.add((task.suite, task.id))
+        self.calibrations += hasattr(item, "calibration")
 
 
 def validate(paths: Sequence[str]) -> int:
-    """Print every problem of the files below the paths; 0 when there are tasks and no problem."""
+    """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
     listener, said = _Listener(), io.StringIO()
     with redirect_stdout(said), by_itself():
         status = pytest.main([*COLLECT, *paths], plugins=[listener])
@@ -44,10 +46,11 @@ def validate(paths: Sequence[str]) -> int:
     if status == pytest.ExitCode.INTERNAL_ERROR:
         print(said.getvalue())
         return 1
-    print(
-        f"{_counted(len(listener.tasks), 'task')}, {_counted(len(listener.problems), 'file')} with problems"
-    )
-    return 1 if listener.problems or not listener.tasks else 0
+    calibrations = listener.calibrations
+    also = f"{_counted(calibrations, 'calibration')}, " if calibrations else ""
+    problems = f"{_counted(len(listener.problems), 'file')} with problems"
+    print(f"{_counted(len(listener.tasks), 'task')}, {also}{problems}")
+    return 1 if listener.problems or not (listener.tasks or calibrations) else 0
 
 
 def _counted(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""JSON Schemas of task and suite files, from the models that read them."""
+"""JSON Schemas of task, suite and calibration files, from the models that read them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pytest_agenteval.tasks.calibration import Calibration
 from pytest_agenteval.tasks.spec import Suite, Task
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -28,6 +29,15 @@ def suite_schema() -> dict[str, Any]:
         **_head("suite", "What the tasks below a folder have in common."),
         "$ref": "#/$defs/Suite",
         "$defs": _definitions(Suite),
+    }
+
+
+def calibration_schema() -> dict[str, Any]:
+    """Give the JSON Schema of a calibration file."""
+    return {
+        **_head("calibration", "How judges are compared with labels."),
+        "$ref": "#/$defs/Calibration",
+        "$defs": _definitions(Calibration),
     }
 
 
