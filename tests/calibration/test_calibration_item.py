@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -373,3 +374,17 @@ def test_dimensions_that_do_not_fit_beside_others_come_below_them(letters: pytes
     assert max(map(len, lines)) <= 80
     assert len([line for line in lines if line.startswith("    spearman ")]) == 2
     assert all(any(f"{name} {n}" in line for line in lines) for name in ("order", "tone") for n in range(4))
+
+
+def test_a_job_summary_has_the_figures(
+    letters: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """GitHub's summary shows the same table as the terminal, in a block that nothing in it can end."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+
+    run(letters, "evals", "--agent-judge=noisy")
+
+    said = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    block = said[said.index("```text\n") : said.rindex("\n```")]
+    assert "\n    spearman     0.95 0.80-0.99  0.95 0.88-0.98\n" in block
+    assert block.count("```") == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_agenteval.reports.remarks import remarks
@@ -38,6 +38,11 @@ def append_summary(path: Path, text: str) -> None:
         text = "\nThe summary of the agent evals is left out: it is longer than GitHub takes.\n"
     with path.open("a", encoding="utf-8", newline="\n") as summary:
         summary.write(text)
+
+
+def verbatim(lines: Iterable[str]) -> str:
+    """Put lines into a summary as they are, in columns; nothing in them can end the block."""
+    return "\n```text\n" + "\n".join(line.replace("`", "'") for line in lines) + "\n```\n"
 
 
 def escaped(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.calibration.kept import page_of, read_all
-from pytest_agenteval.reports.github import append_summary, summary_markdown
+from pytest_agenteval.reports.github import append_summary, summary_markdown, verbatim
 from pytest_agenteval.reports.junit import totals
 from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
@@ -20,6 +20,9 @@ from pytest_agenteval.session.evals import Evals
 from pytest_agenteval.stash import evals_key, held_up_key, place_key
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import end_run
+
+WIDE = 120
+"""Columns of what is not written into a terminal."""
 
 SHOWN = 5
 """Tasks whose worst miss is told at length where nobody asked for more."""
@@ -73,7 +76,9 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     for remark in _held_up(config):
         reporter.write_line(remark)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary_markdown(view))
+        found = [line.text for line in _calibrations(config, WIDE)]
+        said = summary_markdown(view) + (verbatim(found) if found else "")
+        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), said)
 
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
