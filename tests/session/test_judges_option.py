@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agenteval.store.header import RunModel
 from pytest_agenteval.store.reader import Run, read_run
-from tests.journals import journal, run_folder, trials
+from tests.journals import journal, junit, properties, run_folder, trials
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -70,7 +70,8 @@ def _latest(pytester: pytest.Pytester) -> Run:
 
 def test_judges_decide_and_are_named(judged: pytest.Pytester, workers: int) -> None:
     """An ensemble of two grades: who they are and what they took is said, and kept apart from the agent's."""
-    result = run(judged, "evals", "--agent-judge=kind", "--agent-judge", "stern", workers=workers)
+    judges = ("--agent-judge=kind", "--agent-judge", "stern")
+    result = run(judged, "evals", *judges, "--junitxml=j.xml", workers=workers)
 
     result.assert_outcomes(passed=2)
     said = str(result.stdout)
@@ -82,6 +83,9 @@ def test_judges_decide_and_are_named(judged: pytest.Pytester, workers: int) -> N
     (entry,) = [entry for entry in latest.entries if entry.key.task == "liked"]
     assert (entry.judging.asks, entry.judging.tokens, entry.judging.cost_usd) == (2, 24, 0.5)
     assert entry.usage.tokens == 0
+    told = properties(junit(judged.path / "j.xml")["liked[scripted-1]"])
+    names = ("agenteval.tokens", "agenteval.judge_tokens", "agenteval.judge_cost_usd")
+    assert [told[name] for name in names] == ["0", "24", "0.500000"]
 
 
 def test_without_a_judge_the_summary_says_which_flag_decides(judged: pytest.Pytester) -> None:

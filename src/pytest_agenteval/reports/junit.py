@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.table import interval
@@ -70,10 +71,16 @@ def _about(trial: Trial) -> list[Property]:
     found.append(("agenteval.repetition", str(key.repetition)))
     if trial.attempt > 1:
         found.append(("agenteval.attempt", str(trial.attempt)))
-    found.append(("agenteval.tokens", str(usage.tokens)))
-    if usage.cost_usd is not None:
-        found.append(("agenteval.cost_usd", _number(usage.cost_usd, 6)))
+    found += _taken("agenteval.", usage)
+    if trial.judging.asks:
+        found += _taken("agenteval.judge_", trial.judging)
     return found
+
+
+def _taken(prefix: str, usage: Usage) -> Iterator[Property]:
+    yield f"{prefix}tokens", str(usage.tokens)
+    if usage.cost_usd is not None:
+        yield f"{prefix}cost_usd", _number(usage.cost_usd, 6)
 
 
 def _grade(grade: Grade) -> Property:

@@ -184,10 +184,11 @@ class Spent:
         self.cost_usd = 0.0
 
     def add(self, trial: Trial) -> None:
-        """Count one trial."""
+        """Count one trial, with what its judges took."""
         self.ended += 1
-        self.tokens += trial.usage.tokens
-        self.cost_usd += trial.usage.cost_usd or 0.0
+        for usage in (trial.usage, trial.judging):
+            self.tokens += usage.tokens
+            self.cost_usd += usage.cost_usd or 0.0
 
 
 class Witnesses:
