@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.agents.pkm import searching
 from pytest_agenteval.agents.pkm.scanning import found as scanned
 from pytest_agenteval.agents.pkm.tools import pkm_tools
+from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.limits import Clock
 
 from .called import Called
@@ -288,3 +290,26 @@ def test_a_match_across_lines_covers_the_lines_it_touches(texts: list[str], patt
     expected = [(owner[m.start()], owner[m.end() - 1]) for m in re.finditer(pattern, whole)] if texts else []
 
     assert [tuple(span) for span in scanned(request)["found"][0]] == expected
+
+
+def test_a_process_that_does_not_come_up_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A moment in which the system can start nothing is nobody's mistake, and nobody hears of it."""
+    program = tmp_path / "program"
+    monkeypatch.setattr(time, "sleep", lambda seconds: program.symlink_to(sys.executable))
+
+    process = searching.started([str(program), "-c", ""])
+
+    process.communicate()
+    assert process.returncode == 0
+
+
+def test_a_search_that_cannot_be_started_breaks_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent is not told of it: it would look elsewhere, and be judged for that."""
+    monkeypatch.setattr(searching, "WAIT_S", 0.0)
+
+    with pytest.raises(TrialBroken, match="the search of Grep could not be started: .*No such file"):
+        searching.started([str(tmp_path / "none")])

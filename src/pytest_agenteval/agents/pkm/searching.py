@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any, TypeAlias
 
 from pytest_agenteval.agents.pkm import arguments
@@ -16,6 +19,7 @@ from pytest_agenteval.agents.pkm.finding import files_that_fit, fits
 from pytest_agenteval.agents.pkm.library import Library, Place
 from pytest_agenteval.agents.pkm.lines import counted, cut, lines_of
 from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.tools.tool import ToolFailed
 
 MODES = ("files_with_matches", "content", "count")
@@ -32,6 +36,10 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 SECONDS = 10.0
 """How long a search may take."""
+
+STARTS, WAIT_S = 4, 0.25
+# One at a time: processes that several threads start at once do not always come up.
+_starting = threading.Lock()
 
 MOST_SHOWN = 1000
 MOST_BYTES = 256 * 1024
@@ -88,18 +96,35 @@ def scan(wanted: Wanted, texts: Sequence[Sequence[str]], seconds: float) -> list
         "texts": texts,
     }
     program = str(Path(__file__).with_name("scanning.py"))
-    command = [sys.executable, "-I", "-S", program, str(seconds)]
-    ended = subprocess.run(command, input=json.dumps(request).encode(), capture_output=True, check=False)
-    if ended.returncode or not ended.stdout:
+    process = started([sys.executable, "-I", "-S", program, str(seconds)])
+    told, _ = process.communicate(json.dumps(request).encode())
+    if process.returncode or not told:
         raise ToolFailed(
             f"the search did not end within {seconds:g} seconds; write a simpler pattern", "too_slow"
         )
-    answer = json.loads(ended.stdout)
+    answer = json.loads(told)
     if "error" in answer:
         message = f"pattern is no regular expression: {answer['error']}; a text to be found as it is needs \\"
         raise arguments.refuse(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
     found: list[Spans] = answer["found"]
     return found
+
+
+def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a process with pipes, and try again where the system refuses; raises TrialBroken in the end.
+
+    A busy system may have no process to spare for a moment, which is no doing of the agent: it would look
+    elsewhere if it were told.
+    """
+    refusal: OSError | None = None
+    for _ in range(STARTS):
+        try:
+            with _starting:
+                return subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        except OSError as refused:
+            refusal = refused
+            time.sleep(WAIT_S)
+    raise TrialBroken(f"the search of Grep could not be started: {refusal}") from refusal
 
 
 def _wanted(args: Mapping[str, Any]) -> Wanted:
