@@ -311,5 +311,5 @@ def test_a_search_that_cannot_be_started_breaks_the_trial(
     """The agent is not told of it: it would look elsewhere, and be judged for that."""
     monkeypatch.setattr(searching, "WAIT_S", 0.0)
 
-    with pytest.raises(TrialBroken, match="the search of Grep could not be started: .*No such file"):
+    with pytest.raises(TrialBroken, match=r"the search of Grep could not be started: .*No such file"):
         searching.started([str(tmp_path / "none")])
