@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.records.transcript import NOTHING, ToolCall, ToolError
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.interaction import Request, Response
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
 
@@ -26,11 +29,37 @@ class Tool:
     """Something an agent can call.
 
     ``function`` takes the arguments as one map and returns a JSON value, or an awaitable of one; it raises
-    ToolFailed to tell the agent what is wrong.
+    ToolFailed to tell the agent what is wrong. A tool with a ``wire`` is one HTTP request, taped as such. Of
+    a tool that ``uses_http`` each request that its function makes, by whichever library, is taped by itself.
+    ``matching`` says by parameter which difference from a recorded call is none: ``exact`` (the default),
+    ``folded``, ``ignore``, ``contains`` or ``{"number": TOLERANCE}``.
     """
 
     spec: ToolSpec
     function: ToolFunction
+    wire: Wire | None = None
+    uses_http: bool = False
+    matching: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+
+class Wire(Protocol):
+    """What the calls of an HTTP tool look like on the wire: its cassettes hold what the provider said."""
+
+    def request(self, args: Mapping[str, Any]) -> Request:
+        """Write a call as the request that asks the provider, with defaults filled in and no secret."""
+        ...
+
+    def args(self, request: Request) -> Mapping[str, Any]:
+        """Read the arguments back out of a request of this tool."""
+        ...
+
+    def result(self, response: Response) -> ToolResult:
+        """Make of the provider's response what the agent is shown; what says that it failed is an error."""
+        ...
+
+    async def send(self, args: Mapping[str, Any]) -> Response:
+        """Really ask the provider; raises ToolFailed where it cannot be reached, UsageMistake without a key."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
