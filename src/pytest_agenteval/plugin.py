@@ -43,6 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--agent-split", metavar="SPLIT", help="dev, held_out or all (default: dev)")
     add("--agent-sample", metavar="N", help="so many tasks of each bucket, chosen by --agent-seed")
     add("--agent-only", metavar="ENDINGS", help="trials that ended so in the latest run: missed,errored; another run: missed@RUN")  # fmt: skip  # noqa: E501
+    add(
+        "--agent-max-steps", metavar="N", help="replies of the model in each trial, before what the task says"
+    )
+    add("--agent-timeout", metavar="S", help="seconds of each trial, before what the task says")
+    add("--agent-regrade", action="append", metavar="RUN", help="grade the trials of a stored run again, without an agent: a path, name, prefix, latest or MODEL@YYYYMMDD")  # fmt: skip  # noqa: E501
     add("--agent-seed", metavar="N", help="the seed of everything that is drawn (default: 0)")
     add("--agent-concurrency", metavar="N", help="trials at once in each process (default: 10)")
     add("--agent-record", metavar="MODE", help=RECORD.format(what="tools", modes="none, once, new_episodes, all", default="none"))  # fmt: skip  # noqa: E501

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -58,6 +58,7 @@ class Registry:
     def __init__(self) -> None:
         self._agents, self._models = _shelf("agent"), _shelf("model")
         self._graders, self._tools = _shelf("grader"), _shelf("tool")
+        self._groups: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def agent(self, name: str, factory: Callable[..., Agent] | str) -> None:
         """Offer an agent; the factory is called with the settings of suite and task as keywords."""
@@ -70,6 +71,18 @@ class Registry:
     def grader(self, name: str, factory: Callable[..., Grader] | str) -> None:
         """Offer a grader; the factory is called with the task's ``config`` as keywords."""
         self._graders.take(name, factory, _caller())
+
+    def grader_group(self, name: str, members: Sequence[tuple[str, str]]) -> None:
+        """Offer several graders under one name; ``members`` holds each one's name and label.
+
+        A task that names the group is graded by each of them, all with the same ``config``.
+        """
+        self._graders.take(name, f"a group: {name}", _caller())
+        self._groups[name] = tuple(members)
+
+    def group(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Give the names and labels of a group's graders; none where the name is no group's."""
+        return self._groups.get(name, ())
 
     def tool(self, tool: Tool) -> None:
         """Offer a tool under its own name."""

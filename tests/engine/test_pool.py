@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ class Executor:
         if self.up is not None:
             self.up()
 
-    async def run(self, plan: Plan, given: Path | None = None) -> Trial:
+    async def run(self, plan: Plan, given: Path | None = None, stored: Any = None) -> Trial:
         """Do what the task's id says."""
         self.begun.append(plan.task.id)
         await act(plan.task.id)

@@ -183,6 +183,14 @@ class Second:
         """Strike at the second."""
         return ToolResult(error=ToolError("timeout", "struck")) if nth == 2 else None
 
+    def delay(self, asked: ToolCall, nth: int) -> float:
+        """Take no longer."""
+        return 0.0
+
+    def bend(self, asked: ToolCall, nth: int, result: ToolResult) -> ToolResult:
+        """Leave the answer as it is."""
+        return result
+
 
 def test_a_fault_strikes_before_anything_else() -> None:
     """Counted for each tool; the tool is not reached."""

@@ -29,6 +29,9 @@ OURS = frozenset(
     | {"max_retries", "num_retries", "drop_params"}
 )
 
+PANELS: Mapping[str, tuple[str, ...]] = {"ko": ("openai/gpt-4o", "claude", "gemini")}
+"""Ensembles of judges under one name; ``ko`` is what Ko-AgentBench's documentation names."""
+
 _TYPEABLE = re.compile(r"[!-~]+")
 _FORBIDDEN = re.compile(r"[\[\]@,]|::")
 
@@ -59,6 +62,13 @@ def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]
             raise UsageMistake(f"the model {model.name!r} is named more than once")
         models[model.name] = model
     return tuple(models.values())
+
+
+def panel(typed: Sequence[str], aliases: Aliases) -> tuple[str, ...]:
+    """Put the judges of a panel in the place of its name; an alias of the user's comes first."""
+    return tuple(
+        name for each in typed for name in (PANELS.get(each, (each,)) if each not in aliases else (each,))
+    )
 
 
 def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.tape import ChatTape, taped_ask
 from pytest_agenteval.errors import TrialBroken
@@ -60,8 +61,8 @@ class TrialChat:
 class JudgeChat:
     """The chat of a judge: what it takes is kept apart from the agent's budget, messages and usage.
 
-    Each ask is an event of the trial; ``usage`` is what this judge has taken so far. ``budget`` is that of
-    all judges of the trial.
+    Each ask is an event of the trial, with its reply and a digest of what was asked; ``usage`` is what this
+    judge has taken so far. ``budget`` is that of all judges of the trial.
     """
 
     def __init__(
@@ -92,7 +93,13 @@ class JudgeChat:
         )
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
-        details = {"role": self._role, "taped": reply.taped, "usage": asdict(reply.usage)}
+        details = {
+            "role": self._role,
+            "taped": reply.taped,
+            "usage": asdict(reply.usage),
+            "prompt": digest(list(messages)),
+            "reply": reply.text,
+        }
         self._recorder.event("judge_ask", f"{self._role} was asked", details)
         return reply
 

@@ -50,7 +50,13 @@ def digests_of(
             "settings",
             task.settings,
             lambda: _settings(task),
-            (task.agent, task.clock, task.limits, task.on_miss),
+            (
+                task.agent,
+                task.clock,
+                task.limits,
+                task.on_miss,
+                canonical(task.faults) if task.faults else "",
+            ),
         ),
         tools=book.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
         ruler=book.of("ruler", task.graders, lambda: _rulers(plan, equipment), judges),
@@ -65,7 +71,7 @@ def _fixture(task: PlannedTask) -> str:
 def _settings(task: PlannedTask) -> Any:
     limits = task.limits
     allowed = [limits.steps, limits.seconds, limits.tokens, limits.cost_usd]
-    return [task.agent, task.settings, task.clock, allowed, task.on_miss]
+    return [task.agent, task.settings, task.clock, allowed, task.on_miss, *task.faults]
 
 
 def _named(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:

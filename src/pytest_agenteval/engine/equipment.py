@@ -15,6 +15,7 @@ from pytest_agenteval.engine.grading import Desk
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
+from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.library import Library
@@ -44,6 +45,7 @@ class Equipment:
         self.desk = Desk(registry)
         self.book = DigestBook()
         self._library: Library | None = None
+        self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
         self._agents: dict[tuple[str, str], Agent] = {}
         self._prompts: dict[tuple[str, int, int], tuple[object, Prompts, str]] = {}
 
@@ -73,6 +75,17 @@ class Equipment:
             # The maps are held, so that their ids stay theirs.
             kept = self._prompts[key] = ((task.prompts, variant.prompts), prompts, prompts.digest())
         return kept[1], kept[2]
+
+    def tools(self, task: PlannedTask) -> Mapping[str, Tool]:
+        """Give the tools that the task may offer, by name: its suite's and the registered ones."""
+        if not task.tools:
+            return self.registry.tools
+        if task.tools not in self._tools:
+            from pytest_agenteval.tools.sets import load_tools
+
+            loaded = [load_tools(entry) for entry in task.tools]
+            self._tools[task.tools] = {name: tool for each in loaded for name, tool in each.items()}
+        return {**self.registry.tools, **self._tools[task.tools]}
 
     def save_cassettes(self) -> None:
         """Write what was recorded."""

@@ -22,6 +22,11 @@ class TrialJudge:
     chat: Chat
 
 
+def role_of(judge: str, label: str) -> str:
+    """Name a judge as recordings and transcripts do: with the grader that it is asked for."""
+    return f"{judge} for {label}"
+
+
 class TrialJudges:
     """The run's judges in one trial; they leave the agent's budget and messages alone.
 
@@ -43,7 +48,7 @@ class TrialJudges:
         return tuple(self._judge(model, label) for model in self._plan.conditions.judges)
 
     def _judge(self, model: Model, label: str) -> TrialJudge:
-        role = f"{model.name} for {label}"
+        role = role_of(model.name, label)
         chat, tape = chat_of(model, self._plan, self._equipment, self._budget, self._recorder, role=role)
         if tape is not None:
             self.tapes.append(tape)

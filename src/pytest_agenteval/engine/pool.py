@@ -27,8 +27,10 @@ class Executor(Protocol):
         """Come up; no plan is given before."""
         ...
 
-    async def run(self, plan: Plan, given: Path | None = None) -> Trial:
-        """Carry out one plan."""
+    async def run(
+        self, plan: Plan, given: Path | None = None, stored: Callable[[], Trial] | None = None
+    ) -> Trial:
+        """Carry out one plan, or grade the stored trial again."""
         ...
 
     async def close(self) -> None:
@@ -39,11 +41,14 @@ class Executor(Protocol):
 class Slot:
     """One trial on its way: waiting, running, or done."""
 
-    __slots__ = ("given", "plan", "task", "trial")
+    __slots__ = ("given", "plan", "stored", "task", "trial")
 
-    def __init__(self, plan: Plan, given: Path | None = None) -> None:
+    def __init__(
+        self, plan: Plan, given: Path | None = None, stored: Callable[[], Trial] | None = None
+    ) -> None:
         self.plan = plan
         self.given = given
+        self.stored = stored
         self.trial: Trial | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -165,7 +170,7 @@ class Pool:
         try:
             if self._unable is not None:
                 raise self._unable
-            trial = await self._executor.run(slot.plan, slot.given)
+            trial = await self._executor.run(slot.plan, slot.given, slot.stored)
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_for_us(raised):
                 self.running.discard(slot)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.agents.conversation import is_users, words_of
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.engine.cancelling import is_for_us
@@ -32,6 +33,7 @@ from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.workspace.workspace import Workspace
 
 NO_TAPE = TapeCounts()
@@ -111,7 +113,13 @@ async def _act(
     prompts, prompt_digest = equipment.prompts(task, plan.variant)
     inner, tapes.chat = chat_of(plan.model, plan, equipment, budget, recorder)
     open_tape = partial(tool_tape_of, plan, equipment) if task.cassette else None
-    box = ToolBox(recorder, tape=open_tape, on_miss=task.on_miss, registered=equipment.registry.tools)
+    box = ToolBox(
+        recorder,
+        tape=open_tape,
+        on_miss=task.on_miss,
+        faults=faults_of(task.faults),
+        registered=equipment.tools(task),
+    )
     for name in getattr(agent, "tools", ()):
         box.offer_named([name])
     chat = TrialChat(inner, recorder=recorder, budget=budget, tape=tapes.chat)
@@ -186,17 +194,13 @@ async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: Agen
 def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:
     """Give the task's user messages one by one: those of ``turns``, else ``content``, then None."""
     turns = task_input.get("turns")
-    said = [_words(turn) for turn in turns] if turns else [str(task_input.get("content", ""))]
+    said = [words_of(turn) for turn in turns if is_users(turn)] if turns else [words_of(task_input)]
     coming = iter(said)
 
     async def next_turn() -> str | None:
         return next(coming, None)
 
     return next_turn
-
-
-def _words(turn: Any) -> str:
-    return str(turn.get("content", "")) if isinstance(turn, Mapping) else str(turn)
 
 
 async def _grade(

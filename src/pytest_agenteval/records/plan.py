@@ -60,7 +60,9 @@ class PlannedTask:
     ``layers`` are the folders that make the starting workspace, lowest first. ``prompts`` holds the texts
     that replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline
     models only.
-    ``cassette`` is the path of the task's recordings without its ending.
+    ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
+    are asked after it. ``tools`` are the places of tool files, or names of packaged sets; ``faults`` say which
+    tools fail on purpose.
     """
 
     suite: str
@@ -84,6 +86,9 @@ class PlannedTask:
     split: Literal["dev", "held_out"] = "dev"
     repetitions: int = 1
     cassette: str = ""
+    shared: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    faults: tuple[Mapping[str, Any], ...] = ()
     on_miss: Literal["error", "tool_error"] = "error"
 
 
@@ -139,7 +144,8 @@ class Plan:
         task, conditions = dict(data["task"]), dict(data["conditions"])
         task["graders"] = tuple(PlannedGrader(**grader) for grader in task["graders"])
         task["limits"] = Allowance(**task["limits"])
-        task["tags"], task["layers"] = tuple(task["tags"]), tuple(task["layers"])
+        for name in ("tags", "layers", "shared", "tools", "faults"):
+            task[name] = tuple(task[name])
         task["script"] = None if task["script"] is None else tuple(task["script"])
         conditions["judges"] = tuple(Model(**judge) for judge in conditions["judges"])
         return cls(

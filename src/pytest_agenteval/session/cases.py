@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from pytest_agenteval.chat.models import resolve_all
+from pytest_agenteval.chat.models import panel, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
 from pytest_agenteval.registry import Registry
@@ -52,7 +52,8 @@ class Cases:
     @cached_property
     def judges(self) -> tuple[Model, ...]:
         """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
-        judges = resolve_all(self.settings.judges, self.settings.aliases, self.registry.offline_models)
+        named = panel(self.settings.judges, self.settings.aliases)
+        judges = resolve_all(named, self.settings.aliases, self.registry.offline_models)
         for judge in judges:
             if judge.id in PLAYERS:
                 raise UsageMistake(

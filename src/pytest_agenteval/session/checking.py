@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -38,22 +38,37 @@ class Checker:
         self._registry = registry
         self._fitting: set[tuple[str, str, str]] = set()
 
-    def agent(self, name: str, settings: Mapping[str, Any], task_input: Mapping[str, Any]) -> list[Misfit]:
-        """Say what keeps this agent from being made of these settings and given this input."""
+    def agent(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        task_input: Mapping[str, Any],
+        tools: Collection[str] = (),
+    ) -> list[Misfit]:
+        """Say what keeps this agent from being made of these settings and given this input.
+
+        ``tools`` are the names of those that the suite brings along.
+        """
         try:
             factory: Any = self._registry.agent_factory(name)
         except UnknownName as unknown:
             return [_unknown(unknown).below("agent")]
         key = ("agent", name, canonical(settings) if settings else "")
-        wrong = () if key in self._fitting else self._settings(name, factory, settings)
+        wrong = () if key in self._fitting else misfits(name, factory, settings)
         if not wrong:
             self._fits(key)
+            wrong = self._without_tool(factory, settings, tools)
+        wrong = tuple(misfit.below("settings") for misfit in wrong)
         asked = getattr(factory, "input_problems", None)
         refused = [Misfit(*problem) for problem in asked(task_input)] if asked else []
         return [*wrong, *(misfit.below("input") for misfit in refused)]
 
     def grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
-        """Say what keeps this grader from being made."""
+        """Say what keeps this grader, or any of a group's, from being made."""
+        members = self._registry.group(spec.name)
+        if members:
+            each = (spec.model_copy(update={"name": member}) for member, _ in members)
+            return tuple(dict.fromkeys(misfit for one in each for misfit in self.grader(one)))
         key = ("grader", spec.name, canonical(spec.config) if spec.config else "")
         wrong = () if key in self._fitting else self._grader(spec)
         if not wrong:
@@ -62,6 +77,8 @@ class Checker:
 
     def files_of(self, name: str) -> Mapping[str, str]:
         """Give the settings of a grader that may name a file, each with the ending of such a name."""
+        if self._registry.group(name):
+            return NOTHING
         try:
             files: Mapping[str, str] = getattr(self._registry.grader_factory(name), "files", NOTHING)
         except UnknownName:
@@ -74,16 +91,17 @@ class Checker:
             self._fitting.clear()
         self._fitting.add(key)
 
-    def _settings(self, name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
-        wrong = misfits(name, factory, settings)
-        names = settings.get("tools", ()) if not wrong and hasattr(factory, "tools") else ()
-        known = self._registry.tools
-        missing = [
+    def _without_tool(
+        self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
+    ) -> tuple[Misfit, ...]:
+        """Say which tools are named that nobody offers."""
+        names = settings.get("tools", ()) if hasattr(factory, "tools") else ()
+        known = {*self._registry.tools, *tools} if names else ()
+        return tuple(
             Misfit(("tools", index), _one_of(known), f"{tool!r}, no registered tool", nearest(tool, known))
             for index, tool in enumerate(names)
             if tool not in known
-        ]
-        return tuple(misfit.below("settings") for misfit in (*wrong, *missing))
+        )
 
     def _grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
         try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from pytest_agenteval import __version__
 from pytest_agenteval.engine.models import chat_cassette
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask
-from pytest_agenteval.session.cases import Cases
+from pytest_agenteval.session.cases import Case, Cases
 from pytest_agenteval.session.garbage import spare
 from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
@@ -25,6 +25,9 @@ from pytest_agenteval.stash import evals_key, registry_key
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import planned_groups
 from pytest_agenteval.store.runs import open_run, write_planned
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.regraded import StoredTrials
 
 
 def evals_of(config: pytest.Config) -> Evals:
@@ -72,6 +75,20 @@ class Evals:
         return fresh
 
     @cached_property
+    def stored(self) -> StoredTrials | None:
+        """The trials that are graded again, where that is asked for."""
+        folders = place_of(self.config)["regraded"] if self.settings.regrade else ()
+        if not folders:
+            return None
+        from pytest_agenteval.session.regraded import StoredTrials
+
+        return StoredTrials([Path(folder) for folder in folders])
+
+    def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
+        """Give every case in which a task is tried, or was tried when its trials are graded again."""
+        return self.cases.of(task, suite_models) if self.stored is None else self.stored.cases(task)
+
+    @cached_property
     def folder(self) -> Path:
         """The folder of this run, the same in all of its processes."""
         return Path(place_of(self.config)["folder"])
@@ -79,7 +96,9 @@ class Evals:
     @cached_property
     def run(self) -> Run:
         """The trials of this process; nothing of it exists before the first item asks for its trial."""
-        return Run(self.config, self.settings, self.registry, self.folder, self.cases.judges)
+        return Run(
+            self.config, self.settings, self.registry, self.folder, self.cases.judges, stored=self.stored
+        )
 
     @property
     def ran(self) -> bool:
@@ -131,7 +150,8 @@ class Evals:
             self._open()
 
     def _check_keys(self) -> None:
-        live = [item for item in self.selected if not item.case.model.offline]
+        asked_anew = self.selected if self.stored is None else []
+        live = [item for item in asked_anew if not item.case.model.offline]
         asked = ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live)
         try:
             check_keys(asked, self.settings.record_chat)
@@ -174,6 +194,7 @@ class Evals:
             models=tuple(map(_model, models.values())),
             judges=tuple(map(_model, self.cases.judges)),
             self_judge=self.settings.self_judge,
+            regraded=self.stored.names if self.stored else (),
             variants=tuple(dict.fromkeys(item.case.variant.name for item in self.selected)),
             suites=tuple(_suite(task, self.planner) for task in suites.values()),
             seed=self.settings.seed,

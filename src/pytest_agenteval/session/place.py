@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.session.settings import Settings, settings_of
+from pytest_agenteval.session.settings import RESULTS, Settings, settings_of
 from pytest_agenteval.stash import place_key
 
 
@@ -20,8 +20,8 @@ def place_of(config: pytest.Config) -> Mapping[str, Any]:
     """Give the run's ``folder``, when it ``started_at``, its ``command``, and whether it is to be ``kept``.
 
     ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
-    ``--agent-only`` chooses from, found before this run becomes the latest; raises UsageMistake when there
-    is none.
+    ``--agent-only`` chooses from, ``regraded`` those of ``--agent-regrade``: found before this run becomes
+    the latest; raises UsageMistake when there is none.
     """
     worker = getattr(config, "workerinput", None)
     if worker is not None:
@@ -61,11 +61,21 @@ def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
         "folder": str((settings.results or own) / name),
         "refusal": f"{own}-{parts[-1]}.refusal",
         "earlier": _earlier(config, settings) if settings.only else "",
+        "regraded": [str(run) for run in runs_to_regrade(settings, config.rootpath)],
         "started_at": now.isoformat(timespec="milliseconds"),
         "command": ["pytest", *map(str, config.invocation_params.args)],
         "kept": settings.results is not None,
         "concurrency": settings.concurrency,
     }
+
+
+def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
+    """Find the runs that ``--agent-regrade`` names; raises UsageMistake for one that is not there."""
+    if not settings.regrade:
+        return ()
+    from pytest_agenteval.store.runs import find_run
+
+    return tuple(find_run(settings.results or root / RESULTS, name) for name in settings.regrade)
 
 
 def _earlier(config: pytest.Config, settings: Settings) -> str:

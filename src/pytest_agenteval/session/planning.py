@@ -13,8 +13,9 @@ from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.checking import Checker
+from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.session.inlined import inlined, text_of
+from pytest_agenteval.session.kit import NO_KIT, Kit, kit_of
 from pytest_agenteval.tasks.discover import find_suite, is_calibration_name, is_data_name, is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
@@ -53,6 +54,7 @@ class Planner:
     """Turns task files into planned tasks; each suite is read once, each id is taken once for each suite."""
 
     def __init__(self, registry: Registry, root: Path) -> None:
+        self._registry = registry
         self._checker = Checker(registry)
         self._root = root
         self._suites: dict[Path, FoundSuite | ProblemsFound] = {}
@@ -61,6 +63,7 @@ class Planner:
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._told: set[tuple[str, KeyPath]] = set()
         self._last: _Place | None = None
+        self._kits: dict[Path, Kit] = {}
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
@@ -134,9 +137,14 @@ class Planner:
 
     def _loaded(self, file: Path) -> FoundSuite | ProblemsFound:
         try:
-            return FoundSuite(load_suite(file), file.parent)
+            suite = load_suite(file)
+            self._kits[file.parent] = kit_of(suite, file.parent, self._root)
+            return FoundSuite(suite, file.parent)
         except ProblemsFound as wrong:
             return wrong
+
+    def _kit(self, found: FoundSuite) -> Kit:
+        return self._kits.get(found.folder, NO_KIT) if found.folder else NO_KIT
 
     def _planned(
         self, loaded: LoadedTask, found: FoundSuite, problems: list[Problem]
@@ -152,13 +160,14 @@ class Planner:
         problems += wrong
         if wrong:
             return None
+        kit = self._kit(found)
         planned = PlannedTask(
             suite=name,
             id=task.id,
             agent=said.agent or DEFAULT_AGENT,
             kind=suite.kind if suite else "mixed",
             bucket=loaded.bucket,
-            graders=tuple(map(_grader, task.graders)),
+            graders=tuple(each for spec in task.graders for each in self._graders(spec)),
             input=task.input,
             file=self._place(loaded.file).shown,
             line=loaded.line,
@@ -174,6 +183,9 @@ class Planner:
             split=task.split,
             repetitions=said.trials,
             cassette=self._cassette(loaded),
+            shared=kit.shared,
+            tools=kit.tools,
+            faults=tuple(fault.model_dump() for fault in task.faults),
             on_miss=suite.on_miss if suite else "error",
         )
         return planned, said
@@ -200,6 +212,15 @@ class Planner:
             return ()  # nothing is named, and nothing can lie beside it
         return tuple(map(str, starting_tree(loaded.task, found.folder, loaded.file, self._root)))
 
+    def _graders(self, spec: GraderSpec) -> Iterator[PlannedGrader]:
+        """Give the grader that is asked for, or each one of the group."""
+        members = self._registry.group(spec.name)
+        for name, label in members:
+            told = f"{spec.label}: {label}" if spec.label else label
+            yield replace(_grader(spec), name=name, label=told)
+        if not members:
+            yield _grader(spec)
+
     def _taken(self, suite: str, loaded: LoadedTask) -> list[Problem]:
         """Say so when another file of the suite has a task of this id."""
         here = (loaded.file, loaded.line)
@@ -211,7 +232,11 @@ class Planner:
 
     def _misfits(self, loaded: LoadedTask, said: TaskSettings, found: FoundSuite) -> Iterator[Problem]:
         """Say what does not fit what is registered, in the file that says it: the task's or the suite's."""
-        misfits = self._checker.agent(said.agent or DEFAULT_AGENT, said.settings, loaded.task.input)
+        kit = self._kit(found)
+        misfits = self._checker.agent(
+            said.agent or DEFAULT_AGENT, said.settings, loaded.task.input, kit.names
+        )
+        misfits += _toothless(loaded.task, said.settings.get("tools"))
         for index, spec in enumerate(loaded.task.graders):
             misfits += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
         for path, *rest in misfits:
@@ -248,6 +273,17 @@ class Planner:
         below = stem[len(root) :] if stem.startswith(root) else Path(stem).name
         place = below.removeprefix(f"evals{os.sep}").removesuffix(f"{os.sep}task")
         return f"{root}cassettes{os.sep}{place}"
+
+
+def _toothless(task: Task, offered: Sequence[str] | None) -> list[Misfit]:
+    """Say which faults would never strike, because their tool is not offered."""
+    if not offered:
+        return []
+    return [
+        Misfit(("faults", index, "tool"), f"one of {', '.join(offered)}", repr(fault.tool))
+        for index, fault in enumerate(task.faults)
+        if fault.tool not in offered
+    ]
 
 
 def _in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | None:

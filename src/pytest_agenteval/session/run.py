@@ -30,6 +30,7 @@ from pytest_agenteval.store.journal import JournalWriter
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.live import LiveLine
+    from pytest_agenteval.session.regraded import StoredTrials
 
 T = TypeVar("T")
 
@@ -57,9 +58,11 @@ class Run:
         registry: Registry,
         folder: Path,
         judges: tuple[Model, ...] = (),
+        stored: StoredTrials | None = None,
     ) -> None:
         self._config = config
         self._settings = settings
+        self._stored = stored
         self.folder = folder
         self._attempts: dict[TrialKey, int] = {}
         self._slots: dict[TrialKey, Slot] = {}
@@ -91,9 +94,19 @@ class Run:
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
         """Plan the next attempt at a trial."""
-        plan = Plan(task, case.model, case.variant, case.repetition, 1, self.conditions)
+        plan = Plan(self._allowed(task), case.model, case.variant, case.repetition, 1, self.conditions)
         attempt = self._attempts[plan.key] = self._attempts.get(plan.key, 0) + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
+
+    def _allowed(self, task: PlannedTask) -> PlannedTask:
+        """Put what the command line allows over what the task does."""
+        steps, seconds = self._settings.max_steps, self._settings.timeout
+        if steps is None and seconds is None:
+            return task
+        limits = task.limits
+        return replace(
+            task, limits=replace(limits, steps=steps or limits.steps, seconds=seconds or limits.seconds)
+        )
 
     def trial_for(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
         """Give an item its finished trial, waiting for it where it is still on its way.
@@ -107,7 +120,7 @@ class Run:
         self._begin_ahead(item)
         slot = self._slots.pop(key_of(item), None)
         if slot is None:
-            slot = Slot(self.plan(change(item.task), item.case), given)
+            slot = self._slot(self.plan(change(item.task), item.case), given)
             self.pool.hand_over([slot], first=True)
         return self._wait(slot, item)
 
@@ -125,6 +138,9 @@ class Run:
         self.pool.close()
         self.journal.close()
         self._undo()
+
+    def _slot(self, plan: Plan, given: Path | None = None) -> Slot:
+        return Slot(plan, given, self._stored.reader(plan.key) if self._stored else None)
 
     def _wait(self, slot: Slot, item: Any) -> Trial:
         trial = self.pool.wait(slot, 0)
@@ -170,7 +186,7 @@ class Run:
             return True
         when = self.closures.when(item, current)
         if when == "now":
-            slot = self._slots[key] = Slot(self.plan(item.task, item.case))
+            slot = self._slots[key] = self._slot(self.plan(item.task, item.case))
             begun.append(slot)
         return when != "later"
 

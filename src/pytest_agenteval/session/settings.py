@@ -27,7 +27,7 @@ class Settings:
     """Every setting of a run; None, or an empty text, where nobody said anything.
 
     ``results`` is the folder that holds runs, None for no run folder. ``only`` is the text of
-    ``--agent-only``.
+    ``--agent-only``. ``max_steps`` and ``timeout`` (in seconds) come before what task and suite allow.
     """
 
     models: tuple[str, ...] = ()
@@ -39,6 +39,9 @@ class Settings:
     only: str = ""
     judges: tuple[str, ...] = ()
     self_judge: bool = False
+    max_steps: int | None = None
+    timeout: float | None = None
+    regrade: tuple[str, ...] = ()
     seed: int = 0
     concurrency: int = 10
     record: RecordMode = "none"
@@ -88,6 +91,9 @@ NAMES = (
     "only",
     "judge",
     "self_judge",
+    "max_steps",
+    "timeout",
+    "regrade",
     "seed",
     "concurrency",
     "record",
@@ -121,6 +127,9 @@ def settings_of(config: pytest.Config) -> Settings:
         only=str(only.value) if only else "",
         judges=_list(said("judge")),
         self_judge=_flag(said("self_judge")),
+        max_steps=_whole(said("max_steps"), 1),
+        timeout=_seconds(said("timeout")),
+        regrade=_list(said("regrade")),
         seed=_whole(said("seed"), 0) or 0,
         concurrency=_concurrency(config, _whole(said("concurrency"), 1) or 10),
         record=_one_of(said("record"), get_args(RecordMode)[1:], "none"),  # type: ignore[arg-type]  # checked there
@@ -185,6 +194,18 @@ def _whole(said: _Said | None, least: int) -> int | None:
     if number < least:
         raise UsageMistake(f"{said.place}: expected a whole number, {least} or more; found {said.value!r}")
     return number
+
+
+def _seconds(said: _Said | None) -> float | None:
+    if said is None:
+        return None
+    try:
+        seconds = float(str(said.value))
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageMistake(f"{said.place}: expected a number of seconds above 0; found {said.value!r}")
+    return seconds
 
 
 def _one_of(said: _Said | None, known: Sequence[str], default: str) -> str:

@@ -35,7 +35,8 @@ class RunHeader:
     """When, how and with what a run was made.
 
     ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
-    its own. ``self_judge`` says that a model may judge its own trials. ``ended_at`` is empty and
+    its own. ``self_judge`` says that a model may judge its own trials. ``regraded``
+    names the runs whose trials were graded again. ``ended_at`` is empty and
     ``exit_status`` None until the run has ended.
     """
 
@@ -53,6 +54,7 @@ class RunHeader:
     exit_status: int | None = None
     judges: tuple[RunModel, ...] = ()
     self_judge: bool = False
+    regraded: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values."""
@@ -65,7 +67,7 @@ class RunHeader:
         for name in ("models", "judges"):
             known[name] = tuple(RunModel(**_known(RunModel, model)) for model in data.get(name, ()))
         known["suites"] = tuple(RunSuite(**_known(RunSuite, suite)) for suite in data.get("suites", ()))
-        for name in ("command", "variants"):
+        for name in ("command", "variants", "regraded"):
             known[name] = tuple(data.get(name, ()))
         return cls(**known)
 

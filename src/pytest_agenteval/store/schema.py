@@ -135,7 +135,7 @@ HEADER = published(
     closed(
         {"v": FORMAT, "name": TEXT, "started_at": TEXT},
         {"command": listed(TEXT), "models": listed(MODEL), "judges": listed(MODEL)}
-        | {"self_judge": FLAG, "variants": listed(TEXT), "suites": listed(SUITE)}
+        | {"self_judge": FLAG, "variants": listed(TEXT), "suites": listed(SUITE), "regraded": listed(TEXT)}
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}},
     ),

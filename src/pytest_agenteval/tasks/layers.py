@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,11 @@ from pytest_agenteval.tasks.effective import effective
 from pytest_agenteval.tasks.spec import Suite, Task
 
 _LAYERS = ("base_fixture", "fixture_dir")
+_THERE: Mapping[str, Callable[[Path], bool]] = {
+    "folder": os.path.isdir,
+    "file": os.path.isfile,
+    "file or folder": os.path.exists,
+}
 
 
 def starting_tree(task: Task, suite_dir: Path | None, task_file: Path, root: Path) -> tuple[Path, ...]:
@@ -67,6 +72,19 @@ def grader_files(
     return {key: one for key, one in found.items() if isinstance(one, Path)}
 
 
+def suite_places(
+    suite_dir: Path, key: str, entries: Sequence[str], also: Path, root: Path, kind: str
+) -> tuple[Path, ...]:
+    """Give what each entry of a suite's list names, from the suite's folder, then from ``also``.
+
+    ``kind`` is ``file``, ``folder`` or ``file or folder``.
+    """
+    look_up = _LookUp((suite_dir, also), root, kind)
+    found = {index: look_up.find(entry) for index, entry in enumerate(entries)}
+    _raise((key,), found, None, _suite_file(suite_dir))
+    return tuple(one for one in found.values() if isinstance(one, Path))
+
+
 @dataclass(frozen=True, slots=True)
 class _Trouble:
     """Why a path that an author wrote leads nowhere."""
@@ -94,8 +112,7 @@ class _LookUp:
         inside = [path for place, path in zip(self.places, tried, strict=True) if self._inside(path, place)]
         if not inside:
             return _Trouble(f"a path below {self._below(self.root)}", f"{name!r}, which leads out of it")
-        is_there = os.path.isdir if self.kind == "folder" else os.path.isfile
-        here = next(filter(is_there, inside), None)
+        here = next(filter(_THERE[self.kind], inside), None)
         expected = f"a {self.kind}: {self._listed(name)}"
         return here or _Trouble(expected, f"{name!r}, which is not there", self._hint(name))
 
@@ -115,11 +132,11 @@ class _LookUp:
         for place in self.places:
             folder = (place / name).parent
             for path in sorted(folder.iterdir()) if os.path.isdir(folder) else ():
-                if path.is_dir() == (self.kind == "folder"):
+                if _THERE[self.kind](path):
                     yield (Path(name).parent / path.name).as_posix()
 
 
-def _raise(above: KeyPath, found: Mapping[str, Path | _Trouble], task: Task | None, file: Path) -> None:
+def _raise(above: KeyPath, found: Mapping[Any, Path | _Trouble], task: Task | None, file: Path) -> None:
     troubles = {(*above, name): one for name, one in found.items() if isinstance(one, _Trouble)}
     if troubles:
         raise ProblemsFound(

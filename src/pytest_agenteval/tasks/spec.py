@@ -31,6 +31,16 @@ Source = Literal["manual", "captured", "synthesized"]
 Kind = Literal["capability", "regression", "mixed"]
 Split = Literal["dev", "held_out"]
 OnMiss = Literal["error", "tool_error"]
+FaultKind = Literal[
+    "timeout",
+    "complete_unavailable",
+    "data_not_available",
+    "rate_limited",
+    "malformed",
+    "partial",
+    "slow",
+    "stale",
+]
 
 
 class GraderSpec(Spec):
@@ -63,6 +73,25 @@ class PlannedCall(Spec):
 
     tool: Named = Field(description="the name of a tool")
     args: Arguments = Field(default_factory=dict, description="a map of arguments, or a text instead of JSON")
+
+
+class FaultSpec(Spec):
+    """How a tool fails on purpose, and at which of its calls."""
+
+    tool: Named = Field(description="the name of the tool that fails")
+    type: FaultKind = Field(
+        description="timeout, complete_unavailable, data_not_available, rate_limited, malformed, partial, "
+        "slow or stale"
+    )
+    times: Count | None = Field(
+        default=None, description="a whole number, 1 or more: how many calls fail (every one, if not said)"
+    )
+    after: Tokens = Field(
+        default=0, description="a whole number, 0 or more: how many calls are let through first"
+    )
+    seconds: Positive = Field(
+        default=5.0, description="a number of seconds above 0: how long a slow tool takes longer"
+    )
 
 
 class Turn(Spec):
@@ -136,6 +165,9 @@ class Task(Spec):
     )
     prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
     settings: Map = Field(default_factory=dict, description="a map of the agent's settings for this task")
+    faults: tuple[FaultSpec, ...] = Field(
+        default=(), description="a list of faults: which tools fail on purpose, and how"
+    )
     reference_solution: ReferenceSolution | None = Field(default=None, description="a map: how it is solved")
 
 
@@ -160,6 +192,12 @@ class Suite(TwoSpellings):
     defaults: SuiteDefaults = Field(default=SuiteDefaults(), description="a map: what holds for each task")
     prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
     settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
+    tools: tuple[Named, ...] = Field(
+        default=(), description="a list of tool files, or of names of packaged sets such as ko_agentbench"
+    )
+    cassettes: tuple[Named, ...] = Field(
+        default=(), description="a list of shared cassettes, asked after the task's own: files or folders"
+    )
     on_miss: OnMiss = Field(default="error", description="error or tool_error: what a cassette miss is")
     require_reference_solution: Flag = Field(
         default=False, description="true or false: whether each task needs a reference_solution"

@@ -91,11 +91,21 @@ class ToolBox:
             )
 
     async def _carried_out(self, call: ToolCall) -> tuple[str, ToolResult]:
+        if not self._faults:
+            return await self._answered(call)
         nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
         for fault in self._faults:
             struck = fault.strike(call, nth)
             if struck is not None:
                 return "none", struck
+            if fault.delay(call, nth):
+                await asyncio.sleep(fault.delay(call, nth))
+        tape, result = await self._answered(call)
+        for fault in self._faults:
+            result = fault.bend(call, nth, result)
+        return tape, result
+
+    async def _answered(self, call: ToolCall) -> tuple[str, ToolResult]:
         tool = self._tools.get(call.tool)
         refused = self._refusal(call, tool)
         if refused is not None or tool is None:

@@ -87,3 +87,11 @@ class Fault(Protocol):
     def strike(self, call: ToolCall, nth: int) -> ToolResult | None:
         """Give the result to show in place of the real one; None lets the nth call of the tool through."""
         ...
+
+    def delay(self, call: ToolCall, nth: int) -> float:
+        """Give the seconds that the call takes longer."""
+        ...
+
+    def bend(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
+        """Give what becomes of the tool's answer."""
+        ...

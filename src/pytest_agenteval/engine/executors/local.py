@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.regrading import regrade
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
@@ -19,8 +21,15 @@ class LocalExecutor:
     async def ready(self) -> None:
         """Nothing has to come up first."""
 
-    async def run(self, plan: Plan, given: Path | None = None) -> Trial:
-        """Carry out one plan; ``given`` is a workspace that stands already."""
+    async def run(
+        self, plan: Plan, given: Path | None = None, stored: Callable[[], Trial] | None = None
+    ) -> Trial:
+        """Carry out one plan; ``given`` is a workspace that stands already.
+
+        Where a ``stored`` trial can be read, nothing is carried out: it is graded again.
+        """
+        if stored is not None:
+            return await regrade(plan, self.equipment, stored())
         trial = await run_trial(plan, self.equipment, given=given)
         self.equipment.save_cassettes()
         return trial

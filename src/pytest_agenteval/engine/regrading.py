@@ -1,0 +1,146 @@
+"""Grading a stored trial again with today's graders: no agent acts, and no judge need be asked."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.trial_chat import JudgeChat
+from pytest_agenteval.engine.digests import digests_of
+from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
+from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.grading import JudgesOf
+from pytest_agenteval.engine.judges import TrialJudge, TrialJudges, role_of
+from pytest_agenteval.errors import AgentEvalError, TrialBroken
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import Model, Plan
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import Event, Transcript
+from pytest_agenteval.records.trial import Trial
+
+
+class NotAsked(AgentEvalError):
+    """A judge was asked something else when the trial was graded first."""
+
+
+class InputChanged(TrialBroken):
+    """The task asks something else than it did when the trial was carried out."""
+
+    cause = "input_changed"
+
+
+async def regrade(plan: Plan, equipment: Equipment, stored: Trial) -> Trial:
+    """Give the stored trial with today's grades; one that broke stays broken.
+
+    With judges in the plan these are asked; without, what judges replied at the time is read again, where
+    they would be asked the same today.
+    """
+    if stored.cause and stored.cause != "ungraded":
+        return replace(stored, key=plan.key, attempt=plan.attempt)
+    recorder = Recorder(lambda: stored.seconds)
+    try:
+        digests = digests_of(plan, equipment, stored.digests.prompt, (), equipment.book)
+        _check_input(plan, stored, digests.input)
+        evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
+        asked = _judges(plan, equipment, recorder, stored.transcript)
+        grades = await equipment.desk.grade(plan.task.graders, evidence, asked)
+    except TrialBroken as broken:
+        return _broken(plan, stored, broken)
+    told = replace(stored, digests=replace(stored.digests, ruler=digests.ruler))
+    return _graded(plan, told, grades, recorder.transcript().events)
+
+
+def _check_input(plan: Plan, stored: Trial, now: str) -> None:
+    if stored.digests.input and stored.digests.input != now:
+        raise InputChanged(f"{plan.task.file}: the input is not what it was in that run: try the task again")
+
+
+def _judges(plan: Plan, equipment: Equipment, recorder: Recorder, transcript: Transcript) -> JudgesOf:
+    if plan.conditions.judges:
+        return TrialJudges(plan, equipment, recorder).of
+    return StoredJudges(transcript, recorder).of
+
+
+def _graded(plan: Plan, stored: Trial, grades: tuple[Grade, ...], asked: tuple[Event, ...]) -> Trial:
+    why = ungraded(grades)
+    kept = tuple(event for event in stored.transcript.events if event.kind != "judge_ask")
+    return replace(
+        stored,
+        key=plan.key,
+        attempt=plan.attempt,
+        ending="errored" if why else ending_of(grades, plan.task.kind),
+        score=None if why else score_of(grades),
+        grades=grades,
+        transcript=replace(stored.transcript, events=(*kept, *asked)),
+        kind=plan.task.kind,
+        bucket=plan.task.bucket,
+        tags=plan.task.tags,
+        cause="ungraded" if why else "",
+        message=why,
+        traceback="",
+    )
+
+
+def _broken(plan: Plan, stored: Trial, broken: TrialBroken) -> Trial:
+    return replace(
+        stored,
+        key=plan.key,
+        attempt=plan.attempt,
+        ending="errored",
+        score=None,
+        grades=(),
+        cause=broken.cause,
+        message=str(broken),
+    )
+
+
+class StoredJudges:
+    """Judges that say again what they said when the trial was graded first."""
+
+    def __init__(self, transcript: Transcript, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._said: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for event in transcript.events:
+            if event.kind == "judge_ask" and "reply" in event.details:
+                self._said[event.details["role"]][event.details["prompt"]].append(event.details["reply"])
+
+    def of(self, label: str) -> tuple[TrialJudge, ...]:
+        """Give those that this grader asked, in the order in which they were first asked."""
+        names = dict.fromkeys(role.partition(" for ")[0] for role in self._said)
+        roles = {name: role_of(name, label) for name in names}
+        return tuple(
+            TrialJudge(Model(name, name), self._chat(role))
+            for name, role in roles.items()
+            if role in self._said
+        )
+
+    def _chat(self, role: str) -> Chat:
+        said = {prompt: deque(replies) for prompt, replies in self._said[role].items()}
+        return JudgeChat(_Again(said), recorder=self._recorder, role=role)
+
+
+class _Again:
+    """Gives the replies that were given to the same messages, in their order."""
+
+    def __init__(self, said: Mapping[str, deque[str]]) -> None:
+        self._said = said
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give the next reply to these messages; raises NotAsked where there is none."""
+        replies = self._said.get(digest(list(messages)))
+        if not replies:
+            raise NotAsked("judges would be asked something else today: --agent-judge=MODEL asks them")
+        return Reply(replies.popleft(), taped=True)

@@ -1,0 +1,59 @@
+"""Runs whose trials are graded again: which trials there are, and how each is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.plan import Model, PlannedTask, Variant
+from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.session.cases import UNNAMED, Case
+from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.reader import Run, read_run
+
+
+class StoredTrials:
+    """The last attempts of every trial of some runs; a trial that several hold is refused."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.runs = tuple(read_run(folder) for folder in folders)
+        models = (model for run in self.runs for model in run.header.models)
+        self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
+        self._found: dict[TrialKey, tuple[Run, Entry]] = {}
+        self._of_task: dict[tuple[str, str, str], list[TrialKey]] = {}
+        self._cases: dict[tuple[Case, ...], tuple[Case, ...]] = {}
+        self._variants: dict[str, Variant] = {"": UNNAMED}
+        for run in self.runs:
+            for entry in run.entries:
+                self._take(run, entry)
+
+    def cases(self, task: PlannedTask) -> tuple[Case, ...]:
+        """Give the cases in which the task was tried; equal ones of two tasks are the same object."""
+        keys = self._of_task.get((task.suite, task.id, task.agent), ())
+        cases = tuple(self._case(key) for key in keys)
+        return self._cases.setdefault(cases, cases)
+
+    def reader(self, key: TrialKey) -> Callable[[], Trial]:
+        """Give what reads a trial's whole record."""
+        run, entry = self._found[key]
+        return partial(run.trial, entry)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The runs' names."""
+        return tuple(run.folder.name for run in self.runs)
+
+    def _take(self, run: Run, entry: Entry) -> None:
+        key = entry.key
+        first = self._found.setdefault(key, (run, entry))[0]
+        if first is not run:
+            told = f"{key.task}[{key.model}-{key.repetition}]"
+            raise UsageMistake(f"--agent-regrade: {told} is in {first.folder.name} and in {run.folder.name}")
+        self._of_task.setdefault((key.suite, key.task, key.agent), []).append(key)
+
+    def _case(self, key: TrialKey) -> Case:
+        model = self._models.setdefault(key.model, Model(key.model, key.model))
+        variant = self._variants.setdefault(key.variant, Variant(key.variant))
+        return Case(model, variant, key.repetition)
