@@ -23,7 +23,7 @@ class StoredTrials:
         self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
         self._found: dict[TrialKey, tuple[Run, Entry]] = {}
         self._of_task: dict[tuple[str, str, str], list[TrialKey]] = {}
-        self._cases: dict[tuple[Case, ...], tuple[Case, ...]] = {}
+        self._cases: dict[tuple[tuple[str, str, int], ...], tuple[Case, ...]] = {}
         self._variants: dict[str, Variant] = {"": UNNAMED}
         for run in self.runs:
             for entry in run.entries:
@@ -32,8 +32,10 @@ class StoredTrials:
     def cases(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give the cases in which the task was tried; equal ones of two tasks are the same object."""
         keys = self._of_task.get((task.suite, task.id, task.agent), ())
-        cases = tuple(self._case(key) for key in keys)
-        return self._cases.setdefault(cases, cases)
+        asked = tuple((key.model, key.variant, key.repetition) for key in keys)
+        if asked not in self._cases:
+            self._cases[asked] = tuple(map(self._case, keys))
+        return self._cases[asked]
 
     def reader(self, key: TrialKey) -> Callable[[], Trial]:
         """Give what reads a trial's whole record."""

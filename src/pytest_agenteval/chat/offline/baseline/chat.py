@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.offline.baseline import card, pkm
+from pytest_agenteval.chat.offline.baseline import card, pkm, tool_calling
 from pytest_agenteval.chat.offline.baseline.move import Move, last_words, text_of
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.tool import ToolSpec
@@ -26,7 +26,7 @@ def baseline(model: Model, plan: Plan) -> BaselineChat:
 
 
 class BaselineChat:
-    """Plays by rules where it knows a tool, and repeats what the user said where it knows none."""
+    """Plays by rules where it has tools, and repeats what the user said where it has none."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -52,5 +52,7 @@ class BaselineChat:
 
 
 def _played(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
-    player = next((PLAYERS[tool.name] for tool in tools if tool.name in PLAYERS), None)
-    return None if player is None else player(messages, tools)
+    if not tools:
+        return None
+    player = next((PLAYERS[tool.name] for tool in tools if tool.name in PLAYERS), tool_calling.play)
+    return player(messages, tools)

@@ -1,0 +1,136 @@
+"""Conversations that a task has begun: seeded before the last user turn, or rolled out anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.agents.conversation import input_problems
+from pytest_agenteval.records.plan import PlannedGrader
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.tools.tool import Tool, ToolSpec
+from tests.engine.carried_out import carried_out, plan, registry
+
+TURNS: list[Any] = [
+    {"role": "user", "content": "서울 날씨 알려줘."},
+    {
+        "role": "assistant",
+        "content": "18도입니다.",
+        "calls": [{"tool": "weather", "args": {"city": "서울"}, "result": {"degrees": 18}}],
+    },
+    "고마워.",
+    {"role": "assistant", "content": "천만에요."},
+    {"role": "user", "content": "섭씨로 몇 도라고 했지?"},
+]
+ANSWER = PlannedGrader("answer_contains", "answer", {"text": "18"})
+
+
+def tried(script: list[Mapping[str, Any]], turns: list[Any] = TURNS, **settings: Any) -> Trial:
+    """Carry out a trial of the tool-calling agent in this conversation."""
+    known = registry()
+    known.tool(Tool(ToolSpec("weather", blocking=False), lambda args: {"degrees": 7}))
+    planned = plan(
+        "t",
+        ANSWER,
+        input={"turns": turns},
+        script=tuple(script),
+        settings={"tools": ["weather"], **settings},
+    )
+    return carried_out(known, planned)[0]
+
+
+def test_what_stands_before_the_last_user_turn_is_seeded() -> None:
+    """The model is asked once; its history holds what was said and called, marked as given."""
+    trial = tried([{"text": "18도였습니다."}])
+
+    assert trial.ending == "passed"
+    said = [(message.role, message.content, message.seeded) for message in trial.transcript.messages]
+    assert said == [
+        ("user", "서울 날씨 알려줘.", True),
+        ("assistant", "", True),
+        ("tool", '{"degrees":18}', True),
+        ("assistant", "18도입니다.", True),
+        ("user", "고마워.", True),
+        ("assistant", "천만에요.", True),
+        ("user", "섭씨로 몇 도라고 했지?", False),
+        ("assistant", "18도였습니다.", False),
+    ]
+    assert len(trial.transcript.asks) == 1
+
+
+def test_seeded_calls_stand_in_the_transcript_and_are_not_the_agents() -> None:
+    """With arguments and result, so that graders can tell a repeated call; none of them is made."""
+    trial = tried([{"calls": [{"tool": "weather", "args": {"city": "서울"}}]}, {"text": "18도"}])
+
+    told = [(call.by, call.turn, call.tool, dict(call.args), call.result) for call in trial.transcript.calls]
+    assert told == [
+        ("seed", 0, "weather", {"city": "서울"}, {"degrees": 18}),
+        ("agent", 1, "weather", {"city": "서울"}, {"degrees": 7}),
+    ]
+
+
+def test_a_full_rollout_answers_every_user_turn_itself() -> None:
+    """The task's own answers are passed over, and so are its calls."""
+    trial = tried([{"text": "18도"}, {"text": "네."}, {"text": "18도"}], conversation="full_rollout")
+
+    said = [(message.role, message.content) for message in trial.transcript.messages]
+    assert said == [
+        ("user", "서울 날씨 알려줘."),
+        ("assistant", "18도"),
+        ("user", "고마워."),
+        ("assistant", "네."),
+        ("user", "섭씨로 몇 도라고 했지?"),
+        ("assistant", "18도"),
+    ]
+    assert trial.transcript.calls == ()
+
+
+def test_turns_without_an_assistant_are_all_answered() -> None:
+    """Plain user turns are a conversation that the agent leads from the start."""
+    trial = tried([{"text": "하나"}, {"text": "18"}], turns=["첫째", {"content": "둘째"}])
+
+    assert [message.content for message in trial.transcript.messages] == ["첫째", "하나", "둘째", "18"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "path", "expected"),
+    [
+        ("hello", ("turns",), "a list of turns"),
+        ([], ("turns",), "a list of turns"),
+        ([3], ("turns", 0), "a text, or a map with role and content"),
+        ([{"role": "tool", "content": "x"}], ("turns", 0, "role"), "user or assistant"),
+        ([{"role": "user", "content": ""}], ("turns", 0, "content"), "a text: what the user says"),
+        ([{"contents": "x", "content": "y"}], ("turns", 0, "contents"), "one of calls, content, role"),
+        ([{"content": "x", "calls": [{"tool": "t"}]}], ("turns", 0, "calls"), "calls at an assistant's turn"),
+        (
+            ["x", {"role": "assistant", "content": "y"}],
+            ("turns", 1),
+            "a user's turn at the end: it is the one answered",
+        ),
+        (
+            ["x", {"role": "assistant", "calls": [{"args": {}}]}, "y"],
+            ("turns", 1, "calls", 0),
+            "a map with tool, args and result",
+        ),
+        (
+            ["x", {"role": "assistant", "calls": [{"tool": "t", "arg": {}}]}, "y"],
+            ("turns", 1, "calls", 0, "arg"),
+            "one of args, error, result, tool",
+        ),
+        (
+            ["x", {"role": "assistant", "calls": [{"tool": "t", "args": "q"}]}, "y"],
+            ("turns", 1, "calls", 0, "args"),
+            "a map of arguments",
+        ),
+    ],
+)
+def test_wrong_turns_are_told_with_their_key(turns: Any, path: tuple[Any, ...], expected: str) -> None:
+    """Each mistake is named where it stands."""
+    assert [problem[:2] for problem in input_problems({"turns": turns})] == [(path, expected)]
+
+
+def test_right_turns_have_no_problem() -> None:
+    """What the other tests carry out is right, and so is an input without turns."""
+    assert input_problems({"turns": TURNS}) == input_problems({"content": "x"}) == []

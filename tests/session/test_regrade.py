@@ -1,0 +1,136 @@
+"""``--agent-regrade``: stored trials are graded again, by today's graders and without an agent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.runs import find_run
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+RUNS = ".agenteval/runs"
+
+
+def files(*tasks: dict[str, Any]) -> dict[str, Any]:
+    """Give the files of a project with these tasks."""
+    return {
+        "pytest.ini": "[pytest]\n",
+        "evals/suite.yaml": suite(),
+        **{f"evals/{task['id']}.json": task for task in tasks},
+    }
+
+
+def first_run(pytester: pytest.Pytester, *tasks: dict[str, Any]) -> str:
+    """Try the tasks once, and give the run's name."""
+    write(pytester.path, files(*tasks))
+    run(pytester, "evals", "-q")
+    return find_run(pytester.path / RUNS, "latest").name
+
+
+def latest(root: Path) -> Any:
+    """Read the latest run back."""
+    return read_run(find_run(root / RUNS, "latest"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_todays_graders_look_at_yesterdays_answers(pytester: pytest.Pytester, workers: int) -> None:
+    """The script would say something else by now: only the graders are new, and nobody acts."""
+    name = first_run(pytester, task("a", says="Hello, Mina!"), task("b", says="Bye."))
+    changed = task("a", says="changed", wants="Hello"), task("b", says="changed", wants="Hello")
+    write(pytester.path, files(*changed))
+
+    result = run(pytester, "evals", "-v", f"--agent-regrade={name}", workers=workers)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines_random(
+        ["*PASSED 1.00*::a?scripted-1?*", "*FAILED 0.00*::b?scripted-1?*"]
+        if workers
+        else ["*::a?scripted-1? PASSED 1.00*", "*::b?scripted-1? FAILED 0.00*"]
+    )
+    stored = latest(pytester.path)
+    assert stored.header.regraded == (name,)
+    answers = {entry.key.task: stored.trial(entry).outcome.answer.text for entry in stored.entries}
+    assert answers == {"a": "Hello, Mina!", "b": "Bye."}
+
+
+def test_a_task_that_the_run_does_not_hold_is_left_out(pytester: pytest.Pytester) -> None:
+    """Only stored trials become items, with the models and repetitions of their run."""
+    write(pytester.path, files(task("a"), task("b")))
+    run(pytester, "evals/a.json", "-q", "--repetitions=2")
+
+    result = run(pytester, "evals", "-v", "--agent-regrade=latest", "--agent-model=nop")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*::a?scripted-1? PASSED*", "*::a?scripted-2? PASSED*"])
+
+
+def test_another_question_is_not_graded_as_if_it_were_the_same(pytester: pytest.Pytester) -> None:
+    """An answer to what was asked then says nothing about what is asked now: an error, not a score."""
+    first_run(pytester, task("a"))
+    write(pytester.path, files(task("a", input={"content": "Say hello to Jun."})))
+
+    result = run(pytester, "evals", "-v", "--agent-regrade=latest")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*input is not what it was in that run*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_trial_that_broke_stays_broken(pytester: pytest.Pytester) -> None:
+    """There is nothing to grade: its cause is told again."""
+    first_run(pytester, {**task("a"), "script": []})
+
+    result = run(pytester, "evals", "-v", "--agent-regrade=latest")
+
+    result.assert_outcomes(errors=1)
+    assert latest(pytester.path).entries[0].cause == "nothing_to_act_out"
+
+
+def test_a_run_that_is_not_there_is_a_usage_mistake(pytester: pytest.Pytester) -> None:
+    """The message names the runs that there are."""
+    name = first_run(pytester, task("a"))
+
+    result = run(pytester, "evals", "--agent-regrade=nightly")
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"*there is no run 'nightly' in *; runs there, newest first: {name}*"])
+
+
+def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester) -> None:
+    """Where judges would be asked the same, their stored replies decide; where not, the grade says so."""
+    rubric = (
+        "---\nname: polite\nversion: 1\nscale: {low: 1, high: 5}\ndimensions: {tone: Is it kind?}\n"
+        "combine: mean\nshows: {answer: the reply}\noutput: answer\n---\nThe reply:\n{{ answer }}\n"
+    )
+    judged = {"name": "judge", "config": {"rubric": "polite.jinja"}, "threshold": 0.5}
+    conftest = (
+        "from pytest_agenteval.chat.chat import Reply\n"
+        "class Kind:\n"
+        "    async def ask(self, messages, **more):\n"
+        '        return Reply(\'{"tone": 4, "rationale": "kind"}\')\n'
+        "def pytest_agenteval_register(registry):\n"
+        "    registry.model('kind', lambda model, plan: Kind())\n"
+    )
+    project = {
+        **files({**task("a"), "graders": [judged]}),
+        "evals/polite.jinja": rubric,
+        "conftest.py": conftest,
+    }
+    write(pytester.path, project)
+    run(pytester, "evals", "-q", "--agent-judge=kind").assert_outcomes(passed=1)
+
+    run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(passed=1)
+    again = latest(pytester.path)
+    assert again.trial(again.entries[0]).grades[0].score == 0.75
+
+    write(pytester.path, {"evals/polite.jinja": rubric.replace("The reply:", "Their reply:")})
+    run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(errors=1)
+    third = latest(pytester.path)
+    assert "--agent-judge" in json.dumps(third.trial(third.entries[0]).grades[0].rationale)
