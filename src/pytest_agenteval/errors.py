@@ -85,6 +85,12 @@ class ProviderDown(TrialBroken):
     cause = "provider"
 
 
+class NoKey(TrialBroken):
+    """A tool was to ask its provider, and the environment holds no key for it."""
+
+    cause = "no_key"
+
+
 class NothingToActOut(TrialBroken):
     """An offline model was asked to play a task that gives it no part."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ def tool_tape_of(plan: Plan, equipment: Equipment) -> ToolTape:
 
     path = Path(f"{plan.task.cassette}.yaml")
     tape = equipment.library.open(path, plan.conditions.record, "tool")  # type: ignore[arg-type]  # never "off"
-    return ToolTape(tape, retry_command=_retry(plan, "--agent-record=new_episodes"))
+    shared = [partial(equipment.library.open_shared, Path(place)) for place in plan.task.shared]
+    return ToolTape(tape, shared=shared, retry_command=_retry(plan, "--agent-record=new_episodes"))
 
 
 def _chat_tape(model: Model, plan: Plan, equipment: Equipment, role: str) -> ChatTape | None:

@@ -213,7 +213,7 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
 
 def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Collect a file if it may hold tasks, or says that it is a calibration."""
-    wanted = parent.session.isinitpath(path) or evals_of(parent.config).planner.may_hold_tasks(path)
+    wanted = parent.session.isinitpath(path) or evals_of(parent.config).planner.suites.may_hold_tasks(path)
     if not wanted:
         return None
     if holds_calibration(path):

@@ -56,6 +56,9 @@ def _uncertain(total: Figures) -> Iterator[Remark]:
         if 0 < total.unjudged < grades:
             how = f"; --agent-judge=MODEL decides {total.unjudged} of them"
         yield Remark(f"{counted(grades, 'grade')} undecided: {tally(total.undecided)}{how}")
+    if total.tools.misses:
+        asked = total.tools.hits + total.tools.misses + total.tools.recorded
+        yield Remark(f"{total.tools.misses} of {counted(asked, 'call')} not recorded", bad=True)
     if total.retried:
         yield Remark(f"{counted(total.retried, 'trial')} begun more than once; the last attempt counts")
 

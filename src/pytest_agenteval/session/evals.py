@@ -215,4 +215,4 @@ def _model(model: Model) -> RunModel:
 
 
 def _suite(task: PlannedTask, planner: Planner) -> RunSuite:
-    return RunSuite(task.suite, task.kind, task.agent, planner.pass_threshold(task))
+    return RunSuite(task.suite, task.kind, task.agent, planner.suites.pass_threshold(task))

@@ -15,29 +15,18 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.session.inlined import inlined, text_of
-from pytest_agenteval.session.kit import NO_KIT, Kit, kit_of
-from pytest_agenteval.tasks.discover import find_suite, is_calibration_name, is_data_name, is_task_name
+from pytest_agenteval.session.suites import FoundSuite, Suites
+from pytest_agenteval.tasks.discover import is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
-from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+from pytest_agenteval.tasks.load import LoadedTask, load_tasks
 from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
 
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})
 STEPS, SECONDS = 50, 300.0
 """What a trial may use where neither task nor suite says anything."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoundSuite:
-    """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``."""
-
-    suite: Suite | None
-    folder: Path | None
-
-
-NO_SUITE = FoundSuite(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +46,18 @@ class Planner:
         self._registry = registry
         self._checker = Checker(registry)
         self._root = root
-        self._suites: dict[Path, FoundSuite | ProblemsFound] = {}
-        self._folders: dict[Path, Path | None] = {}
-        self._apart: dict[Path, bool] = {}
+        self.suites = Suites(root)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._told: set[tuple[str, KeyPath]] = set()
         self._last: _Place | None = None
-        self._kits: dict[Path, Kit] = {}
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
-
-    def may_hold_tasks(self, path: Path) -> bool:
-        """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
-        folder = path.parent
-        if self._suite_file(folder) is None:
-            return (is_task_name(path) or is_calibration_name(path)) and not self._set_apart(folder)
-        return is_data_name(path.name) and not self._set_apart(folder)
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
 
         What is wrong with a suite is said at the first file below it; the others give no task then.
         """
-        found = self._suite_of(path)
+        found = self.suites.of(path)
         if isinstance(found, ProblemsFound):
             self._raise(found.problems, path)
             return ()
@@ -98,54 +77,6 @@ class Planner:
         if fresh:
             raise ProblemsFound(dict.fromkeys(fresh))
 
-    def pass_threshold(self, task: PlannedTask) -> float:
-        """Give the mean score at which the task's suite counts a task as passed."""
-        for found in self._suites.values():
-            if isinstance(found, FoundSuite) and found.suite is not None and found.suite.name == task.suite:
-                return found.suite.task_pass_threshold
-        return 1.0
-
-    def _suite_file(self, folder: Path) -> Path | None:
-        if folder not in self._folders:
-            try:
-                self._folders[folder] = find_suite(folder, self._root)
-            except ProblemsFound as wrong:  # two suite files in one folder
-                self._folders[folder] = file = Path(wrong.problems[0].file)
-                self._suites[file] = ProblemsFound(replace(each, file=shown(file)) for each in wrong.problems)
-        return self._folders[folder]
-
-    def _set_apart(self, folder: Path) -> bool:
-        """Whether a folder holds what tasks work on, or what nobody is to look at, and no tasks.
-
-        A suite of its own may lie in a folder of any name, unless it lies inside another suite.
-        """
-        if folder not in self._apart:
-            inner = folder != self._root and folder.is_relative_to(self._root)
-            named = inner and (folder.name == "workspace" or folder.name.startswith(("_", ".")))
-            suite = self._suite_file(folder) if named else None
-            own = suite is not None and suite.parent == folder and self._suite_file(folder.parent) is None
-            self._apart[folder] = (named and not own) or (inner and self._set_apart(folder.parent))
-        return self._apart[folder]
-
-    def _suite_of(self, path: Path) -> FoundSuite | ProblemsFound:
-        file = self._suite_file(path.parent)
-        if file is None:
-            return NO_SUITE
-        if file not in self._suites:
-            self._suites[file] = self._loaded(file)
-        return self._suites[file]
-
-    def _loaded(self, file: Path) -> FoundSuite | ProblemsFound:
-        try:
-            suite = load_suite(file)
-            self._kits[file.parent] = kit_of(suite, file.parent, self._root)
-            return FoundSuite(suite, file.parent)
-        except ProblemsFound as wrong:
-            return wrong
-
-    def _kit(self, found: FoundSuite) -> Kit:
-        return self._kits.get(found.folder, NO_KIT) if found.folder else NO_KIT
-
     def _planned(
         self, loaded: LoadedTask, found: FoundSuite, problems: list[Problem]
     ) -> tuple[PlannedTask, TaskSettings] | None:
@@ -160,7 +91,7 @@ class Planner:
         problems += wrong
         if wrong:
             return None
-        kit = self._kit(found)
+        kit = found.kit
         planned = PlannedTask(
             suite=name,
             id=task.id,
@@ -232,16 +163,15 @@ class Planner:
 
     def _misfits(self, loaded: LoadedTask, said: TaskSettings, found: FoundSuite) -> Iterator[Problem]:
         """Say what does not fit what is registered, in the file that says it: the task's or the suite's."""
-        kit = self._kit(found)
         misfits = self._checker.agent(
-            said.agent or DEFAULT_AGENT, said.settings, loaded.task.input, kit.names
+            said.agent or DEFAULT_AGENT, said.settings, loaded.task.input, found.kit.names
         )
         misfits += _toothless(loaded.task, said.settings.get("tools"))
         for index, spec in enumerate(loaded.task.graders):
             misfits += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
         for path, *rest in misfits:
             above = _in_suite(path, loaded.task, found.suite)
-            file = self._suite_file(loaded.file.parent) if above else None
+            file = self.suites.file_of(loaded.file.parent) if above else None
             if above and file:
                 yield Problem(shown(file), read_document(file).line_of(above), above, *rest)
             else:

@@ -39,7 +39,8 @@ def heading(evals: Evals) -> list[str]:
     lines = []
     if trials:
         counts = f"{_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}"
-        lines.append(f"agenteval: {counts}: {', '.join(who)}{judged}")
+        again = f" graded again, of {', '.join(evals.stored.names)}" if evals.stored else ""
+        lines.append(f"agenteval: {counts}{again}: {', '.join(who)}{judged}")
     if evals.calibrations:
         lines.append(f"agenteval: {_counted(len(evals.calibrations), 'calibration')}{judged or ': no judge'}")
     return lines
