@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run, read_run
@@ -21,6 +22,8 @@ PKM_BUCKETS = 24
 PKM_ROUTED = 32
 LEAST_OPT_OUTS = 6
 JUDGED = frozenset({"pkm_insight_quality", "pkm_append_coherence"})
+KO_LEVELS = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
+KO_JUDGED = frozenset({"SR", "ArgAcc", "EffScore", "ContextRetention", "RefRecall"})
 
 CHEATER = '''
 """Overwrites what it should have added to, with nothing but the entry; it knows where, from the graders."""
@@ -60,11 +63,26 @@ def pytest_agenteval_register(registry):
     registry.model("cheater", lambda model, plan: Cheater(plan.task))
 '''
 
+PARROT = '''
+"""Says everything that the user said, and calls nothing."""
+
+from pytest_agenteval.chat.chat import Reply
+
+
+class Parrot:
+    async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        return Reply(" ".join(str(message["content"]) for message in messages if message["role"] == "user"))
+
+
+def pytest_agenteval_register(registry):
+    registry.model("parrot", lambda model, plan: Parrot())
+'''
+
 
 @pytest.fixture
 def evals(pytester: pytest.Pytester) -> Path:
     """A copy of the evals, so that runs of tests leave nothing in the project."""
-    for folder in ("evals", "fixtures"):
+    for folder in ("evals", "fixtures", "cassettes"):
         shutil.copytree(ROOT / folder, pytester.path / folder)
     return pytester.path / "evals"
 
@@ -106,6 +124,37 @@ def test_the_suites_have_what_they_say() -> None:
     assert set(_buckets("pkm", "held_out")) == {*pkm, "opt_out"}
 
 
+def test_the_korean_suite_has_as_many_tasks_of_each_level_as_the_benchmark() -> None:
+    """Seven levels, 91 tasks; each has its cassette, marked as synthetic, and a required code grader."""
+    files = sorted((ROOT / "evals" / "ko").rglob("L*-*.yaml"))
+    assert Counter(file.parent.name for file in files) == KO_LEVELS
+    for file in files:
+        tape = ROOT / "cassettes" / "ko" / file.parent.name / file.name
+        assert tape.read_text(encoding="utf-8").startswith("# Synthetic"), tape
+        graders = yaml.safe_load(file.read_text(encoding="utf-8"))["graders"]
+        required = [grader["name"] for grader in graders if grader.get("require")]
+        assert required, file
+        assert not [name for name in required if name.startswith("ko_L")], file
+
+
+def test_every_level_is_decided_without_a_judge(pytester: pytest.Pytester, evals: Path) -> None:
+    """The Korean oracle reaches 1.0 in every code grade; what is not applicable and what judges tell is open."""
+    entries = _of(_run(pytester, "--agent-model=oracle", "--agent-strict", "-k", "ko"), "ko")
+    assert Counter(entry.bucket for entry in entries) == KO_LEVELS
+    decided = {grade.score for entry in entries for grade in entry.grades if grade.grader not in KO_JUDGED}
+    assert decided <= {1.0, None}
+    assert {entry.score for entry in entries} == {1.0}
+    assert all(grade.score is not None for entry in entries for grade in entry.grades if grade.required)
+
+
+def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytester, evals: Path) -> None:
+    """No answer stands in its own question, nor in what the user said before."""
+    pytester.makeconftest(PARROT)
+    entries = _run(pytester, "--agent-model=parrot", "-k", "ko").entries
+    assert len(entries) == sum(KO_LEVELS.values())
+    assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
+
+
 def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
     """A newcomer's first run, offline, shows partial scores: a mean between 0.4 and 0.9, half credits."""
     run = _run(pytester)
@@ -115,6 +164,9 @@ def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester,
         assert 0.4 < sum(scores) / len(scores) < 0.9
         assert 0.5 in [grade.score for entry in entries for grade in entry.grades if grade.grader == halved]
         assert {entry.ending for entry in entries} == {"passed", "missed"}
+    korean = Counter((entry.bucket, entry.ending) for entry in _of(run, "ko"))
+    assert {level for level, ending in korean if ending == "passed"} >= {"L1", "L2", "L5"}
+    assert {level for level, ending in korean if ending == "missed"} >= {"L1", "L3", "L4", "L7"}
 
 
 @pytest.mark.parametrize("split", ["dev", "held_out"])
@@ -122,7 +174,8 @@ def test_oracle_passes_every_trial_with_every_code_grade_full(
     pytester: pytest.Pytester, evals: Path, split: str
 ) -> None:
     """Every task can be solved, and its graders see that it was; what only a judge can tell stays open."""
-    entries = _run(pytester, "--agent-model=oracle", "--agent-strict", f"--agent-split={split}").entries
+    asked = ("--agent-model=oracle", "--agent-strict", f"--agent-split={split}", "-k", "card or pkm")
+    entries = _run(pytester, *asked).entries
     assert {entry.ending for entry in entries} == {"passed"}
     found = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
     assert found <= {(False, 1.0), (True, None)}

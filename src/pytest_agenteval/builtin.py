@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.graders.ko_agentbench.groups import GRADERS as KO_GRADERS
+from pytest_agenteval.graders.ko_agentbench.groups import GROUPS
+
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
 
@@ -48,6 +51,7 @@ GRADERS: Mapping[str, str] = {
     "pkm_no_overwrite": "graders.memex:PkmNoOverwrite",
     "pkm_insight_quality": "graders.memex:PkmInsightQuality",
     "pkm_append_coherence": "graders.memex:PkmAppendCoherence",
+    **KO_GRADERS,
 }
 
 
@@ -59,3 +63,5 @@ def pytest_agenteval_register(registry: Registry) -> None:
         registry.model(name, f"{PACKAGE}.{place}")
     for name, place in GRADERS.items():
         registry.grader(name, f"{PACKAGE}.{place}")
+    for name, members in GROUPS.items():
+        registry.grader_group(name, members)

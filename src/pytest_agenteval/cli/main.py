@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from pytest_agenteval.cli.calibrate import add_arguments
+from pytest_agenteval.cli.report import add_arguments as add_report_arguments
 from pytest_agenteval.errors import AgentEvalError
 
 
@@ -44,6 +45,9 @@ def _parser() -> argparse.ArgumentParser:
         "--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps them"
     )
     runs.set_defaults(verb=_runs)
+    report = verbs.add_parser("report", help="stored runs as tables, side by side, or in a benchmark's shape")
+    add_report_arguments(report)
+    report.set_defaults(verb=_report)
     calibrate = verbs.add_parser("calibrate", help="start pytest on labels: do judges agree with them?")
     add_arguments(calibrate)
     calibrate.set_defaults(verb=_calibrate)
@@ -66,6 +70,12 @@ def _runs(args: argparse.Namespace) -> int:
     from pytest_agenteval.cli.runs import print_runs
 
     return print_runs(args.results)
+
+
+def _report(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.report import report
+
+    return report(args)
 
 
 def _calibrate(args: argparse.Namespace) -> int:

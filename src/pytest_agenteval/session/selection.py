@@ -11,8 +11,8 @@ from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Ending, TrialKey
 from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.store.naming import find_run
 from pytest_agenteval.store.reader import read_run
-from pytest_agenteval.store.runs import find_run
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.run import Tried

@@ -1,4 +1,4 @@
-"""Runs on disk, one folder each: made, ended, listed, found by name."""
+"""Runs on disk, one folder each: made, ended, listed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ ROOT = Path(".agenteval") / "runs"
 HEADER = "run.json"
 PLANNED = "planned.json"
 LATEST = "latest"
-MOST_LISTED = 10
 MOST_LABEL = 40
 
 
@@ -82,23 +81,6 @@ def list_runs(root: Path) -> list[StoredRun]:
     return sorted(_stored(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
 
 
-def find_run(root: Path, named: str) -> Path:
-    """Give the folder meant by a path, a name, the beginning of one, ``latest`` or ``MODEL@YYYYMMDD``.
-
-    The last is the newest run of that day with that model. A UsageMistake lists what is there.
-    """
-    if (Path(named) / HEADER).is_file():
-        return Path(named)
-    runs = list_runs(root)
-    name = _latest(root) if named == LATEST else named
-    found = [run for run in runs if run.path.name == name] if name else []
-    found = found or _of_day(runs, named) or [run for run in runs if name and run.path.name.startswith(name)]
-    if len(found) == 1:
-        return found[0].path
-    problem = f"several runs begin with {named!r}" if found else f"there is no run {named!r} in {root}"
-    raise UsageMistake(f"{problem}; {_listed(found or runs)}")
-
-
 def _stored(root: Path) -> Iterator[StoredRun]:
     for path in root.glob(f"*/{HEADER}"):
         if path.parent.name != LATEST:
@@ -125,31 +107,6 @@ def _stem(header: RunHeader) -> str:
     models = "+".join(model.name for model in header.models)
     label = re.sub(r"[^A-Za-z0-9._+-]+", "-", models)[:MOST_LABEL].strip("-.")
     return "-".join(part for part in (digits[:8], digits[8:14], label) if part)
-
-
-def _latest(root: Path) -> str:
-    pointer = root / LATEST
-    if pointer.is_symlink():
-        return Path(pointer.readlink()).name
-    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
-
-
-def _of_day(runs: list[StoredRun], named: str) -> list[StoredRun]:
-    model, at, day = named.rpartition("@")
-    return [
-        run
-        for run in runs
-        if at
-        and run.header.started_at[:10].replace("-", "") == day
-        and any(model == known.name for known in run.header.models)
-    ][:1]
-
-
-def _listed(runs: list[StoredRun]) -> str:
-    if not runs:
-        return "there are no runs yet"
-    more = f" and {len(runs) - MOST_LISTED} more" if len(runs) > MOST_LISTED else ""
-    return "runs there, newest first: " + ", ".join(run.path.name for run in runs[:MOST_LISTED]) + more
 
 
 def _keep_out_of_git(root: Path) -> None:

@@ -1,0 +1,87 @@
+"""The metrics that every level has and that need no judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pytest_agenteval.graders.ko_agentbench.metric import Computed, Found, Metric, not_applicable, share
+from pytest_agenteval.graders.ko_agentbench.payloads import valid
+from pytest_agenteval.graders.ko_agentbench.task import KoTask
+from pytest_agenteval.graders.ko_agentbench.trace import KoTrace
+
+
+def valid_calls(task: KoTask, trace: KoTrace) -> Found:
+    """Give the share of the agent's calls that worked; an error in the place of a result is one."""
+    if not trace.own:
+        return not_applicable("no call was made")
+    good = sum(map(valid, trace.own))
+    return Found(share(good, len(trace.own)), f"{good} of {len(trace.own)} calls worked")
+
+
+def valid_calls_upstream(task: KoTask, trace: KoTrace) -> Found:
+    """Give the share of calls that are marked as successful and have no error; 0 without calls."""
+    good, all_of = sum(call.worked for call in trace.own), len(trace.own)
+    details = {"total_calls": all_of, "valid_calls": good}
+    return Found(good / all_of if all_of else 0.0, f"{good} of {all_of} calls are valid", details)
+
+
+def repeat_share(task: KoTask, trace: KoTrace) -> Found:
+    """Give the share of repetitions that ended with an answer.
+
+    Only a log holds several; here each repetition is a trial of its own, and reports put them together.
+    """
+    if len(trace.repetition_results) > 1:
+        good, all_of = sum(trace.repetition_results), len(trace.repetition_results)
+    else:
+        good, all_of = int(bool(trace.answer)), 1
+    return Found(good / all_of, f"{good} of {all_of} repetitions ended with an answer")
+
+
+def repeat_share_upstream(task: KoTask, trace: KoTrace) -> Found:
+    """Give the mean of the technical flag over the repetitions."""
+    flags = trace.repetition_results or (trace.success,)
+    good = sum(map(bool, flags))
+    details = {
+        "repetitions": len(flags) if trace.repetitions is None else trace.repetitions,
+        "actual_repetitions": len(flags),
+        "success_count": good,
+    }
+    return Found(good / len(flags), f"{good} of {len(flags)} repetitions are marked as successful", details)
+
+
+def responded(task: KoTask, trace: KoTrace) -> Found:
+    """Tell whether the agent said anything in the end."""
+    said = bool(trace.answer)
+    return Found(float(said), "there is an answer" if said else "there is no answer")
+
+
+def responded_upstream(task: KoTask, trace: KoTrace) -> Found:
+    """Give the technical flag: an empty answer counts as one."""
+    told = "is" if trace.success else "is not"
+    return Found(float(bool(trace.success)), f"the run {told} marked as successful")
+
+
+@dataclass(frozen=True)
+class KoValidCalls(Computed):
+    """EPR_CVR: which share of the agent's calls worked?"""
+
+    name: ClassVar[str] = "ko_valid_calls"
+    metric: ClassVar[Metric] = Metric("EPR_CVR", valid_calls, valid_calls_upstream)
+
+
+@dataclass(frozen=True)
+class KoRepeatShare(Computed):
+    """pass@k share: which share of the repetitions ended with an answer?"""
+
+    name: ClassVar[str] = "ko_repeat_share"
+    metric: ClassVar[Metric] = Metric("pass@k share", repeat_share, repeat_share_upstream)
+
+
+@dataclass(frozen=True)
+class KoResponseRate(Computed):
+    """RRR: was there an answer?"""
+
+    name: ClassVar[str] = "ko_response_rate"
+    threshold: ClassVar[float] = 1.0
+    metric: ClassVar[Metric] = Metric("RRR", responded, responded_upstream)

@@ -1,0 +1,94 @@
+"""A table before it is known how wide it may be: as lines of a terminal, or in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_agenteval.reports.cells import aligned, cell_width, fit, wrap
+from pytest_agenteval.reports.github import escaped
+from pytest_agenteval.reports.terminal import INDENT, Line
+from pytest_agenteval.reports.wording import NOT_KNOWN
+
+NARROWEST_NAME = 16
+WIDEST_NAME = 44
+GAP = 2
+
+
+class Column(NamedTuple):
+    """A column: its title and a cell for each row."""
+
+    title: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A title, a name for each row, groups of columns that belong together, and what is to be said below."""
+
+    title: str
+    head: str
+    names: tuple[str, ...]
+    groups: tuple[tuple[Column, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def grid_lines(grid: Grid, width: int) -> Iterator[Line]:
+    """Give a grid as lines of at most ``width`` columns.
+
+    Where not all columns fit beside the names, each group gets a table of its own, and one that is still
+    too wide continues below.
+    """
+    yield Line(fit(grid.title, width), "bold")
+    room = width - len(INDENT)
+    for columns in _blocks(grid, room):
+        head, *rows = _aligned(grid, columns, room)
+        yield Line(INDENT + head.rstrip(), "dim")
+        yield from (Line(INDENT + row.rstrip()) for row in rows)
+    for note in grid.notes:
+        yield from (Line(piece) for piece in wrap(INDENT + note, width))
+
+
+def grid_markdown(grid: Grid) -> str:
+    """Give a grid as a Markdown table with its title above and its notes below."""
+    columns = [column for group in grid.groups for column in group]
+    rows = [[grid.head, *(column.title for column in columns)]]
+    rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(grid.names)]
+    head, *body = [f"| {' | '.join(escaped(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
+    rule = f"| {' | '.join(['---', *('---:' for _ in columns)])} |"
+    parts = [f"### {escaped(grid.title)}", "\n".join([head, rule, *body])]
+    if grid.notes:
+        parts.append("\n".join(f"- {escaped(note)}" for note in grid.notes))
+    return "\n\n".join(parts) + "\n"
+
+
+def _blocks(grid: Grid, room: int) -> Iterator[Sequence[Column]]:
+    everything = [column for group in grid.groups for column in group]
+    if _fits(grid, everything, room):
+        yield everything
+        return
+    for group in grid.groups:
+        columns = list(group)
+        while columns:
+            some = next(n for n in range(len(columns), 0, -1) if n == 1 or _fits(grid, columns[:n], room))
+            yield columns[:some]
+            columns = columns[some:]
+
+
+def _fits(grid: Grid, columns: Sequence[Column], room: int) -> bool:
+    named = max(map(cell_width, (grid.head, *grid.names)))
+    return min(named, NARROWEST_NAME) + _taken(columns) <= room
+
+
+def _taken(columns: Sequence[Column]) -> int:
+    return sum(max(map(cell_width, (column.title, *column.cells))) + GAP for column in columns)
+
+
+def _aligned(grid: Grid, columns: Sequence[Column], room: int) -> list[str]:
+    most = max(6, min(room - _taken(columns), WIDEST_NAME))
+    rows = [[fit(grid.head, most), *(column.title for column in columns)]]
+    rows += [
+        [fit(name, most), *(column.cells[at] for column in columns)] for at, name in enumerate(grid.names)
+    ]
+    return aligned(rows, GAP)

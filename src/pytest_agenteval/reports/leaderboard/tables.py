@@ -1,0 +1,206 @@
+"""The tables of a board, and those of one standing by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pytest_agenteval.reports.figures import Figures
+from pytest_agenteval.reports.leaderboard.grid import Column, Grid
+from pytest_agenteval.reports.leaderboard.standing import Board, Standing, graded_differently
+from pytest_agenteval.reports.table import interval as mean_interval
+from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, counted, figure, one_line
+from pytest_agenteval.scoring.composite import BESIDE, PARTS, Composite
+from pytest_agenteval.scoring.intervals import Interval
+from pytest_agenteval.scoring.levels import COMMON_METRICS, LEVELS, Level, Measured
+
+MOST_TITLE = 160
+
+
+def board_grids(board: Board) -> Iterator[Grid]:
+    """Give the table of a board and, where its suite has levels, one for each level."""
+    if board.has_levels:
+        yield _by_level(board)
+        yield from _metrics(board)
+    else:
+        yield _by_bucket(board)
+
+
+def standing_grids(standing: Standing) -> Iterator[Grid]:
+    """Give the levels of one standing with each metric and the composite, then what all levels measure."""
+    if standing.composite is None:
+        return
+    shown = [(level, each) for level in standing.levels for each in (level.total, *level.metrics)]
+    yield Grid(
+        title=one_line(f"levels of {standing.view.suite} with {standing.view.who}", MOST_TITLE),
+        head="level",
+        names=tuple(_row_name(level, each) for level, each in shown),
+        groups=(
+            (
+                Column("value", tuple(figure(each.value) for _, each in shown)),
+                Column("95 %", tuple(_between(each.interval) for _, each in shown)),
+                Column("tasks", tuple(str(each.tasks) for _, each in shown)),
+            ),
+        ),
+        notes=tuple(_composite(standing.composite)),
+    )
+    yield Grid(
+        title="metrics of every level, in no level's value",
+        head="level",
+        names=LEVELS,
+        groups=(
+            tuple(
+                Column(name, tuple(figure(level.common[at].value) for level in standing.levels))
+                for at, name in enumerate(COMMON_METRICS)
+            ),
+        ),
+    )
+
+
+def _by_level(board: Board) -> Grid:
+    rows = board.standings
+    composites = [row.composite for row in rows]
+    levels = tuple(
+        Column(name, tuple(figure(_level(row, at).value if row.levels else None) for row in rows))
+        for at, name in enumerate(LEVELS)
+    )
+    return Grid(
+        title=_title(board),
+        head="model",
+        names=_names(rows),
+        groups=(
+            (
+                Column("composite", tuple(figure(each.value if each else None) for each in composites)),
+                Column("95 %", tuple(_between(each.interval if each else None) for each in composites)),
+                _trials(rows),
+            ),
+            levels,
+        ),
+        notes=(*_formula(board), *_missing(board), *_remarks(board)),
+    )
+
+
+def _metrics(board: Board) -> Iterator[Grid]:
+    """Give the table of each level in which something was decided: its own metrics, then the common ones."""
+    rows = [row for row in board.standings if row.levels]
+    for at, name in enumerate(LEVELS):
+        found = [_level(row, at) for row in rows]
+        if not any(level.total.tasks or any(each.tasks for each in level.common) for level in found):
+            continue
+        own = list(map(_column, zip(*(level.metrics for level in found), strict=True)))
+        common = list(map(_column, zip(*(level.common for level in found), strict=True)))
+        value = [
+            Column("value", tuple(figure(level.value) for level in found)),
+            Column("95 %", tuple(_between(level.total.interval) for level in found)),
+            Column("tasks", tuple(str(level.total.tasks) for level in found)),
+        ]
+        yield Grid(name, "model", _names(rows), ((*value, *own), tuple(common)))
+
+
+def _by_bucket(board: Board) -> Grid:
+    rows = board.standings
+    buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
+    return Grid(
+        title=_title(board),
+        head="model",
+        names=_names(rows),
+        groups=(
+            (
+                Column("score", tuple(_mean(row.view.total) for row in rows)),
+                Column("95 %", tuple(mean_interval(row.view.total.mean) for row in rows)),
+                _trials(rows),
+            ),
+            tuple(
+                Column(one_line(name, MOST_NAME) or NOT_KNOWN, tuple(_bucket(row, name) for row in rows))
+                for name in buckets
+            ),
+        ),
+        notes=tuple(_remarks(board)),
+    )
+
+
+def _title(board: Board) -> str:
+    runs = {row.path for row in board.standings}
+    return one_line(f"{board.suite}: {counted(len(runs), 'run')}, best first", MOST_TITLE)
+
+
+def _names(rows: Sequence[Standing]) -> tuple[str, ...]:
+    """Name rows by model and variant, with the run where that alone is not enough."""
+    times = Counter(row.view.who for row in rows)
+    names = [row.view.who if times[row.view.who] == 1 else f"{row.view.who} {row.run}" for row in rows]
+    return tuple(one_line(name, MOST_NAME) for name in names)
+
+
+def _trials(rows: Sequence[Standing]) -> Column:
+    return Column("trials", tuple(f"{row.view.total.averaged} of {row.view.total.planned}" for row in rows))
+
+
+def _level(row: Standing, at: int) -> Level:
+    return row.levels[at]
+
+
+def _column(found: Sequence[Measured]) -> Column:
+    return Column(found[0].name, tuple(figure(each.value) for each in found))
+
+
+def _bucket(row: Standing, name: str) -> str:
+    found = next((each for each in row.view.rows if each.name == name), None)
+    if found is None or found.mean is None:
+        return NOT_KNOWN
+    return f"{_mean(found)} {mean_interval(found.mean)}"
+
+
+def _mean(row: Figures) -> str:
+    return figure(row.mean.mean if row.mean else None)
+
+
+def _between(found: Interval | None) -> str:
+    return NOT_KNOWN if found is None else f"{figure(found.low)}-{figure(found.high)}"
+
+
+def _row_name(level: Level, each: Measured) -> str:
+    return level.name if each is level.total else f"{level.name} {each.name}"
+
+
+def _composite(found: Composite) -> Iterator[str]:
+    """Say what the composite is and what it is made of, or which levels it lacks."""
+    beside = f"{BESIDE} stands beside it with {figure(found.beside)}"
+    if found.value is None:
+        yield f"no composite: nothing is decided in {', '.join(found.missing)}; {beside}"
+        return
+    sure = f" (95 % {_between(found.interval)})" if found.interval else ""
+    parts = " + ".join(
+        f"{found.weights[part]:g} x {part} {figure(value)}" for part, value in found.parts.items()
+    )
+    yield f"composite {figure(found.value)}{sure} = {parts}; {beside}"
+
+
+def _formula(board: Board) -> Iterator[str]:
+    weights = next(row.composite.weights for row in board.standings if row.composite)
+    parts = " + ".join(f"{weights[part]:g} x {_of(names)}" for part, names in PARTS.items())
+    yield f"composite = {parts}; {BESIDE} stands beside it"
+
+
+def _of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"mean({', '.join(names)})"
+
+
+def _missing(board: Board) -> Iterator[str]:
+    for name, row in zip(_names(board.standings), board.standings, strict=True):
+        if row.composite is not None and row.composite.missing:
+            yield f"{name}: no composite, nothing is decided in {', '.join(row.composite.missing)}"
+
+
+def _remarks(board: Board) -> Iterator[str]:
+    """Say what stands beside the figures: what is in no average, and what makes rows hard to compare."""
+    for name, row in zip(_names(board.standings), board.standings, strict=True):
+        total = row.view.total
+        left = [(sum(total.errored.values()), "errored"), (total.not_run, "not run")]
+        said = [f"{number} {word}" for number, word in left if number]
+        if said:
+            yield f"{name}: {', '.join(said)} of {total.planned} planned, in no average"
+    differing = graded_differently(board.standings)
+    if differing:
+        yield f"{counted(differing, 'task')} graded by different graders, versions or judges: not comparable"
+    if len({row.view.total.tasks for row in board.standings}) > 1:
+        yield "the runs are over different numbers of tasks"

@@ -1,0 +1,164 @@
+"""The Korean benchmark's levels: which metrics a level has of its own, and what a level is worth.
+
+Repetitions of a task are averaged first, then tasks within a metric, then metrics within a level, so that
+neither a task that was repeated more often nor a metric that could be decided more often weighs more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pytest_agenteval.scoring.intervals import NO_SPREAD, Interval, clustered_standard_error, wilson
+from pytest_agenteval.scoring.quantiles import t_quantile
+
+LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "L1": ("ToolAcc", "ArgAcc", "CallEM", "RespOK"),
+        "L2": ("SelectAcc",),
+        "L3": ("FSM", "PSM", "ΔSteps_norm", "ProvAcc"),
+        "L4": ("Coverage", "SourceEPR"),
+        "L5": ("AdaptiveRoutingScore", "FallbackSR"),
+        "L6": ("ReuseRate", "RedundantCallRate", "EffScore"),
+        "L7": ("ContextRetention", "RefRecall"),
+    }
+)
+"""The metrics that make up a level's value, by the labels of their grades."""
+
+PASS_SHARE = "pass@k share"
+"""The share of repetitions that ended with an answer. The benchmark calls it pass@k, which it is not:
+``scoring.repeats.pass_at_k`` is the estimator of that name, over trials that passed."""
+
+COMMON_METRICS = ("SR", "EPR_CVR", PASS_SHARE, "RRR")
+"""Metrics of every level, shown beside its value and no part of it."""
+
+LEVELS = tuple(LEVEL_METRICS)
+
+TaskScores = Mapping[Hashable, float]
+
+
+class Observed(NamedTuple):
+    """The score of one metric in one trial; None where it could not be decided."""
+
+    level: str
+    metric: str
+    task: Hashable
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A figure over tasks; ``value`` is None where no task could decide it, ``interval`` below two tasks."""
+
+    name: str
+    value: float | None
+    interval: Interval | None
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level with its own metrics, those common to all levels, and its value: the mean of the former.
+
+    A metric that no task decided is shown without a value and left out of the mean.
+    """
+
+    total: Measured
+    metrics: tuple[Measured, ...]
+    common: tuple[Measured, ...]
+
+    @property
+    def name(self) -> str:
+        """The level's name: ``L3``."""
+        return self.total.name
+
+    @property
+    def value(self) -> float | None:
+        """The mean of the level's own metrics, None where none is decided."""
+        return self.total.value
+
+
+def levels_of(observed: Iterable[Observed], level: float = 0.95) -> tuple[Level, ...]:
+    """Work out all seven levels; what is no metric of its level is passed over.
+
+    An interval is mean ± t·error over tasks as in ``clustered_mean``, each task counting once. For a level,
+    each task is given what it contributes to the level's value: with every metric decided, the mean of its
+    metrics; else the linearised value V + n·Σ_m (x_m - mean_m)/(n_m·M), whose mean is V and whose spread
+    is that of V (the delta method). Raises ValueError unless 0 < level < 1.
+    """
+    scores = _averaged(observed)
+    return tuple(_level(name, scores, level) for name in LEVELS)
+
+
+def interval_over_tasks(values: Sequence[float], level: float = 0.95) -> Interval | None:
+    """Give the interval of the mean of one value for each task; None with fewer than two tasks.
+
+    Student's t with one degree of freedom less than there are tasks, clipped to 0..1. Where all tasks are
+    alike, which proves no certainty, the Wilson interval of that many tasks takes its place.
+    """
+    error = clustered_standard_error([[value] for value in values])
+    if error is None:
+        return None
+    mean = math.fsum(values) / len(values)
+    if error < NO_SPREAD:
+        return wilson(min(max(mean, 0.0), 1.0) * len(values), len(values), level)
+    reach = _quantile((1 + level) / 2, len(values) - 1) * error
+    return Interval(max(0.0, mean - reach), min(1.0, mean + reach), level)
+
+
+@lru_cache(maxsize=256)
+def _quantile(p: float, df: int) -> float:
+    """Remember quantiles: the metrics of a level have the same number of tasks."""
+    return t_quantile(p, df)
+
+
+def _averaged(observed: Iterable[Observed]) -> dict[tuple[str, str], dict[Hashable, float]]:
+    """Give the mean of each task's repetitions, for each metric of each level."""
+    found: dict[tuple[str, str], dict[Hashable, list[float]]] = {}
+    for level, metric, task, score in observed:
+        if score is not None:
+            found.setdefault((level, metric), {}).setdefault(task, []).append(score)
+    return {
+        name: {task: math.fsum(scores) / len(scores) for task, scores in tasks.items()}
+        for name, tasks in found.items()
+    }
+
+
+def _level(name: str, scores: Mapping[tuple[str, str], TaskScores], level: float) -> Level:
+    own = [(metric, scores.get((name, metric), {})) for metric in LEVEL_METRICS[name]]
+    common = [(metric, scores.get((name, metric), {})) for metric in COMMON_METRICS]
+    return Level(
+        total=_together(name, [tasks for _, tasks in own if tasks], level),
+        metrics=tuple(_measured(metric, tasks, level) for metric, tasks in own),
+        common=tuple(_measured(metric, tasks, level) for metric, tasks in common),
+    )
+
+
+def _measured(name: str, tasks: TaskScores, level: float) -> Measured:
+    values = list(tasks.values())
+    if not values:
+        return Measured(name, None, None, 0)
+    return Measured(name, math.fsum(values) / len(values), interval_over_tasks(values, level), len(values))
+
+
+def _together(name: str, decided: Sequence[TaskScores], level: float) -> Measured:
+    """Give the mean of metrics with an interval that knows that one task stands behind several of them."""
+    if not decided:
+        return Measured(name, None, None, 0)
+    means = [math.fsum(tasks.values()) / len(tasks) for tasks in decided]
+    value = math.fsum(means) / len(means)
+    tasks = list(dict.fromkeys(task for scores in decided for task in scores))
+    shares = [
+        [
+            (scores[task] - mean) / (len(scores) * len(means))
+            for scores, mean in zip(decided, means, strict=True)
+            if task in scores
+        ]
+        for task in tasks
+    ]
+    contributed = [value + len(tasks) * math.fsum(share) for share in shares]
+    return Measured(name, value, interval_over_tasks(contributed, level), len(tasks))

@@ -1,0 +1,173 @@
+"""Runs side by side: who stands where, over how many trials, and how it looks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.records.trial import Digests
+from pytest_agenteval.reports.cells import cell_width
+from pytest_agenteval.reports.leaderboard.data import boards_json
+from pytest_agenteval.reports.leaderboard.grid import Column, Grid, grid_lines, grid_markdown
+from pytest_agenteval.reports.leaderboard.standing import Board, boards_of
+from pytest_agenteval.reports.leaderboard.tables import board_grids, standing_grids
+from pytest_agenteval.store.header import RunModel
+from pytest_agenteval.store.reader import Run
+from tests.reports.ko_runs import broken, every_level, key, ko_run, ko_trial
+from tests.reports.runs import MIXED, PLANNED, stored
+
+LONG = RunModel("bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0", "x")
+
+
+def board(*runs: Run) -> Board:
+    """Give the only board of these runs."""
+    (found,) = boards_of(runs)
+    return found
+
+
+def text(found: Board, width: int = 120) -> list[str]:
+    """Give a board as lines of a terminal."""
+    return [line.text for grid in board_grids(found) for line in grid_lines(grid, width)]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    """Give three runs: a middling one, a good one with gaps, and one that lacks a level."""
+    good = [trial for trial in every_level(0.75, LONG.name) if trial.key.task != "L7-002"]
+    good.append(broken("L7-002", key=key("L7-002", LONG.name)))
+    less = [trial for trial in every_level(1.0, "none") if trial.bucket != "L6"]
+    return [
+        ko_run(tmp_path, every_level(0.5)),
+        ko_run(tmp_path, good, (LONG,), [(key("L1-003", LONG.name), "L1")]),
+        ko_run(tmp_path, less, (RunModel("none", "none"),)),
+    ]
+
+
+def test_the_best_composite_comes_first_and_none_last(runs: list[Run]) -> None:
+    """A composite that cannot be told is never worked out from what is there, however good that is."""
+    found = board(*runs)
+
+    assert [row.view.model for row in found.standings] == [LONG.name, "gpt", "none"]
+    assert [row.value for row in found.standings] == [0.75, 0.5, None]
+    assert "  none: no composite, nothing is decided in L6" in text(found)
+
+
+def test_errored_and_planned_trials_are_counted_beside_every_figure(runs: list[Run]) -> None:
+    """A figure over 13 of 15 planned trials says so, and what became of the other two."""
+    rows = text(board(*runs))
+
+    assert any("0.75" in row and "13 of 15" in row for row in rows)
+    assert any(row.endswith("1 errored, 1 not run of 15 planned, in no average") for row in rows)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_line_is_wider_than_asked_for(runs: list[Run], width: int) -> None:
+    """Groups of columns move below each other where they do not fit; names are cut in their middle."""
+    lines = text(board(*runs), width)
+
+    assert max(map(cell_width, lines)) <= width
+    assert not any(line != line.rstrip() for line in lines)
+
+
+def test_a_wide_terminal_has_one_table_and_a_narrow_one_keeps_groups_together(runs: list[Run]) -> None:
+    """At 120 columns the levels stand beside the composite, at 80 in a table below it."""
+    wide, narrow = text(board(*runs), 120), text(board(*runs), 80)
+
+    assert "composite       95 %    trials    L1    L2    L3    L4    L5    L6    L7" in wide[1]
+    assert narrow[1].split() == ["model", "composite", "95", "%", "trials"]
+    assert narrow[5].split() == ["model", "L1", "L2", "L3", "L4", "L5", "L6", "L7"]
+
+
+def test_hangul_counts_double() -> None:
+    """A column of Korean names stays a column."""
+    grid = Grid("표", "모델", ("가나다", "abc"), ((Column("점수", ("0.50", "1.00")),),))
+
+    lines = [line.text for line in grid_lines(grid, 60)]
+
+    assert [cell_width(line) for line in lines[1:]] == [14, 14, 14]
+    assert lines[3] == "  abc     1.00"
+
+
+def test_every_level_has_a_table_of_its_metrics(runs: list[Run]) -> None:
+    """Its own ones, with value and number of tasks, and those of every level; nobody's level has none."""
+    lines = text(board(*runs), 200)
+    at = lines.index("L3")
+
+    assert lines[at + 1].split("  ")[1:2] == ["model"]
+    for title in ("value", "tasks", "FSM", "PSM", "ΔSteps_norm", "ProvAcc", "SR", "EPR_CVR", "pass@k share"):
+        assert title in lines[at + 1]
+
+
+def test_the_same_model_in_two_runs_is_told_apart_by_run(tmp_path: Path) -> None:
+    """Its name alone would not say which is which."""
+    first = ko_run(tmp_path, every_level(0.5))
+    second = ko_run(tmp_path, every_level(0.6))
+
+    lines = text(board(first, second))
+
+    assert [line.split("  ")[1] for line in lines[2:4]] == [
+        "gpt 20261121-093015-gpt-2",
+        "gpt 20261121-093015-gpt",
+    ]
+
+
+def test_different_rulers_are_never_compared_in_silence(tmp_path: Path) -> None:
+    """A task that was graded by another version, judge or mode is counted below the table."""
+    first = ko_run(tmp_path, every_level(0.5))
+    other = ko_run(tmp_path, every_level(0.6, digests=Digests(ruler="another")))
+    same = ko_run(tmp_path, every_level(0.6))
+
+    assert any("14 tasks graded by different" in line for line in text(board(first, other)))
+    assert not any("graded by different" in line for line in text(board(first, same)))
+
+
+def test_other_suites_stand_side_by_side_by_bucket(tmp_path: Path) -> None:
+    """Score and interval of each bucket; no levels and no composite."""
+    found = board(stored(tmp_path, MIXED, PLANNED), stored(tmp_path, MIXED[:3], PLANNED))
+    head, *rows = text(found)[1:4]
+
+    assert not found.has_levels
+    assert head.split() == ["model", "score", "95", "%", "trials", "x", "y"]
+    assert rows[0].endswith("3 of 8  0.83 0.00-1.00       -")
+    assert rows[1].endswith("5 of 8  0.83 0.00-1.00  0.00 -")
+
+
+def test_a_single_model_has_its_levels_with_the_way_to_the_composite(tmp_path: Path) -> None:
+    """Each metric, its interval and how many tasks decided it; then what the composite is made of."""
+    trials = [*every_level(0.5), ko_trial("L3-003", {"FSM": 1.0, "PSM": None})]
+    (found,) = board(ko_run(tmp_path, trials)).standings
+    lines = [line.text for grid in standing_grids(found) for line in grid_lines(grid, 80)]
+
+    assert any(line.split() == ["L3", "FSM", "0.67", "0.00-1.00", "3"] for line in lines)
+    assert any(line.split()[:3] == ["L3", "PSM", "0.50"] and line.endswith("2") for line in lines)
+    assert any("0.4 x basic 0.51 + 0.2 x robustness 0.50" in line for line in lines)
+    assert any(line.split() == ["level", "SR", "EPR_CVR", "pass@k", "share", "RRR"] for line in lines)
+
+
+def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:
+    """A page scrolls: nothing is cut, and no name can end a cell."""
+    tricky = ko_run(Path(runs[0].folder).parent, every_level(0.1, "a|b"), (RunModel("a|b", "x"),))
+    said = grid_markdown(next(board_grids(board(*runs, tricky))))
+
+    head, rule, *rows = [line for line in said.splitlines() if line.startswith("|")]
+    assert head.count("|") == rule.count("|") == 12
+    assert LONG.name in rows[0]
+    assert any("a\\|b" in row for row in rows)
+
+
+def test_machines_get_every_digit(runs: list[Run]) -> None:
+    """The JSON says what the tables say, unrounded, and is JSON."""
+    data = json.loads(json.dumps(boards_json(boards_of(runs))))
+    first, _, last = data["boards"][0]["rows"]
+
+    assert data["v"] == 1
+    assert (first["all"]["averaged"], first["all"]["planned"]) == (13, 15)
+    assert first["composite"]["value"] == 0.75
+    assert first["levels"]["L6"]["metrics"]["EffScore"] == {
+        **first["levels"]["L6"]["metrics"]["EffScore"],
+        "value": 0.75,
+        "tasks": 2,
+    }
+    assert last["composite"] == {**last["composite"], "value": None, "low": None, "missing": ["L6"]}

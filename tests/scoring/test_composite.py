@@ -1,0 +1,128 @@
+"""The one figure for a model: what it is made of, when there is none, how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import pytest
+
+from pytest_agenteval.scoring.composite import PARTS, WEIGHTS, checked_weights, composite, level_shares
+from pytest_agenteval.scoring.levels import LEVEL_METRICS, LEVELS, Level, Observed, levels_of
+
+VALUES = {"L1": 0.9, "L2": 0.6, "L3": 0.3, "L4": 0.1, "L5": 0.5, "L6": 0.4, "L7": 0.8}
+
+
+def levels(scores: Mapping[str, Sequence[float]]) -> tuple[Level, ...]:
+    """Work out levels whose metrics all say the same of each task."""
+    return levels_of(
+        Observed(name, metric, task, score)
+        for name, found in scores.items()
+        for metric in LEVEL_METRICS[name]
+        for task, score in enumerate(found)
+    )
+
+
+def test_the_composite_is_the_documented_mean_of_levels() -> None:
+    """0.40 of the mean of L1 to L3, 0.20 of L5, 0.25 of L6, 0.15 of L7; L4 stands beside it."""
+    found = composite(levels({name: [value] for name, value in VALUES.items()}))
+
+    assert found.value == pytest.approx(0.40 * 0.6 + 0.20 * 0.5 + 0.25 * 0.4 + 0.15 * 0.8)
+    assert found.parts == pytest.approx({"basic": 0.6, "robustness": 0.5, "efficiency": 0.4, "context": 0.8})
+    assert (found.beside, found.missing) == (0.1, ())
+
+
+@pytest.mark.parametrize("missing", [("L2",), ("L5",), ("L1", "L7")])
+def test_a_missing_level_leaves_no_composite(missing: tuple[str, ...]) -> None:
+    """It is named, and the others are never made to stand for it."""
+    found = composite(levels({name: [value] for name, value in VALUES.items() if name not in missing}))
+
+    assert (found.value, found.interval, found.missing) == (None, None, missing)
+    assert all((found.parts[part] is None) == bool({*names} & {*missing}) for part, names in PARTS.items())
+
+
+def test_the_level_beside_it_is_not_missed() -> None:
+    """Without L4 there is a composite, and without a weight for L7 there is one without L7."""
+    without = levels({name: [value] for name, value in VALUES.items() if name not in ("L4", "L7")})
+    weights = {"basic": 0.5, "robustness": 0.25, "efficiency": 0.25, "context": 0.0}
+
+    found = composite(without, weights)
+
+    assert found.value == pytest.approx(0.5 * 0.6 + 0.25 * 0.5 + 0.25 * 0.4)
+    assert (found.beside, found.missing) == (None, ())
+    assert composite(without).missing == ("L7",)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ({**WEIGHTS, "basic": 0.5}, r"sum to 1, and these to 1\.1"),
+        ({"basic": 1.0}, "given to basic, robustness, efficiency, context, not to basic$"),
+        ({**WEIGHTS, "planning": 0.0}, "not to basic, .*planning"),
+        ({**WEIGHTS, "basic": -0.4, "context": 0.95}, "from 0 to 1"),
+        ({**WEIGHTS, "basic": float("nan")}, "from 0 to 1"),
+    ],
+)
+def test_weights_that_make_no_mean_are_refused(weights: dict[str, float], said: str) -> None:
+    """Each part has a weight, none is negative, and together they are 1."""
+    with pytest.raises(ValueError, match=said):
+        checked_weights(weights)
+
+
+def test_the_documented_weights_are_weights() -> None:
+    """They sum to 1, by part and by level."""
+    assert checked_weights(WEIGHTS) is WEIGHTS
+    assert sum(level_shares(WEIGHTS).values()) == pytest.approx(1)
+    assert set(level_shares(WEIGHTS)) == {*LEVELS} - {"L4"}
+
+
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_the_composite_lies_in_its_interval_at_the_ends_of_the_scale(score: float) -> None:
+    """Full marks in every task are a composite of exactly 1 that may still be luck."""
+    found = composite(levels({name: [score] * 10 for name in LEVELS}))
+
+    assert found.value == score
+    assert found.interval is not None
+    assert found.interval.low <= score <= found.interval.high
+    assert 0.02 < found.interval.high - found.interval.low < 0.2
+
+
+def test_a_level_of_one_task_leaves_the_composite_without_interval() -> None:
+    """One task cannot tell how far tasks differ."""
+    found = composite(levels({name: [0.2, 0.7] for name in LEVELS if name != "L6"} | {"L6": [0.5]}))
+
+    assert found.value is not None
+    assert found.interval is None
+
+
+def test_the_interval_is_what_drawing_tasks_anew_gives() -> None:
+    """With many tasks in each level, brute force finds the same ends: every level's tasks drawn by lot."""
+    random = Random(5)
+    scores = {name: [random.betavariate(2, 1 + at) for _ in range(60)] for at, name in enumerate(LEVELS)}
+    shares = level_shares(WEIGHTS)
+
+    def drawn() -> float:
+        return sum(share * sum(random.choices(scores[name], k=60)) / 60 for name, share in shares.items())
+
+    values = sorted(drawn() for _ in range(4000))
+    found = composite(levels(scores))
+
+    assert found.interval is not None
+    assert found.interval.low == pytest.approx(values[100], abs=0.004)
+    assert found.interval.high == pytest.approx(values[3899], abs=0.004)
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    """In 300 benchmarks of the original's sizes whose tasks mostly score 0 or 1: 95 times of 100, or more."""
+    random = Random(8)
+    sizes = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
+    truth = {"L1": 0.7, "L2": 0.9, "L3": 0.6, "L4": 0.7, "L5": 0.4, "L6": 0.5, "L7": 0.8}
+    composed = sum(share * truth[name] for name, share in level_shares(WEIGHTS).items())
+    held = 0
+    for _ in range(300):
+        run = {name: [float(random.random() < truth[name]) for _ in range(sizes[name])] for name in LEVELS}
+        interval = composite(levels(run)).interval
+        assert interval is not None
+        held += interval.low <= composed <= interval.high
+
+    assert 0.93 < held / 300 < 0.995

@@ -1,0 +1,159 @@
+"""What a level of the Korean benchmark is worth, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.scoring.intervals import clustered_mean
+from pytest_agenteval.scoring.levels import (
+    COMMON_METRICS,
+    LEVEL_METRICS,
+    Level,
+    Observed,
+    interval_over_tasks,
+    levels_of,
+)
+
+
+def oracle(name: str) -> Any:
+    """Import a library that only checks our figures, or skip."""
+    return pytest.importorskip(name, reason=f"{name} is this test's oracle: pip install scipy")
+
+
+def level(observed: list[Observed], name: str) -> Level:
+    """Give one level of those worked out."""
+    return next(each for each in levels_of(observed) if each.name == name)
+
+
+def test_repetitions_then_tasks_then_metrics_are_averaged() -> None:
+    """A task with three repetitions weighs as much as one with a single one, and so do metrics."""
+    observed = [
+        *(Observed("L3", "FSM", "a", score) for score in (0.0, 0.0, 0.0)),
+        Observed("L3", "FSM", "b", 1.0),
+        Observed("L3", "PSM", "a", 0.25),
+        Observed("L3", "PSM", "b", 0.75),
+        Observed("L3", "ΔSteps_norm", "a", 1.0),
+    ]
+
+    found = level(observed, "L3")
+
+    assert [each.value for each in found.metrics] == [0.5, 0.5, 1.0, None]
+    assert [each.tasks for each in found.metrics] == [2, 2, 1, 0]
+    assert found.value == pytest.approx((0.5 + 0.5 + 1.0) / 3)
+    assert found.total.tasks == 2
+
+
+def test_what_is_undecided_is_left_out_and_never_counted_as_nought() -> None:
+    """An undecided task is no task of the metric, an undecided metric none of the level."""
+    observed = [Observed("L1", "ToolAcc", "a", 1.0), Observed("L1", "ToolAcc", "b", None)]
+    observed += [Observed("L1", "ArgAcc", task, None) for task in "ab"]
+
+    found = level(observed, "L1")
+
+    assert (found.value, found.total.tasks) == (1.0, 1)
+    assert found.total.interval is None
+    assert level(observed, "L2").value is None
+
+
+def test_only_a_levels_own_metrics_make_its_value() -> None:
+    """Metrics of every level stand beside it; a foreign metric, bucket or grader is passed over."""
+    observed = [
+        Observed("L2", "SelectAcc", "a", 0.5),
+        *(Observed("L2", name, "a", 0.0) for name in COMMON_METRICS),
+        Observed("L2", "ToolAcc", "a", 0.0),
+        Observed("L9", "SelectAcc", "a", 0.0),
+        Observed("L2", "answer_matches", "a", 0.0),
+    ]
+
+    found = level(observed, "L2")
+
+    assert found.value == 0.5
+    assert [(each.name, each.value) for each in found.common] == [(name, 0.0) for name in COMMON_METRICS]
+
+
+def test_no_metric_belongs_to_two_levels_or_to_all_of_them() -> None:
+    """A label tells its level, so that a grade cannot be counted twice."""
+    names = [name for metrics in LEVEL_METRICS.values() for name in metrics]
+
+    assert len(names) == len(set(names))
+    assert not set(names) & set(COMMON_METRICS)
+
+
+@pytest.mark.parametrize("size", [2, 5, 11, 30])
+def test_the_interval_is_that_of_students_t_over_tasks(size: int) -> None:
+    """Scipy's interval of the mean of the tasks' own means has the same ends."""
+    stats = oracle("scipy.stats")
+    random = Random(size)
+    scores = {metric: [random.random() for _ in range(size)] for metric in LEVEL_METRICS["L6"]}
+    observed = [
+        Observed("L6", metric, task, score)
+        for metric, found in scores.items()
+        for task, score in enumerate(found)
+    ]
+    tasks = [fmean(task) for task in zip(*scores.values(), strict=True)]
+    low, high = stats.t.interval(0.95, size - 1, loc=fmean(tasks), scale=stats.sem(tasks))
+
+    found = level(observed, "L6").total
+
+    assert found.value == pytest.approx(fmean(tasks))
+    assert found.interval is not None
+    assert found.interval.low == pytest.approx(max(0.0, float(low)), abs=1e-9)
+    assert found.interval.high == pytest.approx(min(1.0, float(high)), abs=1e-9)
+
+
+def test_a_metric_alone_has_the_interval_of_the_clustered_mean() -> None:
+    """With one trial for each task both figures answer the same question."""
+    random = Random(3)
+    scores = [random.random() for _ in range(15)]
+    mean = clustered_mean(enumerate(scores))
+
+    assert mean is not None
+    assert interval_over_tasks(scores) == mean.interval
+
+
+def test_the_interval_knows_that_some_tasks_decide_fewer_metrics() -> None:
+    """Its ends are those that drawing tasks anew finds by brute force, though one metric has fewer tasks."""
+    random = Random(11)
+    tasks = [(random.random(), random.random() if task % 3 else None) for task in range(60)]
+    observed = [
+        Observed("L5", metric, task, score)
+        for task, pair in enumerate(tasks)
+        for metric, score in zip(LEVEL_METRICS["L5"], pair, strict=True)
+    ]
+
+    def value(drawn: list[tuple[float, float | None]]) -> float:
+        second = [score for _, score in drawn if score is not None]
+        return (fmean(score for score, _ in drawn) + fmean(second)) / 2
+
+    drawn = sorted(value(random.choices(tasks, k=len(tasks))) for _ in range(4000))
+    found = level(observed, "L5").total
+
+    assert found.value == pytest.approx(value(tasks))
+    assert found.interval is not None
+    assert found.interval.low == pytest.approx(drawn[100], abs=0.01)
+    assert found.interval.high == pytest.approx(drawn[3899], abs=0.01)
+
+
+def test_tasks_that_are_all_alike_prove_no_certainty() -> None:
+    """Ten full scores leave room below 1; one task alone has no interval at all."""
+    found = interval_over_tasks([1.0] * 10)
+
+    assert found is not None
+    assert found.high == 1.0
+    assert 0.6 < found.low < 0.8
+    assert interval_over_tasks([1.0]) is None
+    assert interval_over_tasks([]) is None
+
+
+def test_an_interval_stays_on_the_scale() -> None:
+    """A metric of the benchmark's own way may lie below 0: the interval still ends at 0 and 1."""
+    found = interval_over_tasks([-8.0, 1.0, 1.0])
+
+    assert found is not None
+    assert (found.low, found.high) == (0.0, 1.0)
+    assert not math.isnan(found.low)

@@ -1,0 +1,99 @@
+"""Which run a name means, and what is said where it means none or several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.store.header import RunHeader, RunModel
+from pytest_agenteval.store.naming import find_run
+from pytest_agenteval.store.runs import new_run
+
+
+def made(root: Path, at: str, *models: str) -> Path:
+    """Make a run of these models at this time."""
+    return new_run(root, RunHeader(at, models=tuple(RunModel(name, name) for name in models)))
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """Give a results folder with runs of two days; ``latest`` is the baseline's of the second."""
+    for at, model in (
+        ("2026-11-20T08:00:00", "baseline"),
+        ("2026-11-20T09:00:00", "azure/gpt-4o"),
+        ("2026-11-21T09:00:00", "claude"),
+        ("2026-11-21T10:00:00", "claude"),
+        ("2026-11-21T11:00:00", "baseline"),
+    ):
+        made(tmp_path, at, model)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("latest", "20261121-110000-baseline"),
+        ("20261120-080000-baseline", "20261120-080000-baseline"),
+        ("20261120-08", "20261120-080000-baseline"),
+        ("claude@20261121", "20261121-100000-claude"),
+        ("claude@latest", "20261121-100000-claude"),
+        ("azure/gpt-4o@20261120", "20261120-090000-azure-gpt-4o"),
+        ("azure/gpt-4o@latest", "20261120-090000-azure-gpt-4o"),
+    ],
+)
+def test_every_way_of_naming_leads_to_a_folder(several: Path, named: str, found: str) -> None:
+    """A model's name may hold a slash; the newest run of the day, or of all, is meant."""
+    assert find_run(several, named) == several / found
+
+
+def test_a_path_is_a_name_wherever_it_leads(several: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A run that was copied elsewhere can be read where it is."""
+    moved = (several / "20261120-080000-baseline").rename(tmp_path_factory.mktemp("x") / "copy")
+
+    assert find_run(several, str(moved)) == moved
+
+
+def test_a_full_name_beats_longer_ones_that_begin_with_it(tmp_path: Path) -> None:
+    """``…-claude`` means itself, though ``…-claude-2`` begins alike."""
+    first, second = (made(tmp_path, "2026-11-21T09:00:00", "claude") for _ in range(2))
+
+    assert second.name == f"{first.name}-2"
+    assert find_run(tmp_path, first.name) == first
+
+
+def test_a_run_of_several_models_is_found_by_each(tmp_path: Path) -> None:
+    """The header says which models a run has, not its folder's name."""
+    run = made(tmp_path, "2026-11-21T09:00:00", "claude", "gpt")
+
+    assert {find_run(tmp_path, f"{name}@20261121") for name in ("claude", "gpt")} == {run}
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (
+            "20261121",
+            "several runs begin with '20261121'.*110000-baseline, .*100000-claude, .*090000-claude$",
+        ),
+        ("claude@20261120", "no run 'claude@20261120'.*the nearest: claude@20261121$"),
+        ("claud@20261121", "no run 'claud@20261121'.*the nearest: claude@20261121$"),
+        ("20261121-110000-basline", "the nearest: 20261121-110000-baseline"),
+        ("zzz", "no run 'zzz'.*runs there, newest first: 20261121-110000-baseline, "),
+        ("", "no run ''"),
+    ],
+)
+def test_a_name_that_leads_to_no_single_run_says_what_could_be_meant(
+    several: Path, named: str, said: str
+) -> None:
+    """The matching runs where there are several, else the nearest, else what is there."""
+    with pytest.raises(UsageMistake, match=said):
+        find_run(several, named)
+
+
+@pytest.mark.parametrize("named", ["latest", "x", "claude@latest"])
+def test_without_any_run_it_is_said(tmp_path: Path, named: str) -> None:
+    """The first use of ``latest`` comes before the first run."""
+    with pytest.raises(UsageMistake, match="there are no runs yet"):
+        find_run(tmp_path, named)
