@@ -10,7 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.daemon import in_daemon_thread
-from pytest_agenteval.errors import AgentEvalError, CassetteMiss, TrialBroken, UsageMistake, nearest
+from pytest_agenteval.errors import (
+    AgentEvalError,
+    CassetteMiss,
+    NoKey,
+    TrialBroken,
+    UsageMistake,
+    nearest,
+)
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
@@ -126,14 +133,40 @@ class ToolBox:
         return _error("bad_arguments", wrong) if wrong else None
 
     async def _taped(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
-        played = tape.play(call)
+        played = tape.play(call, tool)
         if played is not None:
             return "hit", played
+        if tool.uses_http:
+            return await self._over_http(tool, call, tape)
         if tape.live:
+            return "live", await self._recorded(tool, call, tape)
+        return self._missed(call, tape.miss(call, tool))
+
+    async def _recorded(self, tool: Tool, call: ToolCall, tape: ToolTape) -> ToolResult:
+        """Make the call and keep what came of it; a provider that cannot be reached leaves nothing."""
+        if tool.wire is None:
             result = await self._made(tool, call)
-            tape.record(call, result)
-            return "live", result
-        miss = tape.miss(call)
+            tape.record(call, tool, result)
+            return result
+        try:
+            response = await tool.wire.send(call.args)
+        except ToolFailed as failed:
+            return _error(failed.type, str(failed))
+        except UsageMistake as mistake:
+            raise NoKey(str(mistake)) from None
+        tape.record_response(call, tool, response)
+        return tool.wire.result(response, call.args)
+
+    async def _over_http(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
+        """Call a tool each of whose requests is taped by itself; one refused is a miss, whoever hides it."""
+        recorded = tape.recorded
+        with tape.http(tool) as scope:
+            result = await self._made(tool, call)
+        if scope.missed:
+            return self._missed(call, tape.http_miss(scope.missed[0]))
+        return "live" if tape.recorded > recorded else "hit", result
+
+    def _missed(self, call: ToolCall, miss: CassetteMiss) -> tuple[str, ToolResult]:
         if self._on_miss == "error":
             raise miss
         return "miss", _error("not_recorded", f"no answer to this call of {call.tool} is available")

@@ -1,64 +1,168 @@
-"""Tool calls on tape: tools that ask the outside world are played, by name and arguments."""
+"""Tool calls on tape: tools that ask the outside world are played, from the trial's own cassette first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_agenteval.cassettes.interaction import Request, tool_answer, tool_request, tool_response
+from pytest_agenteval.cassettes.calls import as_call, reading_of
+from pytest_agenteval.cassettes.index import Reading
+from pytest_agenteval.cassettes.interaction import (
+    CHAT,
+    TOOL,
+    Interaction,
+    Request,
+    Response,
+    tool_answer,
+    tool_call,
+    tool_request,
+    tool_response,
+)
+from pytest_agenteval.cassettes.rules import Rules
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.arguments import complaint
+from pytest_agenteval.tools.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.http import Scope
+
+Shared: TypeAlias = Callable[[str], Tape | None]
 
 
 class ToolTape:
-    """One trial's recorded tool calls; a tool that failed when recorded fails the same way when played."""
+    """One trial's recorded tool calls; a tool that failed when recorded fails the same way when played.
 
-    def __init__(self, tape: Tape, *, retry_command: str) -> None:
-        self._tape, self._retry_command = tape, retry_command
+    ``shared`` are asked after the trial's own tape: each gives, by the name of a tool, a tape of its calls,
+    or None. Whichever tape it is, an equal call is looked for first, then one that the tool's ``matching``
+    takes for the same, once defaults are filled in and values are of the types that the schema names.
+    """
+
+    def __init__(self, own: Tape, *, shared: Sequence[Shared] = (), retry_command: str) -> None:
+        self.own, self._shared, self._retry_command = own, tuple(shared), retry_command
+        self._opened: dict[str, tuple[Tape, ...]] = {}
+        self._readings: dict[str, tuple[Tool, Reading]] = {}
 
     @property
     def live(self) -> bool:
         """Whether a call that was not played may be made."""
-        return self._tape.recording
+        return self.own.recording
 
     @property
     def hits(self) -> int:
-        """How many calls were played."""
-        return self._tape.hits
+        """How many calls were played; of a tool that uses HTTP, how many requests."""
+        return self.own.hits + sum(tape.hits for tapes in self._opened.values() for tape in tapes)
 
     @property
     def misses(self) -> int:
-        """How many calls were neither played nor could be made."""
-        return self._tape.misses
+        """How many calls or requests were neither played nor could be made."""
+        return self.own.misses
 
     @property
     def recorded(self) -> int:
-        """How many calls were recorded."""
-        return self._tape.recorded
+        """How many calls or requests were recorded."""
+        return self.own.recorded
 
-    def play(self, call: ToolCall) -> ToolResult | None:
-        """Give the recorded result, or None."""
-        played = self._tape.play(_request(call))
-        if played is None:
-            return None
-        answer = tool_answer(played)
-        if answer.error is None:
-            return ToolResult(answer.result)
-        return ToolResult(error=_error(answer.error.get("type"), answer.error.get("message")))
+    def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
+        """Give the recorded result, or None; a tool that uses HTTP is then called under ``http``."""
+        ways, reading = _ways(call, tool), self._reading(tool)
+        for tape in self._tapes(tool):
+            found = tape.find(ways, reading)
+            if found is not None:
+                return _result(found, call, tool)
+        if not tool.uses_http:
+            self.own.missed()
+        return None
 
-    def record(self, call: ToolCall, result: ToolResult) -> None:
-        """Keep what a call really gave."""
+    def record(self, call: ToolCall, tool: Tool, result: ToolResult) -> None:
+        """Keep what a call of a tool without a wire really gave."""
         error = None if result.error is None else asdict(result.error)
-        self._tape.record(_request(call), tool_response(result.value, error=error))
+        self.own.record(tool_request(tool.spec.name, call.args), tool_response(result.value, error=error))
 
-    def miss(self, call: ToolCall) -> CassetteMiss:
+    def record_response(self, call: ToolCall, tool: Tool, response: Response) -> None:
+        """Keep what the provider really said to the request of a tool with a wire."""
+        self.own.record(_ways(call, tool)[0], response)
+
+    @contextmanager
+    def http(self, tool: Tool) -> Iterator[Scope]:
+        """Play, or send and record, each request that is made inside; what was refused is ``missed``."""
+        from pytest_agenteval.cassettes.http import taped_http
+
+        own, *others = self._tapes(tool)
+        with taped_http(own, tool.matching, shared=others) as scope:
+            yield scope
+
+    def miss(self, call: ToolCall, tool: Tool) -> CassetteMiss:
         """Make the error that names the nearest recorded call, and how to record this one."""
-        return self._tape.miss(_request(call), self._retry_command)
+        name, reading = tool.spec.name, self._reading(tool)
+        held = [request for tape in self._tapes(tool) for request in tape.cassette.requests]
+        asked = self.own.cassette.redactor.request(_ways(call, tool)[0])
+        recorded = [as_call(request, name, reading) for request in held]
+        return self.own.miss(as_call(asked, name, reading), self._retry_command, recorded)
+
+    def http_miss(self, request: Request) -> CassetteMiss:
+        """Make the error for a request that was refused under ``http``."""
+        return self.own.miss(request, self._retry_command)
+
+    def _tapes(self, tool: Tool) -> tuple[Tape, ...]:
+        name = tool.spec.name
+        if name not in self._opened:
+            found = (opened(name) for opened in self._shared)
+            self._opened[name] = tuple(tape for tape in found if tape is not None)
+        return (self.own, *self._opened[name])
+
+    def _reading(self, tool: Tool) -> Reading:
+        held = self._readings.get(tool.spec.name)
+        if held is None or held[0] is not tool:
+            held = self._readings[tool.spec.name] = (tool, _reading_of(tool))
+        return held[1]
 
 
-def _request(call: ToolCall) -> Request:
-    return tool_request(call.tool, call.args)
+def asked_for(tools: Iterable[Tool]) -> Callable[[Request], bool]:
+    """Give the question whether any of these tools can still ask a recorded request.
+
+    Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything.
+    """
+    known = {tool.spec.name: (tool, _reading_of(tool)) for tool in tools}
+    free = any(tool.uses_http for tool, _ in known.values())
+
+    def can(request: Request) -> bool:
+        if request.uri.startswith(CHAT):
+            return True
+        if request.uri.startswith(TOOL):
+            name, args = tool_call(request)
+            return name in known and _valid(known[name][0], args)
+        sent = ((tool, reading.read(request)) for tool, reading in known.values())
+        return free or any(args is not None and _valid(tool, args) for tool, args in sent)
+
+    return can
+
+
+def _valid(tool: Tool, args: Mapping[str, object]) -> bool:
+    return not tool.spec.checked or not complaint(tool.spec, args)
+
+
+def _reading_of(tool: Tool) -> Reading:
+    rules = Rules(tool.matching, where=f"{tool.spec.name}: matching")
+    return reading_of(tool.spec.name, tool.spec.parameters, rules, tool.wire)
+
+
+def _ways(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
+    """Write a call in every way in which it may stand in a cassette; it is recorded in the first."""
+    by_name = tool_request(call.tool, call.args)
+    return (tool.wire.request(call.args), by_name) if tool.wire is not None else (by_name,)
+
+
+def _result(found: Interaction, call: ToolCall, tool: Tool) -> ToolResult:
+    if tool.wire is not None and not found.request.uri.startswith(TOOL):
+        return tool.wire.result(found.response, call.args)
+    answer = tool_answer(found.response)
+    if answer.error is None:
+        return ToolResult(answer.result)
+    return ToolResult(error=_error(answer.error.get("type"), answer.error.get("message")))
 
 
 def _error(type: object, message: object) -> ToolError:

@@ -53,8 +53,8 @@ class Wire(Protocol):
         """Read the arguments back out of a request of this tool."""
         ...
 
-    def result(self, response: Response) -> ToolResult:
-        """Make of the provider's response what the agent is shown; what says that it failed is an error."""
+    def result(self, response: Response, args: Mapping[str, Any]) -> ToolResult:
+        """Make of the response to a call what the agent is shown; what says that it failed is an error."""
         ...
 
     async def send(self, args: Mapping[str, Any]) -> Response:

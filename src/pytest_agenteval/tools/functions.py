@@ -1,0 +1,187 @@
+"""Tools made of Python functions: the type hints are the schema, the docstring is the description."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tools.tool import Tool, ToolFailed
+
+if typing.TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_FREE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def tool_of(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    taped: bool = False,
+    uses_http: bool = False,
+    matching: Mapping[str, Any] | None = None,
+) -> Tool:
+    """Make a tool of a function, sync or async, that is called with its arguments by name.
+
+    Each parameter needs a type hint, and has the default that the function gives it. A tool that asks the
+    outside world is ``taped`` by its calls, or by the requests it makes if it ``uses_http``. Raises
+    UsageMistake, with file and line, for a function that no schema describes.
+    """
+    arguments = _model(function)
+    called = _async_call if inspect.iscoroutinefunction(function) else _call
+    spec = ToolSpec(
+        name or function.__name__,
+        inspect.getdoc(function) or "",
+        _schema(function, arguments),
+        taped=taped or uses_http,
+        blocking=called is _call,
+    )
+    return Tool(spec, called(function, arguments), uses_http=uses_http, matching=matching or NOTHING)
+
+
+def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[[Mapping[str, Any]], Any]:
+    def call(args: Mapping[str, Any]) -> Any:
+        return _plain(function(**_converted(arguments, args)))
+
+    return call
+
+
+def _async_call(
+    function: Callable[..., Any], arguments: type[BaseModel]
+) -> Callable[[Mapping[str, Any]], Any]:
+    async def call(args: Mapping[str, Any]) -> Any:
+        return _plain(await function(**_converted(arguments, args)))
+
+    return call
+
+
+def _converted(arguments: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring JSON into the types of the hints; what was not given is left to the function's defaults."""
+    from pydantic import ValidationError
+
+    try:
+        read = arguments.model_validate(dict(args))
+    except ValidationError as error:
+        told = ((".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False))
+        raise ToolFailed("; ".join(f"{place}: {said}" for place, said in told), "bad_arguments") from None
+    names = {field: str(info.alias) for field, info in arguments.model_fields.items()}
+    return {names[field]: getattr(read, field) for field in read.model_fields_set}
+
+
+def _plain(value: Any) -> Any:
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=str)
+
+
+def _model(function: Callable[..., Any]) -> type[BaseModel]:
+    """Make the model of a function's arguments; its fields have numbers, for names may be anything."""
+    from pydantic import ConfigDict, Field, create_model
+    from pydantic.errors import PydanticUserError
+
+    hints = _hints(function)
+    fields: dict[str, Any] = {}
+    for number, one in enumerate(inspect.signature(function).parameters.values()):
+        if one.kind in _FREE or one.kind is one.POSITIONAL_ONLY:
+            _refuse(function, f"{str(one).split(':')[0]!r} cannot be given by name; name each parameter")
+        if one.name not in hints:
+            _refuse(function, f"the parameter {one.name!r} has no type hint")
+        default = ... if one.default is one.empty else one.default
+        fields[f"f{number}"] = (hints[one.name], Field(default, alias=one.name))
+    try:
+        config = ConfigDict(extra="forbid")
+        made: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
+    except (PydanticUserError, TypeError) as error:
+        _refuse(function, str(error).split("\n")[0])
+    return made
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        _refuse(function, f"a type hint cannot be read: {error}")
+    return {name: _readable(hint) for name, hint in hints.items()}
+
+
+def _readable(hint: Any) -> Any:
+    """Give the hint with each TypedDict as pydantic wants it before Python 3.12."""
+    if sys.version_info >= (3, 12):
+        return hint
+    if typing.is_typeddict(hint):
+        return _of_extensions(hint)
+    args, origin = typing.get_args(hint), typing.get_origin(hint)
+    if origin is typing.Literal or not any(map(_holds_typed_dict, args)):
+        return hint
+    made = tuple(map(_readable, args))
+    union: Any = typing.Union
+    return union[made] if origin in (union, types.UnionType) else (origin or hint)[made]
+
+
+def _holds_typed_dict(hint: Any) -> bool:
+    return typing.is_typeddict(hint) or any(map(_holds_typed_dict, typing.get_args(hint)))
+
+
+def _of_extensions(hint: Any) -> Any:
+    from typing import NotRequired, Required
+
+    from typing_extensions import TypedDict
+
+    inner = typing.get_type_hints(hint, include_extras=True)
+    fields = {
+        name: (Required if name in hint.__required_keys__ else NotRequired)[_readable(one)]
+        for name, one in inner.items()
+    }
+    make: Any = TypedDict
+    made = make(hint.__name__, fields)
+    made.__doc__ = hint.__doc__
+    return made
+
+
+def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[str, Any]:
+    from pydantic.errors import PydanticUserError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a default that JSON cannot hold is the function's own affair
+            schema = arguments.model_json_schema()
+    except PydanticUserError as error:
+        _refuse(function, str(error).split("\n")[0])
+    schema.pop("description", None)
+    plain: dict[str, Any] = _untitled(schema)
+    return plain
+
+
+def _untitled(schema: Any) -> Any:
+    """Leave out the titles, which say the names of keys again; a property may be called title."""
+    if isinstance(schema, list):
+        return [_untitled(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _untitled(one) for name, one in value.items()}
+        if key in ("properties", "$defs") and isinstance(value, dict)
+        else _untitled(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }
+
+
+def _refuse(function: Callable[..., Any], why: str) -> NoReturn:
+    raise UsageMistake(f"{_place(function)}: {function.__name__} cannot be a tool: {why}") from None
+
+
+def _place(function: Callable[..., Any]) -> str:
+    from pathlib import Path
+
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{shown(Path(code.co_filename))}:{code.co_firstlineno}" if code else repr(function)

@@ -1,0 +1,1 @@
+"""Tools that are one HTTP request, declared in YAML and not in code."""

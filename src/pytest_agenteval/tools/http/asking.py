@@ -1,0 +1,194 @@
+"""From a call's arguments to the request that asks the provider, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.cassettes.interaction import Request, text_of
+from pytest_agenteval.cassettes.redaction import MARK
+from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
+from pytest_agenteval.tools.http.values import (
+    ABSENT,
+    Args,
+    Nested,
+    Secrets,
+    Text,
+    Value,
+    chosen,
+    compiled,
+    text_of_value,
+)
+
+_QUOTED_MARK = quote(MARK, safe="")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BODY_TYPES = {"json": "application/json; charset=utf-8", "form": "application/x-www-form-urlencoded"}
+
+
+class Asking:
+    """How one tool's calls are written as requests.
+
+    Parameters that are not sent stand in the address behind a ``#``, which no HTTP library sends: so that
+    calls that differ have requests that differ.
+    """
+
+    def __init__(
+        self, spec: RequestSpec | TokenSpec, provider: ProviderSpec | None, parameters: Mapping[str, Any]
+    ) -> None:
+        self.base = provider.base.rstrip("/") if provider else ""
+        self.method = spec.method
+        self._url = _address(spec.url, self.base)
+        shared = provider if provider and isinstance(spec, RequestSpec) else None
+        self._query = _nested({**(shared.query if shared else {}), **spec.query})
+        headers = {**(shared.headers if shared else {}), **spec.headers}
+        self._body = None if spec.body is None else compiled(spec.body)
+        self._as = spec.body_as
+        if self._body and "content-type" not in {name.lower() for name in headers}:
+            headers = {"Content-Type": _BODY_TYPES[spec.body_as], **headers}
+        self._headers = _nested(headers)
+        self._properties: Mapping[str, Any] = parameters.get("properties", {})
+        self._defaults = {
+            name: shape["default"]
+            for name, shape in self._properties.items()
+            if isinstance(shape, Mapping) and "default" in shape
+        }
+        self._unsent = tuple(name for name in self._properties if name not in set(self._kept()))
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """All that is sent, in parts."""
+        return (self._url, self._query, self._headers, *([self._body] if self._body else []))
+
+    def filled(self, args: Args) -> dict[str, Any]:
+        """Give the arguments that count: those the schema knows, with its defaults for absent ones."""
+        known = {name: args.get(name) for name in self._properties}
+        return {
+            name: _settled(value) if value is not None else self._defaults[name]
+            for name, value in known.items()
+            if value is not None or name in self._defaults
+        }
+
+    def request(self, args: Args, secrets: Secrets = lambda name: MARK, base: str = "") -> Request:
+        """Write a call as a request; a ``base`` takes the place of the provider's."""
+        full = self.filled(args)
+        uri = self._url.write(full, secrets)
+        query = _pairs(self._query.write(full, secrets))
+        uri = f"{uri}{'&' if '?' in uri else '?'}{query}" if query else uri
+        if base and self.base and uri.startswith(self.base):
+            uri = base.rstrip("/") + uri[len(self.base) :]
+        unsent = _pairs({name: full[name] for name in self._unsent if name in full})
+        headers = {name: text_of_value(value) for name, value in self._headers.write(full, secrets).items()}
+        uri = f"{uri}#{unsent}" if unsent else uri
+        return Request(self.method, uri, self._written_body(full, secrets), headers)
+
+    def args(self, request: Request) -> dict[str, Any]:
+        """Read a request's arguments, each in the type that the schema names."""
+        address = urlsplit(request.uri)
+        found: dict[str, Any] = dict(self._url.read(request.uri.partition("#")[0].partition("?")[0]) or {})
+        found.update((name, unquote(value)) for name, value in list(found.items()))
+        found.update(self._query.read(_grouped(parse_qsl(address.query, True))) or {})
+        found.update(self._headers.read({name: values[0] for name, values in request.headers.items()}) or {})
+        if self._body and request.body:
+            found.update(self._body.read(self._read_body(text_of(request.body))) or {})
+        found.update(_grouped(parse_qsl(address.fragment, True)))
+        return {name: _typed(found[name], shape) for name, shape in self._properties.items() if name in found}
+
+    def _kept(self) -> Iterable[str]:
+        return (name for value in self.values for name in value.kept)
+
+    def _written_body(self, full: Args, secrets: Secrets) -> str | None:
+        if self._body is None:
+            return None
+        body = self._body.write(full, secrets)
+        if body is ABSENT:
+            return None
+        if self._as == "form":
+            return _pairs(body)
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", compact(body))
+
+    def _read_body(self, text: str) -> Any:
+        if self._as == "form":
+            return _grouped(parse_qsl(text, True))
+        try:
+            return json.loads(text)
+        except ValueError:
+            return {}
+
+
+def _address(url: str | Chosen, base: str) -> Value:
+    if isinstance(url, Chosen):
+        return chosen(url.model_dump(exclude_none=True), lambda inner: _address(inner, base))
+    return Text(url if "://" in url else base + url, escape=_quoted, inner="[^/]*?")
+
+
+def _nested(values: Mapping[str, Any]) -> Nested:
+    return Nested({name: compiled(value) for name, value in values.items()})
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    """Write a query; a list is its key several times, and what is no secret may be read."""
+    return "&".join(
+        f"{_quoted(name)}={_quoted(text_of_value(item))}"
+        for name, value in values.items()
+        for item in (value if isinstance(value, list | tuple) else (value,))
+    )
+
+
+def _quoted(text: str) -> str:
+    written = quote(text, safe=",:", errors="replace")
+    return written.replace(_QUOTED_MARK, MARK) if "%3C" in written else written
+
+
+def _grouped(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        found[name] = value if name not in found else [*_listed(found[name]), value]
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _settled(value: Any) -> Any:
+    """Write whole numbers in one way: 127.0 and 127 are one argument."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+
+
+def _typed(value: Any, shape: Any) -> Any:
+    """Bring a text back into the type that the schema names; what does not fit stays a text."""
+    kind = _kind(shape)
+    if kind == "array":
+        return [_typed(item, shape.get("items")) for item in _listed(value)]
+    if not isinstance(value, str) or kind in (None, "string"):
+        return value if kind != "string" or value is None else text_of_value(value)
+    try:
+        return _READ[kind](value)
+    except (ValueError, KeyError):
+        return value
+
+
+def _kind(shape: Any) -> str | None:
+    """Give the type that a schema names, of several the first that is not null."""
+    kinds = shape.get("type") if isinstance(shape, Mapping) else None
+    return next((kind for kind in kinds if kind != "null"), None) if isinstance(kinds, list) else kinds
+
+
+def _number(text: str) -> Any:
+    return _settled(float(text)) if not text.lstrip("-").isdigit() else int(text)
+
+
+def _json(text: str) -> Any:
+    return json.loads(text)
+
+
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "integer": int,
+    "number": _number,
+    "boolean": {"true": True, "false": False}.__getitem__,
+    "object": _json,
+}

@@ -1,0 +1,145 @@
+"""What no model can see: whether the names in a declaration are those of its parameters and secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, TokenSpec, ToolDeclaration
+from pytest_agenteval.tools.http.schema_check import wrong_in
+from pytest_agenteval.tools.http.showing import names_of
+from pytest_agenteval.tools.http.values import Value, compiled, is_chosen
+
+TOKEN = "token"
+RULES = ("exact", "folded", "ignore", "contains")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A problem whose file is not known here; the path starts at the tool."""
+
+    path: KeyPath
+    expected: str
+    found: str
+    hint: str = ""
+
+
+def problems_of(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[Found]:
+    """Give what is wrong with one tool."""
+    wrong = tuple(_schema(tool.parameters))
+    yield from wrong
+    if wrong:
+        return
+    names = tuple(tool.parameters.get("properties") or ())
+    known = (*tool.secrets, *(provider.secrets if provider else ()))
+    if tool.token:
+        yield from _token(("token",), tool.token, known)
+    secrets = (*known, TOKEN) if tool.token or (provider and provider.token) else known
+    yield from _flat(tool)
+    for path, value in _values(tool):
+        yield from _unknown(path, "a parameter of the tool", value.names, names)
+        yield from _unknown(path, "a name in `secrets`", value.secrets, secrets)
+    yield from _unknown(("result",), "a parameter of the tool", names_of(tool.result), names)
+    yield from _address(tool, provider)
+    yield from _matching(tool.matching, names)
+
+
+def provider_problems(provider: ProviderSpec) -> Iterator[Found]:
+    """Give what is wrong with what tools share; the path starts at the provider."""
+    secrets = provider.secrets if provider.token is None else (*provider.secrets, TOKEN)
+    for part in ("query", "headers"):
+        for key, given in getattr(provider, part).items():
+            yield from _of_nobody((part, key), given, secrets)
+    if provider.token is not None:
+        yield from _token(("token",), provider.token, provider.secrets)
+
+
+def _token(path: KeyPath, token: TokenSpec, secrets: Iterable[str]) -> Iterator[Found]:
+    for part in ("url", "query", "headers", "body"):
+        yield from _of_nobody((*path, part), getattr(token, part), secrets)
+
+
+def _of_nobody(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[Found]:
+    """Look at what is sent for every tool: it has secrets, but no arguments."""
+    value = compiled(given)
+    yield from _unknown(path, "no parameters: the tools' own requests have them", value.names, ())
+    yield from _unknown(path, "a name in `secrets`", value.secrets, secrets)
+
+
+def _schema(parameters: Mapping[str, Any]) -> Iterator[Found]:
+    if parameters.get("type") != "object":
+        found = in_words(parameters.get("type"))
+        yield Found(("parameters", "type"), "object: arguments are a map", found)
+        return
+    wrong = [Found(("parameters", *path), *told) for path, *told in wrong_in(parameters)]
+    yield from wrong
+    properties, required = parameters.get("properties", {}), parameters.get("required", ())
+    for index, name in enumerate(() if wrong else required):
+        if name not in properties:
+            hint = nearest(name, properties)
+            yield Found(("parameters", "required", index), "a name in `properties`", in_words(name), hint)
+
+
+def _flat(tool: ToolDeclaration) -> Iterator[Found]:
+    """Queries and headers have no maps in them: one there is a misspelt {param, table}."""
+    for part in ("query", "headers"):
+        for key, value in getattr(tool.request, part).items():
+            if isinstance(value, Mapping) and not is_chosen(value):
+                expected = "a value, {param, table} or {param, join}"
+                yield Found(("request", part, key), expected, in_words(value))
+
+
+def _values(tool: ToolDeclaration) -> Iterator[tuple[KeyPath, Value]]:
+    request = tool.request
+    url: Any = request.url.model_dump(exclude_none=True) if isinstance(request.url, Chosen) else request.url
+    yield ("request", "url"), compiled(url)
+    for part in ("query", "headers"):
+        for key, value in getattr(request, part).items():
+            yield ("request", part, key), compiled(value)
+    yield from _body_values(("request", "body"), request.body)
+
+
+def _body_values(path: KeyPath, body: Any) -> Iterator[tuple[KeyPath, Value]]:
+    value = compiled(body)
+    if isinstance(body, dict) and hasattr(value, "inner"):
+        for key, below in body.items():
+            yield from _body_values((*path, key), below)
+    else:
+        yield path, value
+
+
+def _unknown(path: KeyPath, expected: str, used: Iterable[str], known: Iterable[str]) -> Iterator[Found]:
+    for name in dict.fromkeys(used):
+        if name not in known:
+            yield Found(path, expected, f"unknown name {name!r}", nearest(name, known))
+
+
+def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[Found]:
+    url = tool.request.url
+    texts = [url] if isinstance(url, str) else list(url.table.values())
+    for text in texts:
+        if "://" not in str(text) and not provider:
+            yield Found(("request", "url"), "an address with its host, or a `provider`", in_words(text))
+        sure = {
+            *tool.parameters.get("required", ()),
+            *(name for name, shape in tool.parameters.get("properties", {}).items() if "default" in shape),
+        }
+        for name in compiled(str(text)).sure_of(sure):
+            expected = "required parameters, or a value for an absent one, as in {unit=1}"
+            yield Found(("request", "url"), expected, f"the optional parameter {name!r}")
+
+
+def _matching(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[Found]:
+    for name, rule in matching.items():
+        yield from _unknown(("matching", name), "a parameter of the tool", (name,), names)
+        number = isinstance(rule, Mapping) and set(rule) == {"number"} and _amount(rule["number"])
+        if not number and rule not in RULES:
+            expected = f"one of {', '.join(RULES)}, or {{number: TOLERANCE}}"
+            yield Found(("matching", name), expected, in_words(rule), nearest(str(rule), RULES))
+
+
+def _amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,87 @@
+"""A first look at a JSON Schema: the keywords that authors use, without loading a library for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.tasks.explain import in_words
+
+KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+Wrong = tuple[KeyPath, str, str, str]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+_NUMBER: tuple[str, Callable[[Any], bool]] = ("a number", _is_number)
+_COUNT: tuple[str, Callable[[Any], bool]] = ("a whole number, 0 or more", _is_count)
+_TEXT: tuple[str, Callable[[Any], bool]] = ("a text", lambda value: isinstance(value, str))
+_SHAPES: tuple[str, Callable[[Any], bool]] = (
+    "a map from name to schema",
+    lambda value: isinstance(value, Mapping),
+)
+
+_KEYWORDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "enum": ("a list", lambda value: isinstance(value, list)),
+    "required": ("a list of names", _is_names),
+    "properties": _SHAPES,
+    "$defs": _SHAPES,
+    "pattern": _TEXT,
+    "description": _TEXT,
+    "format": _TEXT,
+    "minimum": _NUMBER,
+    "maximum": _NUMBER,
+    "exclusiveMinimum": _NUMBER,
+    "exclusiveMaximum": _NUMBER,
+    "multipleOf": _NUMBER,
+    "minLength": _COUNT,
+    "maxLength": _COUNT,
+    "minItems": _COUNT,
+    "maxItems": _COUNT,
+}
+
+
+def wrong_in(schema: Any, path: KeyPath = ()) -> Iterator[Wrong]:
+    """Give place, expected, found and hint of what no JSON Schema says."""
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, Mapping):
+        yield path, "a schema: a map", in_words(schema), ""
+        return
+    if "type" in schema:
+        yield from _kind(schema["type"], (*path, "type"))
+    for keyword, (expected, fits) in _KEYWORDS.items():
+        if keyword in schema and not fits(schema[keyword]):
+            yield (*path, keyword), expected, in_words(schema[keyword]), ""
+    for below, inner in _inner(schema):
+        yield from wrong_in(inner, (*path, *below))
+
+
+def _kind(kind: Any, path: KeyPath) -> Iterator[Wrong]:
+    for one in kind if isinstance(kind, list) else [kind]:
+        if one not in KINDS:
+            yield path, f"one of {', '.join(KINDS)}", in_words(one), nearest(str(one), KINDS)
+
+
+def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
+    for keyword in ("properties", "$defs"):
+        if isinstance(schema.get(keyword), Mapping):
+            yield from (((keyword, name), one) for name, one in schema[keyword].items())
+    for keyword in ("items", "additionalProperties"):
+        if keyword in schema:
+            yield (keyword,), schema[keyword]
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(keyword), list):
+            yield from (((keyword, index), one) for index, one in enumerate(schema[keyword]))

@@ -1,0 +1,137 @@
+"""Really asking a provider: one client for each loop, and a token that is asked for once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pytest_agenteval.canonical import digest_text
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.tools.http.showing import picked
+from pytest_agenteval.tools.tool import ToolFailed
+
+if TYPE_CHECKING:
+    import httpx
+
+    from pytest_agenteval.tools.http.asking import Asking
+    from pytest_agenteval.tools.http.wire import HttpWire
+
+SECONDS = 30.0
+BASE_VARIABLE = "AGENTEVAL_TOOLS_BASE_"
+EARLY = 60.0
+"""Seconds before its end at which a token is asked for again."""
+
+
+@dataclass(slots=True)
+class _OfLoop:
+    """What belongs to one loop."""
+
+    holder: AsyncGenerator[httpx.AsyncClient]
+    client: httpx.AsyncClient
+    locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictionary()
+_tokens: dict[str, tuple[str, float]] = {}
+
+
+async def sent(wire: HttpWire, args: Mapping[str, Any]) -> Response:
+    """Send a call with its secrets, after the token that it takes."""
+    base = _base(wire)
+    place, token = await _token(wire, base) if wire.token else ("", "")
+    response = await _exchanged(wire.asking, args, {**os.environ, "token": token}, base)
+    if response.status == 401:
+        _tokens.pop(place, None)
+    return response
+
+
+async def close() -> None:
+    """Close the client of this loop; one whose loop ends as it should is closed by itself."""
+    held = _of_loops.get(asyncio.get_running_loop())
+    if held is not None:
+        await held.holder.aclose()
+
+
+def _base(wire: HttpWire) -> str:
+    variable = BASE_VARIABLE + wire.provider.upper().replace("-", "_")
+    return wire.base or (os.environ.get(variable, "") if wire.provider else "")
+
+
+async def _exchanged(
+    asking: Asking, args: Mapping[str, Any], secrets: Mapping[str, str], base: str
+) -> Response:
+    import httpx
+
+    request = asking.request(args, secrets.__getitem__, base)
+    try:
+        client = (await _of_this_loop()).client
+        async with asyncio.timeout(SECONDS):
+            got = await client.request(
+                request.method,
+                request.uri.partition("#")[0],
+                content=None if request.body is None else text_of(request.body).encode(),
+                headers=[(name.encode(), one.encode()) for name, (one,) in request.headers.items()],
+            )
+    except (httpx.HTTPError, TimeoutError) as failed:
+        raise ToolFailed(f"{_host(request)} did not answer: {type(failed).__name__}", "unreachable") from None
+    return Response(got.status_code, got.reason_phrase, dict(got.headers), got.text)
+
+
+async def _token(wire: HttpWire, base: str) -> tuple[str, str]:
+    """Give a token and where it is kept; asked for once by those who need it at the same time."""
+    assert wire.token is not None
+    place = digest_text(repr([wire.token.request({}, os.environ.__getitem__, base)]))
+    of_loop = await _of_this_loop()
+    async with of_loop.locks.setdefault(place, asyncio.Lock()):
+        kept = _tokens.get(place)
+        if kept is None or kept[1] <= time.monotonic():
+            kept = _tokens[place] = await _asked_token(wire, base)
+    return place, kept[0]
+
+
+async def _asked_token(wire: HttpWire, base: str) -> tuple[str, float]:
+    assert wire.token is not None
+    assert wire.token_spec is not None
+    response = await _exchanged(wire.token, {}, os.environ, base)
+    try:
+        body = json.loads(text_of(response.body))
+    except ValueError:
+        body = None
+    token = picked(body, wire.token_spec.path)
+    if response.status >= 400 or not isinstance(token, str) or not token:
+        raise ToolFailed(f"{wire.provider or wire.name} gave no token: HTTP {response.status}", "no_token")
+    seconds = picked(body, wire.token_spec.expires)
+    lasts = float(seconds) if isinstance(seconds, int | float) else wire.token_spec.lasts
+    return token, time.monotonic() + max(lasts - EARLY, lasts / 2)
+
+
+async def _of_this_loop() -> _OfLoop:
+    loop = asyncio.get_running_loop()
+    found = _of_loops.get(loop)
+    if found is None:
+        holder = _client_of(loop)
+        found = _OfLoop(holder, await anext(holder))
+        _of_loops[loop] = found
+    return found
+
+
+async def _client_of(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[httpx.AsyncClient]:
+    """Hold a client: a loop that ends closes its generators, and this one its client."""
+    import httpx
+
+    client = httpx.AsyncClient(timeout=SECONDS)
+    try:
+        yield client
+    finally:
+        _of_loops.pop(loop, None)
+        await client.aclose()
+
+
+def _host(request: Request) -> str:
+    return request.uri.partition("://")[2].partition("/")[0]

@@ -1,0 +1,264 @@
+"""From a provider's response to what the agent is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.cassettes.interaction import Response, text_of
+from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.tools.http.declaration import ErrorSpec, PartSpec, ResultSpec
+from pytest_agenteval.tools.http.values import ABSENT, Args, compiled
+from pytest_agenteval.tools.tool import ToolResult
+
+PROVIDER_ERROR = "provider_error"
+LONGEST = 300
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+Picked = Callable[[Any, Args], Any]
+
+
+class Showing:
+    """How one tool's responses become results."""
+
+    def __init__(self, spec: ResultSpec, errors: Sequence[ErrorSpec]) -> None:
+        self._text, self._empty = spec.text, spec.empty
+        self._part = _part(spec)
+        self._errors = tuple(map(_ErrorRule, errors))
+
+    def result(self, response: Response, args: Args) -> ToolResult:
+        """Give what is shown, or the error that the response is."""
+        text = text_of(response.body).strip()
+        body = _parsed(text)
+        said = next((said for rule in self._errors if (said := rule.said(body, text))), "")
+        if said or response.status >= 400:
+            return _failed(said or f"HTTP {response.status}: {_short(text) or response.message}")
+        if not text:
+            return ToolResult(self._empty)
+        if body is ABSENT:
+            if self._text == "any" or (self._text == "xml" and text.startswith("<")):
+                return ToolResult(text)
+            return _failed(f"the response is not JSON: {_short(text)}")
+        return ToolResult(self._part(body, args))
+
+
+class _ErrorRule:
+    """One way in which a body says that the call failed."""
+
+    def __init__(self, spec: ErrorSpec) -> None:
+        self._at, self._message = _at(spec.path), _at(spec.message) if spec.message else None
+        self._ok, self._by_path = frozenset(map(str, spec.ok)), bool(spec.path)
+        self._pattern = re.compile(spec.pattern, re.S) if spec.pattern else None
+
+    def said(self, body: Any, text: str) -> str:
+        """Give what the body says went wrong, or an empty text."""
+        if body is ABSENT:
+            found = self._pattern.search(text) if self._pattern else None
+            return _short(found[found.lastindex or 0]) if found else ""
+        told = self._at(body) if self._by_path else ABSENT
+        if told is ABSENT or told is None or (self._ok and str(told) in self._ok):
+            return ""
+        message = self._message(body) if self._message else ABSENT
+        code = told if isinstance(told, str | int | float) else ABSENT
+        parts = [one for one in (message, code) if one is not ABSENT and one not in (None, "")]
+        return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact(told))
+
+
+def picked(body: Any, path: str) -> Any:
+    """Give the value at a path such as ``a.b[0].c``, or None."""
+    found = _at(path)(body)
+    return None if found is ABSENT else found
+
+
+def _at(path: str) -> Callable[[Any], Any]:
+    steps = tuple(key or int(index) for key, index in _STEP.findall(path))
+
+    def at(value: Any) -> Any:
+        for step in steps:
+            if isinstance(step, int):
+                if not isinstance(value, list) or step >= len(value):
+                    return ABSENT
+                value = value[step]
+            elif isinstance(value, dict) and step in value:
+                value = value[step]
+            else:
+                return ABSENT
+        return value
+
+    return at
+
+
+def _part(spec: PartSpec) -> Picked:
+    """Chain what the part asks for: pick, keep, cut, select, drop, convert."""
+    if spec.value is not None:
+        return lambda body, args: spec.value
+    steps: list[Picked] = [_joined(spec) if spec.join else _found(spec)]
+    steps += [make(spec) for key, make in _STEPS.items() if getattr(spec, key) not in (None, ())]
+
+    def part(body: Any, args: Args) -> Any:
+        value = body
+        for step in steps:
+            value = step(value, args)
+            if value is None:
+                return None
+        return value
+
+    return part
+
+
+def _found(spec: PartSpec) -> Picked:
+    at, default = _at(spec.path), spec.default
+
+    def found(body: Any, args: Args) -> Any:
+        value = at(body)
+        return default if value is ABSENT or value is None else value
+
+    return found
+
+
+def _joined(spec: PartSpec) -> Picked:
+    paths = tuple(map(_at, spec.join))
+
+    def joined(body: Any, args: Args) -> Any:
+        texts = (at(body) for at in paths)
+        return spec.between.join(str(text) for text in texts if text is not ABSENT and text not in (None, ""))
+
+    return joined
+
+
+def _kept(spec: PartSpec) -> Picked:
+    assert spec.where is not None
+    at, starts = _at(spec.where.path), compiled(spec.where.starts)
+
+    def kept(value: Any, args: Args) -> Any:
+        begin = starts.write(args, str)
+        wanted = "" if begin is ABSENT else str(begin)
+        return (
+            [item for item in value if str(at(item)).startswith(wanted)] if isinstance(value, list) else value
+        )
+
+    return kept
+
+
+def _cut(spec: PartSpec) -> Picked:
+    limit = compiled(spec.limit)
+
+    def cut(value: Any, args: Args) -> Any:
+        most = limit.write(args, str)
+        return value[: int(most)] if isinstance(value, list) and most is not ABSENT else value
+
+    return cut
+
+
+def _selected(spec: PartSpec) -> Picked:
+    return _map_of(spec.fields or {})
+
+
+def _each(spec: PartSpec) -> Picked:
+    select = _map_of(spec.each or {})
+
+    def each(value: Any, args: Args) -> Any:
+        return [select(item, args) for item in value] if isinstance(value, list) else value
+
+    return each
+
+
+def _map_of(given: Mapping[str, str | PartSpec]) -> Picked:
+    fields = {key: _field(one) for key, one in given.items()}
+    return lambda value, args: {key: field(value, args) for key, field in fields.items()}
+
+
+def _field(given: str | PartSpec) -> Picked:
+    if isinstance(given, PartSpec):
+        return _part(given)
+    named = compiled(given)
+    if named.names:
+        return lambda body, args: None if (value := named.write(args, str)) is ABSENT else value
+    return _found(PartSpec(path=given))
+
+
+def _dropped(spec: PartSpec) -> Picked:
+    keys = frozenset(spec.drop)
+
+    def without(value: Any, args: Args) -> Any:
+        if isinstance(value, dict):
+            return {key: without(one, args) for key, one in value.items() if key not in keys}
+        return [without(one, args) for one in value] if isinstance(value, list) else value
+
+    return without
+
+
+def _converted(spec: PartSpec) -> Picked:
+    assert spec.convert is not None
+    convert = _CONVERT[spec.convert]
+
+    def converted(value: Any, args: Args) -> Any:
+        try:
+            return convert(value)
+        except (ValueError, TypeError):
+            return value
+
+    return converted
+
+
+def _scaled(spec: PartSpec) -> Picked:
+    times = spec.times or 1.0
+    return lambda value, args: value * times if isinstance(value, int | float) else value
+
+
+def _number(value: Any) -> int | float:
+    text = str(value).strip().replace(",", "")
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+
+_CONVERT: dict[str, Callable[[Any], Any]] = {
+    "number": _number,
+    "integer": lambda value: int(_number(value)),
+    "text": lambda value: value if isinstance(value, str) else compact(value),
+    "count": len,
+}
+_STEPS: dict[str, Callable[[PartSpec], Picked]] = {
+    "where": _kept,
+    "limit": _cut,
+    "fields": _selected,
+    "each": _each,
+    "drop": _dropped,
+    "convert": _converted,
+    "times": _scaled,
+}
+
+
+def names_of(spec: PartSpec) -> list[str]:
+    """Give the arguments that a part takes."""
+    given = [spec.where.starts if spec.where else None, spec.limit]
+    below = [*(spec.fields or {}).values(), *(spec.each or {}).values()]
+    given += [one for one in below if isinstance(one, str)]
+    inner = [one for one in below if isinstance(one, PartSpec)]
+    here = [name for one in given for name in compiled(one).names]
+    return here + [name for part in inner for name in names_of(part)]
+
+
+def _parsed(text: str) -> Any:
+    """Read JSON, also as older providers write it: with a last semicolon and with quotes escaped."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    if not text.startswith(("{", "[")):
+        return ABSENT
+    try:
+        return json.loads(text.rstrip("; \n").replace("\\'", "'"), strict=False)
+    except (ValueError, RecursionError):
+        return ABSENT
+
+
+def _failed(message: str) -> ToolResult:
+    return ToolResult(error=ToolError(PROVIDER_ERROR, message))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

@@ -1,0 +1,245 @@
+"""Values of a request that name arguments: written for a call, and read back out of what was sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pytest_agenteval.canonical import canonical, compact
+
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
+Args: TypeAlias = Mapping[str, Any]
+Secrets: TypeAlias = Callable[[str], str]
+
+_NAMED = re.compile(r"\$\{(?P<secret>\w+)\}|\{(?P<name>\w+)(?:=(?P<default>[^{}]*))?\}")
+
+
+class Value:
+    """Something to send; a constant as it stands here."""
+
+    names: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """The parameters that can be read back, of those that are ``names``."""
+    secrets: tuple[str, ...] = ()
+
+    def __init__(self, constant: Any = None) -> None:
+        self._constant = constant
+
+    def write(self, args: Args, secrets: Secrets) -> Any:
+        """Give the value for a call, or ABSENT."""
+        return self._constant
+
+    def read(self, sent: Any) -> Args | None:
+        """Give the arguments that make the value this, or None where none do."""
+        return {} if sent == self._constant or text_of_value(sent) == text_of_value(self._constant) else None
+
+    def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
+        """Give the arguments without which there is no value, of those that are not ``sure``."""
+        return ()
+
+
+class Argument(Value):
+    """One argument, in its own type."""
+
+    def __init__(self, name: str, default: str | None) -> None:
+        self.names = self.kept = (name,)
+        self._name, self._default = name, ABSENT if default is None else default
+
+    def write(self, args: Args, secrets: Secrets) -> Any:
+        """Give the argument."""
+        return args.get(self._name, self._default)
+
+    def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
+        """Give the argument, if it may be absent."""
+        return () if self._name in sure or self._default is not ABSENT else (self._name,)
+
+    def read(self, sent: Any) -> Args | None:
+        """Give back what was sent."""
+        return {self._name: sent}
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A stretch of a text: plain, a secret or an argument."""
+
+    text: str = ""
+    secret: str = ""
+    name: str = ""
+    default: str | None = None
+
+
+class Text(Value):
+    """A text with arguments and secrets in it; absent where one of its arguments is."""
+
+    def __init__(self, text: str, escape: Callable[[str], str] = str, inner: str = ".*?") -> None:
+        self._pieces, self._escape = tuple(_pieces(text)), escape
+        self.names = self.kept = tuple(piece.name for piece in self._pieces if piece.name)
+        self.secrets = tuple(piece.secret for piece in self._pieces if piece.secret)
+        self._pattern = re.compile("".join(_pattern(piece, inner) for piece in self._pieces), re.S)
+
+    def write(self, args: Args, secrets: Secrets) -> Any:
+        """Give the text for a call."""
+        written = []
+        for piece in self._pieces:
+            if piece.name:
+                argument = args.get(piece.name, piece.default)
+                if argument is None:
+                    return ABSENT
+                written.append(self._escape(text_of_value(argument)))
+            else:
+                written.append(secrets(piece.secret) if piece.secret else piece.text)
+        return "".join(written)
+
+    def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
+        """Give the arguments that may be absent."""
+        return tuple(
+            one.name for one in self._pieces if one.name and one.default is None and one.name not in sure
+        )
+
+    def read(self, sent: Any) -> Args | None:
+        """Find the arguments in the text."""
+        found = self._pattern.fullmatch(text_of_value(sent))
+        return found.groupdict() if found else None
+
+
+class Table(Value):
+    """An argument for which something else is sent; the table's own texts may name arguments too."""
+
+    def __init__(self, name: str, table: Mapping[str, Value]) -> None:
+        inner = tuple(table.values())
+        self._name, self._table = name, table
+        self.names = (name, *(one for value in inner for one in value.names))
+        self.kept = tuple(one for value in inner for one in value.kept)
+        constants = [canonical(value.write({}, str)) for value in inner if not value.names]
+        if len(set(constants)) == len(constants):
+            self.kept = (name, *self.kept)
+        self.secrets = tuple(one for value in inner for one in value.secrets)
+
+    def write(self, args: Args, secrets: Secrets) -> Any:
+        """Give what the table has for the argument; an argument it does not know is sent as it is."""
+        argument = args.get(self._name, ABSENT)
+        if argument is ABSENT:
+            return ABSENT
+        chosen = self._table.get(text_of_value(argument))
+        return argument if chosen is None else chosen.write(args, secrets)
+
+    def read(self, sent: Any) -> Args | None:
+        """Find the argument for which this is sent."""
+        for argument, value in self._table.items():
+            found = value.read(sent)
+            if found is not None:
+                return {**found, self._name: argument}
+        return {self._name: sent}
+
+
+class Joined(Value):
+    """A list in one text."""
+
+    def __init__(self, name: str, between: str) -> None:
+        self.names = self.kept = (name,)
+        self._name, self._between = name, between
+
+    def write(self, args: Args, secrets: Secrets) -> Any:
+        """Give the items with the text between them."""
+        items = args.get(self._name, ABSENT)
+        return self._between.join(map(text_of_value, items)) if isinstance(items, list | tuple) else items
+
+    def read(self, sent: Any) -> Args | None:
+        """Take the text apart."""
+        return {self._name: text_of_value(sent).split(self._between) if sent else []}
+
+
+class Nested(Value):
+    """A map or a list of values; what is absent is left out."""
+
+    def __init__(self, inner: Mapping[str, Value] | Sequence[Value]) -> None:
+        self.inner = inner
+        below = tuple(inner.values() if isinstance(inner, Mapping) else inner)
+        self.names = tuple(name for value in below for name in value.names)
+        self.kept = tuple(name for value in below for name in value.kept)
+        self.secrets = tuple(name for value in below for name in value.secrets)
+
+    def write(self, args: Args, secrets: Secrets) -> Any:
+        """Give the map or list for a call."""
+        if isinstance(self.inner, Mapping):
+            pairs = ((key, value.write(args, secrets)) for key, value in self.inner.items())
+            return {key: value for key, value in pairs if value is not ABSENT}
+        items = (value.write(args, secrets) for value in self.inner)
+        return [item for item in items if item is not ABSENT]
+
+    def read(self, sent: Any) -> Args | None:
+        """Collect the arguments of what is in it."""
+        found: dict[str, Any] = {}
+        if isinstance(self.inner, Mapping) and isinstance(sent, Mapping):
+            for key, value in self.inner.items():
+                if value.names and key in sent:
+                    found.update(value.read(sent[key]) or {})
+        elif not isinstance(self.inner, Mapping) and isinstance(sent, list | tuple):
+            for value, item in zip(self.inner, sent, strict=False):
+                found.update(value.read(item) or {})
+        return found
+
+
+def compiled(given: Any) -> Value:
+    """Make a value of what the author wrote."""
+    if isinstance(given, str):
+        found = _NAMED.fullmatch(given)
+        if found and found["name"]:
+            return Argument(found["name"], found["default"])
+        return Text(given) if _NAMED.search(given) else Value(given)
+    if isinstance(given, Mapping):
+        if is_chosen(given):
+            return chosen(given, compiled)
+        return Nested({str(key): compiled(value) for key, value in given.items()})
+    if isinstance(given, list | tuple):
+        return Nested([compiled(value) for value in given])
+    return Value(given)
+
+
+def is_chosen(given: Mapping[str, Any]) -> bool:
+    """Tell the map that stands for an argument from a map that is sent."""
+    return isinstance(given.get("param"), str) and set(given) in (
+        {"param"},
+        {"param", "table"},
+        {"param", "join"},
+    )
+
+
+def chosen(given: Mapping[str, Any], inner: Callable[[Any], Value]) -> Value:
+    """Make the value of a map {param, table} or {param, join}."""
+    name = given["param"]
+    if given.get("join") is not None:
+        return Joined(name, given["join"])
+    if not given.get("table"):
+        return Argument(name, None)
+    return Table(name, {text_of_value(key): inner(value) for key, value in given["table"].items()})
+
+
+def text_of_value(value: Any) -> str:
+    """Write a value as queries do: true and false small, whole numbers without a point."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None or isinstance(value, Mapping | list | tuple):
+        return compact(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    done = 0
+    for found in _NAMED.finditer(text):
+        if found.start() > done:
+            yield _Piece(text[done : found.start()])
+        yield _Piece(secret=found["secret"] or "", name=found["name"] or "", default=found["default"])
+        done = found.end()
+    if done < len(text):
+        yield _Piece(text[done:])
+
+
+def _pattern(piece: _Piece, inner: str) -> str:
+    if piece.name:
+        return f"(?P<{piece.name}>{inner})"
+    return ".*?" if piece.secret else re.escape(piece.text)

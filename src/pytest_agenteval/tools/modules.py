@@ -1,0 +1,59 @@
+"""Tools in a Python file of a suite."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from pytest_agenteval.canonical import digest_text
+from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.tool import Tool
+
+
+def python_tools(path: Path) -> dict[str, Tool]:
+    """Give the tools of a Python file, in its order.
+
+    They are the public functions with type hints that the file defines, and the tools that it makes itself,
+    which come before functions of the same name.
+    """
+    module = _imported(path)
+    public = [value for name, value in vars(module).items() if not name.startswith("_")]
+    functions = [one for one in public if inspect.isfunction(one) and _defined(one, module)]
+    made = {one.spec.name: one for one in public if isinstance(one, Tool)}
+    free = [one for one in functions if one.__name__ not in made and inspect.get_annotations(one)]
+    return {**{one.__name__: tool_of(one) for one in free}, **made}
+
+
+def _defined(function: object, module: ModuleType) -> bool:
+    return getattr(function, "__module__", "") == module.__name__
+
+
+def _imported(path: Path) -> ModuleType:
+    """Import the file under a name of its own, so that several suites may have a ``tools.py``."""
+    name = f"agenteval_tools_{path.stem}_{digest_text(str(path.resolve()))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ProblemsFound([Problem(shown(path), None, (), "a Python file", f"a {path.suffix} file")])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # an author's file may raise anything
+        sys.modules.pop(name, None)
+        raise ProblemsFound([_told(path, error)]) from None
+    return module
+
+
+def _told(path: Path, error: Exception) -> Problem:
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    found = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    return Problem(shown(path), line, (), "a Python file that can be imported", found)

@@ -1,0 +1,165 @@
+"""From one operation of an OpenAPI document to the declaration of a tool.
+
+Parameters of path, query and header and the properties of a JSON or form body are the tool's parameters. One
+whose name is taken has its place put before it: ``query_id``, ``header_id``, ``body_id``. A body that is no
+object is the parameter ``body``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.tools.http.declaration import RequestSpec, ResultSpec, ToolDeclaration
+from pytest_agenteval.tools.openapi.declaration import OperationSpec
+from pytest_agenteval.tools.openapi.schemas import Schemas, merged
+from pytest_agenteval.tools.openapi.security import Keys
+from pytest_agenteval.tools.openapi.source import Operation, Source
+
+_BETWEEN = {"form": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
+_OF_HTTP = ("accept", "content-type", "authorization")
+_JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b")
+_FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A request as far as it is known."""
+
+    schemas: Schemas
+    properties: dict[str, Any] = field(default_factory=dict)
+    required: list[str] = field(default_factory=list)
+    path: dict[str, str] = field(default_factory=dict)
+    query: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, Any] = field(default_factory=dict)
+    body: Any = None
+    body_as: str = "json"
+
+    def take(self, name: str, place: str, schema: dict[str, Any], *, required: bool) -> str:
+        """Make a parameter of the tool; gives its name there."""
+        named = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or place
+        while named in self.properties:
+            named = f"{place}_{named}"
+        self.properties[named] = schema
+        if required:
+            self.required.append(named)
+        return named
+
+
+def declaration(source: Source, operation: Operation, spec: OperationSpec, keys: Keys) -> ToolDeclaration:
+    """Make the declaration; raises ProblemsFound for what no tool can ask."""
+    draft = _Draft(Schemas(source), query=dict(keys.query), headers=dict(keys.headers))
+    for place, given in _parameters(source, operation):
+        _parameter(draft, source, given, place)
+    if "requestBody" in operation.said:
+        _body(draft, source, operation)
+    parameters: dict[str, Any] = {"type": "object", "properties": draft.properties}
+    if draft.required:
+        parameters["required"] = draft.required
+    if draft.schemas.defs:
+        parameters["$defs"] = draft.schemas.defs
+    url = re.sub(r"\{([^{}]+)\}", lambda found: f"{{{draft.path.get(found[1], found[1])}}}", operation.path)
+    return ToolDeclaration(
+        name=spec.name or re.sub(r"[^A-Za-z0-9_-]+", "_", operation.names[0]).strip("_")[:64],
+        description=spec.description or _described(operation),
+        parameters=parameters,
+        request=RequestSpec(
+            method=operation.method.upper(),  # type: ignore[arg-type]  # one of METHODS
+            url=url,
+            query=draft.query,
+            headers=draft.headers,
+            body=draft.body,
+            body_as=draft.body_as,  # type: ignore[arg-type]  # json or form
+        ),
+        result=spec.result or ResultSpec(text="any"),
+        errors=spec.errors,
+        matching=spec.matching,
+        secrets=keys.secrets,
+    )
+
+
+def _parameters(source: Source, operation: Operation) -> list[tuple[KeyPath, Mapping[str, Any]]]:
+    """Give the parameters of the operation, and those of its path that it does not say anew."""
+    found: dict[tuple[Any, Any], tuple[KeyPath, Mapping[str, Any]]] = {}
+    for place, holder in ((operation.place[:2], operation.shared), (operation.place, operation.said)):
+        for index, given in enumerate(holder.get("parameters") or ()):
+            here = (*place, "parameters", index)
+            one = source.followed(given, here)
+            found[one.get("in"), one.get("name")] = (here, one)
+    order = ("path", "query", "header", "cookie")
+    return sorted(
+        found.values(), key=lambda one: order.index(str(one[1].get("in"))) if one[1].get("in") in order else 9
+    )
+
+
+def _parameter(draft: _Draft, source: Source, given: Mapping[str, Any], place: KeyPath) -> None:
+    where, name = given.get("in"), str(given.get("name", ""))
+    required = where == "path" or given.get("required") is True
+    if where not in ("path", "query", "header"):
+        if required:
+            source.refuse((*place, "in"), "path, query or header", f"a required parameter in {where!r}")
+        return
+    if where == "header" and name.lower() in _OF_HTTP:
+        return
+    named = draft.take(name, where, _shape(draft, given, place), required=required)
+    if where == "path":
+        draft.path[name] = named
+    elif where == "header":
+        draft.headers[name] = f"{{{named}}}"
+    else:
+        draft.query[name] = _in_query(given, named)
+
+
+def _shape(draft: _Draft, given: Mapping[str, Any], place: KeyPath) -> dict[str, Any]:
+    shape = draft.schemas.open(given.get("schema", {}), (*place, "schema"))
+    said = given.get("description")
+    return {**shape, "description": said} if said and "description" not in shape else shape
+
+
+def _in_query(given: Mapping[str, Any], named: str) -> Any:
+    style = given.get("style", "form")
+    if given.get("explode", style == "form") or style not in _BETWEEN:
+        return f"{{{named}}}"
+    return {"param": named, "join": _BETWEEN[style]}
+
+
+def _body(draft: _Draft, source: Source, operation: Operation) -> None:
+    place: KeyPath = (*operation.place, "requestBody")
+    given = source.followed(operation.said["requestBody"], place)
+    kinds = given.get("content") or {}
+    kind = next((kind for kind in kinds if _JSON.match(kind)), _FORM if _FORM in kinds else None)
+    if kind is None:
+        if given.get("required") is True:
+            source.refuse((*place, "content"), f"application/json or {_FORM}", ", ".join(kinds) or "nothing")
+        return
+    here = (*place, "content", kind, "schema")
+    schema = merged(kinds[kind].get("schema", {}), draft.schemas, source, here)
+    draft.body_as = "form" if kind == _FORM else "json"
+    properties, needed = schema.get("properties"), given.get("required") is True
+    if properties and not {"oneOf", "anyOf"} & set(schema):
+        draft.body = {
+            key: f"{{{draft.take(key, 'body', _opened(one, draft), required=_needed(schema, key))}}}"
+            for key, one in properties.items()
+        }
+    else:
+        draft.body = f"{{{draft.take('body', 'body', schema, required=needed)}}}"
+
+
+def _needed(schema: Mapping[str, Any], key: str) -> bool:
+    return key in schema.get("required", ())
+
+
+def _opened(schema: Any, draft: _Draft) -> dict[str, Any]:
+    """Give what a property's reference leads to, so that its type can be seen."""
+    while isinstance(schema, Mapping) and set(schema) == {"$ref"}:
+        schema = draft.schemas.defs[schema["$ref"].rsplit("/", 1)[-1]]
+    return dict(schema) if isinstance(schema, Mapping) else {}
+
+
+def _described(operation: Operation) -> str:
+    said = operation.said
+    texts = (said.get("summary"), said.get("description"))
+    return "\n\n".join(str(text).strip() for text in texts if text) or operation.names[-1]

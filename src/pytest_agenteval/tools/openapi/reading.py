@@ -1,0 +1,103 @@
+"""Reading a file that names operations of an OpenAPI document: their tools, or every problem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.tasks.documents import Document, read_document, shown
+from pytest_agenteval.tasks.explain import explain
+from pytest_agenteval.tools.http.checking import problems_of
+from pytest_agenteval.tools.http.declaration import ProviderSpec
+from pytest_agenteval.tools.http.wire import http_tool
+from pytest_agenteval.tools.openapi.declaration import OpenApiFile, OperationSpec
+from pytest_agenteval.tools.openapi.operation import declaration
+from pytest_agenteval.tools.openapi.security import keys_of
+from pytest_agenteval.tools.openapi.source import Operation, Source
+from pytest_agenteval.tools.tool import Tool
+
+
+def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]]:
+    """Give the tools of a file, and all files that were read for them."""
+    file = shown(document.path)
+    try:
+        read = OpenApiFile.model_validate(document.value)
+    except ValidationError as error:
+        shape = OpenApiFile.model_json_schema()
+        raise ProblemsFound(explain(error, document, file, (), shape)) from None
+    source = _source(document, read)
+    made = list(_made(document, source, read))
+    problems = [one for one in made if isinstance(one, Problem)]
+    if problems:
+        raise ProblemsFound(problems)
+    tools = [one for one in made if isinstance(one, Tool)]
+    files = dict.fromkeys((document.path, source.document.path))
+    return {tool.spec.name: tool for tool in tools}, tuple(files)
+
+
+def _source(document: Document, read: OpenApiFile) -> Source:
+    if not isinstance(read.openapi, str):
+        return Source(document, ("openapi",))
+    path = document.path.parent / read.openapi
+    if not path.is_file():
+        line = document.line_of(("openapi",))
+        found = f"{read.openapi!r}, which is not there"
+        expected = "the path of an OpenAPI document, from this file's folder"
+        raise ProblemsFound([Problem(shown(document.path), line, ("openapi",), expected, found)])
+    return Source(read_document(path))
+
+
+def _made(document: Document, source: Source, read: OpenApiFile) -> Iterator[Tool | Problem]:
+    known = {name: operation for operation in source.operations() for name in operation.names}
+    names: set[str] = set()
+    for index, given in enumerate(read.operations):
+        spec = given if isinstance(given, OperationSpec) else OperationSpec(id=given)
+        place: KeyPath = ("operations", index, *(("id",) if isinstance(given, OperationSpec) else ()))
+        if spec.id not in known:
+            found = f"unknown operation {spec.id!r}"
+            yield _problem(document, place, _some(known), found, nearest(spec.id, known))
+            continue
+        operation = known[spec.id]
+        declared = declaration(source, operation, spec, keys_of(source, operation, read.security))
+        provider = _provider(document, source, operation, read)
+        for wrong in problems_of(declared, provider):
+            where = (*place[:2], *wrong.path) if wrong.path[0] == "matching" else place
+            yield _problem(document, where, wrong.expected, wrong.found, wrong.hint)
+        if declared.name in names:
+            yield _problem(document, place, "a name of its own: say `name`", f"{declared.name!r} again", "")
+        names.add(declared.name)
+        yield http_tool(declared, provider)
+
+
+def _provider(document: Document, source: Source, operation: Operation, read: OpenApiFile) -> ProviderSpec:
+    name = read.name or re.sub(r"[^A-Za-z0-9_-]+", "_", document.path.stem)
+    return ProviderSpec(name=name, base=read.base or _server(source, operation), errors=read.errors)
+
+
+def _server(source: Source, operation: Operation) -> str:
+    holders = (operation.said, operation.shared, source.root)
+    servers = next((holder["servers"] for holder in holders if holder.get("servers")), None)
+    if not servers:
+        source.refuse(("servers",), "an address under `servers`, or `base` in the tool file", "none")
+    variables = servers[0].get("variables") or {}
+    url = str(servers[0].get("url", ""))
+    for name, variable in variables.items():
+        url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
+    if "://" not in url:
+        place = ("servers", 0, "url")
+        source.refuse(place, "an address with its host, or `base` in the tool file", repr(url))
+    return url
+
+
+def _some(known: dict[str, Operation]) -> str:
+    idents = dict.fromkeys(operation.names[0] for operation in known.values())
+    shown_ones = ", ".join(list(idents)[:12])
+    return f"one of {shown_ones}{', …' if len(idents) > 12 else ''}"
+
+
+def _problem(document: Document, place: KeyPath, expected: str, found: str, hint: str) -> Problem:
+    return Problem(shown(document.path), document.line_of(place), place, expected, found, hint)

@@ -1,0 +1,104 @@
+"""An OpenAPI document: following its references, and telling what is wrong on which line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.tasks.documents import Document, shown
+from pytest_agenteval.tasks.explain import in_words
+
+METHODS = ("get", "put", "post", "delete", "head", "patch")
+MOST_STEPS = 20
+"""References in a row before they are taken for a ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the document, with what it shares with others of its path."""
+
+    path: str
+    method: str
+    said: Mapping[str, Any]
+    shared: Mapping[str, Any]
+
+    @property
+    def place(self) -> KeyPath:
+        """Where it stands in the document."""
+        return ("paths", self.path, self.method)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What authors may call it."""
+        ident = self.said.get("operationId")
+        own = (str(ident),) if ident else ()
+        return (*own, f"{self.method.upper()} {self.path}")
+
+
+class Source:
+    """The document, which is a file of its own or stands below ``base`` in ours."""
+
+    def __init__(self, document: Document, base: KeyPath = ()) -> None:
+        self.document, self._base = document, base
+        value: Any = document.value
+        for step in base:
+            value = value[step]
+        if not isinstance(value, Mapping):
+            self.refuse((), "an OpenAPI document: a map", in_words(value))
+        self.root: Mapping[str, Any] = value
+        version = str(value.get("openapi", value.get("swagger", "")))
+        if not version.startswith(("3.0", "3.1")):
+            key = "swagger" if "swagger" in value else "openapi"
+            self.refuse((key,), "OpenAPI 3.0 or 3.1", in_words(version or None))
+
+    def operations(self) -> Iterator[Operation]:
+        """Give all operations, in the document's order."""
+        paths = self.root.get("paths") or {}
+        for path, given in paths.items():
+            item = self.followed(given, ("paths", path))
+            for method in METHODS:
+                if isinstance(item.get(method), Mapping):
+                    yield Operation(str(path), method, item[method], item)
+
+    def followed(self, given: Any, place: KeyPath) -> Mapping[str, Any]:
+        """Give a map, or that which its ``$ref`` leads to within the document."""
+        for _ in range(MOST_STEPS):
+            if not isinstance(given, Mapping):
+                self.refuse(place, "a map", in_words(given))
+            if "$ref" not in given:
+                break
+            given = self.target(given["$ref"], place)
+        else:
+            self.refuse((*place, "$ref"), "a reference that ends", "a ring of references")
+        found: Mapping[str, Any] = given
+        return found
+
+    def target(self, ref: Any, place: KeyPath) -> Any:
+        """Give what a reference leads to."""
+        if not isinstance(ref, str) or not ref.startswith("#/"):
+            self.refuse(
+                (*place, "$ref"), "a reference within this document, as #/components/…", in_words(ref)
+            )
+        value: Any = self.root
+        for step in (unquote(part).replace("~1", "/").replace("~0", "~") for part in ref[2:].split("/")):
+            if isinstance(value, list) and step.isdigit() and int(step) < len(value):
+                value = value[int(step)]
+            elif isinstance(value, Mapping) and step in value:
+                value = value[step]
+            else:
+                known = value if isinstance(value, Mapping) else ()
+                self.refuse((*place, "$ref"), "a reference to something", f"{ref!r}", nearest(step, known))
+        return value
+
+    def problem(self, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+        """Say what is wrong with a place of the document."""
+        path = (*self._base, *place)
+        file = shown(self.document.path)
+        return Problem(file, self.document.line_of(path), path, expected, found, hint)
+
+    def refuse(self, place: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
+        """Raise the problem."""
+        raise ProblemsFound([self.problem(place, expected, found, hint)])

@@ -1,0 +1,85 @@
+"""What is wrong with a file of declarations is told with file, line, key and hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tools.sets import load_tools
+
+GOOD = """\
+provider: {name: p, base: "https://a.b", secrets: [P_API_KEY], headers: {k: "${P_API_KEY}"}}
+tools:
+  - name: find
+    description: finds
+    parameters:
+      type: object
+      properties: {q: {type: string}, n: {type: integer}}
+      required: [q]
+    request:
+      url: /find/{q}
+      query: {n: "{n}"}
+    matching: {q: folded, n: {number: 2}}
+"""
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    """Load a file, and give what is said of it: line, key, found and hint."""
+    (folder / "t.yaml").write_text(dedent(text), encoding="utf-8")
+    with pytest.raises(ProblemsFound) as raised:
+        load_tools("t.yaml", folder)
+    assert all(one.file.endswith("t.yaml") for one in raised.value.problems)
+    return [
+        f"{one.line} {'.'.join(map(str, one.path))}: {one.found} {one.hint}" for one in raised.value.problems
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("    matching:", "    matchign:", "12 tools.0.matchign: unknown key 'matchign' did you mean 'ma"),
+        ("base:", "bsae:", "1 provider.bsae: unknown key 'bsae' did you mean 'base'?"),
+        ('"{n}"', '"{m}"', "11 tools.0.request.query.n: unknown name 'm' "),
+        ("[P_API_KEY]", "[]", "1 provider.headers.k: unknown name 'P_API_KEY' "),
+        ("/find/{q}", "/find/{n}", "10 tools.0.request.url: the optional parameter 'n' "),
+        ("q: folded", "q: fold", "12 tools.0.matching.q: 'fold' (text) did you mean 'folded'?"),
+        ("q: folded", "s: folded", "12 tools.0.matching.s: unknown name 's' "),
+        ("required: [q]", "required: [qq]", "8 tools.0.parameters.required.0: 'qq' (text) "),
+        (
+            "{type: integer}",
+            "{type: int}",
+            "7 tools.0.parameters.properties.n.type: 'int' (text) did you mean 'integer'?",
+        ),
+        ("type: object", "type: array", "6 tools.0.parameters.type: 'array' (text) "),
+        ('{n: "{n}"}', "{n: {param: n, tabel: {}}}", "11 tools.0.request.query.n: a map with param, tabel "),
+        ("    description: finds\n", "", "3 tools.0.description: no key 'description' "),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(old: str, new: str, told: str, tmp_path: Path) -> None:
+    """Every mistake of a declaration has a line, and what stands there."""
+    said = problems(tmp_path, GOOD.replace(old, new, 1))
+    assert any(one.startswith(told) for one in said), said
+
+
+def test_two_tools_of_one_name_are_a_mistake(tmp_path: Path) -> None:
+    """A name leads to one tool."""
+    again = GOOD[GOOD.index("  - name") :]
+    assert problems(tmp_path, GOOD + again) == ["13 tools.1.name: 'find', which tools[0] has too "]
+
+
+def test_a_file_may_hold_one_tool(tmp_path: Path) -> None:
+    """A tool of no provider has its whole address."""
+    text = """\
+        name: one
+        description: d
+        request: {url: "https://a.b/c"}
+        """
+    (tmp_path / "one.yaml").write_text(dedent(text), encoding="utf-8")
+    tool = load_tools("one.yaml", tmp_path)["one"]
+    assert tool.wire is not None
+    assert tool.wire.request({}).uri == "https://a.b/c"
+    assert tool.spec.taped
+    assert problems(tmp_path, dedent(text).replace("https://a.b", "")) == ["3 request.url: '/c' (text) "]

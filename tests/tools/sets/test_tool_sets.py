@@ -1,0 +1,134 @@
+"""What a suite's ``tools`` may name: packaged sets and files of every kind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.tools.sets import load_tools, packaged, packaged_sets
+
+DECLARED = "name: {name}\ndescription: d\nrequest: {{url: 'https://a.b/c'}}\n"
+PYTHON = '''
+from __future__ import annotations
+
+from json import dumps
+
+from pytest_agenteval.tools.functions import tool_of
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def fetch(url: str) -> str:
+    """Fetch a page."""
+    return dumps(url)
+
+
+def unhinted():
+    """No tool."""
+
+
+def _own(a: int) -> int:
+    return a
+
+
+fetch_tool = tool_of(fetch, taped=True)
+'''
+
+
+def written(path: Path, text: str) -> Path:
+    """Write a file, with a time of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    written.clock += 1  # type: ignore[attr-defined]
+    os.utime(path, (written.clock, written.clock))  # type: ignore[attr-defined]
+    return path
+
+
+written.clock = 1_700_000_000  # type: ignore[attr-defined]
+
+
+def test_a_packaged_set_is_named() -> None:
+    """A set of the package needs no file; an unknown one has a hint."""
+    assert load_tools("ko_agentbench") == packaged("ko_agentbench")
+    assert packaged_sets() == ("ko_agentbench",)
+    with pytest.raises(UsageMistake, match="did you mean 'ko_agentbench'"):
+        packaged("ko_agentbnch")
+
+
+def test_a_file_is_looked_up_in_the_suite_then_in_the_root(tmp_path: Path) -> None:
+    """The suite's own file comes first; an absolute path is taken as it is."""
+    suite = tmp_path / "evals" / "s"
+    root_file = written(tmp_path / "t.yaml", DECLARED.format(name="of_root"))
+    written(tmp_path / "other.yaml", DECLARED.format(name="other"))
+    written(suite / "t.yaml", DECLARED.format(name="of_suite"))
+    assert list(load_tools("t.yaml", suite, tmp_path)) == ["of_suite"]
+    assert list(load_tools("other.yaml", suite, tmp_path)) == ["other"]
+    assert list(load_tools(str(root_file))) == ["of_root"]
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    """Tools of an unchanged file are the same objects; a changed one is read anew."""
+    path = written(tmp_path / "t.yaml", DECLARED.format(name="a"))
+    first = load_tools(str(path))
+    assert load_tools(str(path))["a"] is first["a"]
+    written(path, DECLARED.format(name="b"))
+    assert list(load_tools(str(path))) == ["b"]
+
+
+def test_functions_of_a_python_file_are_tools(tmp_path: Path) -> None:
+    """Public functions with hints that the file defines, and tools that it makes; two files do not mix."""
+    written(tmp_path / "a" / "tools.py", PYTHON)
+    written(tmp_path / "b" / "tools.py", "def only(a: int) -> int:\n    return a\n")
+    tools = load_tools("tools.py", tmp_path / "a")
+    assert sorted(tools) == ["add", "fetch"]
+    assert tools["fetch"].spec.taped
+    assert tools["add"].function({"a": 2}) == 3
+    assert list(load_tools("tools.py", tmp_path / "b")) == ["only"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "found"),
+    [
+        ("x = 1\ny = x / 0\n", 2, "ZeroDivisionError: division by zero"),
+        ("def f(:\n", 1, "SyntaxError: invalid syntax"),
+        ("import no_such_thing\n", 1, "ModuleNotFoundError: No module named 'no_such_thing'"),
+    ],
+)
+def test_a_python_file_that_cannot_be_imported_is_a_problem(
+    text: str, line: int, found: str, tmp_path: Path
+) -> None:
+    """It names the file's own line, and what went wrong there."""
+    path = written(tmp_path / "tools.py", text)
+    with pytest.raises(ProblemsFound) as raised:
+        load_tools(str(path))
+    (problem,) = raised.value.problems
+    assert (problem.line, problem.found) == (line, found)
+
+
+def test_a_function_that_cannot_be_a_tool_is_a_problem(tmp_path: Path) -> None:
+    """It names file and line, as any problem of a file does."""
+    path = written(tmp_path / "tools.py", "def f(*words: str) -> None:\n    pass\n")
+    with pytest.raises(UsageMistake, match=r"tools\.py:1: f cannot be a tool"):
+        load_tools(str(path))
+
+
+@pytest.mark.parametrize(
+    ("entry", "hint"), [("nothing.yaml", ""), ("ko_agentbnch", "did you mean 'ko_agentbench'?")]
+)
+def test_an_entry_that_leads_nowhere_is_a_problem(entry: str, hint: str, tmp_path: Path) -> None:
+    """It says where it was looked for, and which set may have been meant."""
+    with pytest.raises(ProblemsFound, match="looked for") as raised:
+        load_tools(entry, tmp_path)
+    assert raised.value.problems[0].hint == hint
+
+
+def test_a_file_of_another_kind_is_a_problem(tmp_path: Path) -> None:
+    """Only YAML, JSON and Python are read."""
+    with pytest.raises(ProblemsFound, match=r"a \.txt file"):
+        load_tools(str(written(tmp_path / "tools.txt", "")))
