@@ -5,19 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.interaction import Interaction
+from pytest_agenteval.cassettes.index import Index, Reading, Slot
+from pytest_agenteval.cassettes.interaction import Interaction, Request
 from pytest_agenteval.cassettes.matching import Address, Key, address_of, key_of
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.errors import UsageMistake, nearest
 
 Mode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
 Kind: TypeAlias = Literal["tool", "chat"]
-Slot: TypeAlias = int
+
+MOST_INDEXES = 256  # where tools are made anew for each trial, those of trials long gone
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -27,6 +29,8 @@ class Cassette:
     """What one file holds, and what the trials of this process add to it.
 
     A slot is the place of an interaction; slots never change, so a tape can note which ones it has played.
+    Nothing is given out that has not been redacted; of what is read from a file, requests are redacted at
+    once, as they are compared, and each response when it is first looked at: most never are.
 
     ``started`` is when the run began. What a file held before is dropped by mode ``all``; a file written
     since is of this run, by another worker, so that ``once`` goes on recording into it and ``all`` keeps it.
@@ -53,6 +57,8 @@ class Cassette:
         self._same: dict[Key, list[Slot]] = defaultdict(list)
         self._alike: dict[Address, list[Slot]] = defaultdict(list)
         self._used: set[Slot] = set()
+        self._as_read: set[Slot] = set()
+        self._indexes: dict[Hashable, Index] = {}
         self._load()
 
     def _load(self) -> None:
@@ -63,7 +69,8 @@ class Cassette:
         )
         if self.mode != "all" or of_this_run:
             for interaction in found.interactions:
-                self._append(self.redactor.interaction(interaction))
+                request = self.redactor.request(interaction.request)
+                self._as_read.add(self._append(Interaction(request, interaction.response)))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -72,7 +79,7 @@ class Cassette:
     def interactions(self) -> tuple[Interaction, ...]:
         """All that is held, in the order of the file, then of recording."""
         with self.lock:
-            return tuple(self._items)
+            return tuple(map(self.at, range(len(self._items))))
 
     @property
     def plays(self) -> bool:
@@ -89,12 +96,38 @@ class Cassette:
 
     def at(self, slot: Slot) -> Interaction:
         """Give the interaction of a slot."""
-        return self._items[slot]
+        item = self._items[slot]
+        if slot in self._as_read:
+            with self.lock:
+                item = self._items[slot] = Interaction(item.request, self.redactor.response(item.response))
+                self._as_read.discard(slot)
+        return item
+
+    def index(self, reading: Reading) -> Index:
+        """Give the index of one tool's calls, made when first asked for and up to date."""
+        with self.lock:
+            index = self._indexes.get(reading.ident)
+            if index is None:
+                if len(self._indexes) >= MOST_INDEXES:
+                    del self._indexes[next(iter(self._indexes))]
+                index = self._indexes[reading.ident] = Index(reading)
+            index.take_in(self._items)
+            return index
+
+    def request(self, slot: Slot) -> Request:
+        """Give the request of a slot."""
+        return self._items[slot].request
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All requests that are held."""
+        with self.lock:
+            return tuple(item.request for item in self._items)
 
     def use(self, slot: Slot) -> Interaction:
         """Give the interaction of a slot, and remember that it was needed."""
         self._used.add(slot)
-        return self._items[slot]
+        return self.at(slot)
 
     def add(self, interaction: Interaction) -> Slot:
         """Hold a new interaction, which has been redacted; it is on disk after the next save."""
@@ -107,14 +140,27 @@ class Cassette:
     def unused(self) -> tuple[Interaction, ...]:
         """Give what no tape of this process has played or recorded."""
         with self.lock:
-            return tuple(item for slot, item in enumerate(self._items) if slot not in self._used)
+            return tuple(self.at(slot) for slot in range(len(self._items)) if slot not in self._used)
+
+    def stale(self, asked_for: Callable[[Request], bool]) -> tuple[Interaction, ...]:
+        """Give the interactions whose request is asked for no more."""
+        with self.lock:
+            return tuple(
+                self.at(slot) for slot, item in enumerate(self._items) if not asked_for(item.request)
+            )
+
+    @property
+    def unused_count(self) -> int:
+        """How many interactions no tape of this process has played or recorded."""
+        with self.lock:
+            return len(self._items) - len(self._used)
 
     def save(self) -> bool:
         """Add what is new to the file, and say whether there was anything; after a failure, try again."""
         with self.lock:
             if not self.dirty:
                 return False
-            ours, self.dirty = tuple(self._items), False
+            ours, self.dirty = self.interactions, False
         since = self.started if self.mode == "all" else None
         try:
             files.save(self.path, ours, name=self.name, since=since, clean=self.redactor.interaction)

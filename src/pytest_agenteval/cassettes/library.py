@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pytest_agenteval.cassettes.cassette import Cassette, Kind, Mode
+from pytest_agenteval.cassettes.files import JSON, YAML
+from pytest_agenteval.cassettes.interaction import Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
@@ -26,11 +29,13 @@ class Library:
         self._redactor = redactor or Redactor.from_environ()
         self._started = time.time() if started is None else started
         self._open: dict[Path, Cassette] = {}
+        self._shared: dict[Path, Cassette] = {}
+        self._places: dict[tuple[Path, str], Path | None] = {}
         self._lock = threading.Lock()
 
     @property
     def cassettes(self) -> tuple[Cassette, ...]:
-        """All cassettes opened so far."""
+        """All cassettes opened so far, without the shared ones."""
         with self._lock:
             return tuple(self._open.values())
 
@@ -41,6 +46,35 @@ class Library:
         """
         cassette = self._cassette(path, mode, kind)
         return Tape(cassette, kind == "tool" if allow_repeats is None else allow_repeats)
+
+    def open_shared(self, path: Path, tool: str) -> Tape | None:
+        """Give a trial its own tape of what tasks share; nothing is ever recorded into it.
+
+        The path is a file, or a folder that holds a file for each tool, ``TOOL.json`` or ``TOOL.yaml``: then
+        None says that it holds none for this tool. A file is read when it is first asked for.
+        """
+        whole = self._place(path, tool)
+        if whole is None:
+            return None
+        with self._lock:
+            held = self._shared.get(whole)
+            if held is None:
+                name = self._name(whole)
+                held = Cassette(whole, "none", "tool", name=name, redactor=self._redactor)
+                self._shared[whole] = held
+        return Tape(held, allow_repeats=True)
+
+    def unused(self) -> dict[str, int]:
+        """Say of each cassette how many of its interactions no trial of this process has played or recorded.
+
+        Shared cassettes are left out: they are made to hold more than one run asks for.
+        """
+        return {each.name: each.unused_count for each in self.cassettes if each.unused_count}
+
+    def stale(self, asked_for: Callable[[Request], bool]) -> dict[str, tuple[Interaction, ...]]:
+        """Give by cassette the recorded tool calls that nothing asks for any more, whoever runs."""
+        found = {each.name: each.stale(asked_for) for each in self.cassettes if each.kind == "tool"}
+        return {name: stale for name, stale in found.items() if stale}
 
     def save(self) -> tuple[Path, ...]:
         """Save every cassette that holds something new, and say which; problems are raised after all."""
@@ -68,6 +102,20 @@ class Library:
             was, now = f"{held.kind} cassette in mode {held.mode}", f"{kind} cassette in mode {mode}"
             raise UsageMistake(f"{held.name} is open as a {was}; it cannot be a {now} too")
         return held
+
+    def _place(self, path: Path, tool: str) -> Path | None:
+        """Find the file in which a shared path holds a tool's calls; looked for once."""
+        key = (path, tool)
+        if key not in self._places:
+            whole = (self._root / path).resolve()
+            if not whole.exists():
+                raise UsageMistake(
+                    f"there is no shared cassette {self._name(whole)}: a file, or a folder of them"
+                )
+            named = [whole / f"{tool.replace('/', '_')}{ending}" for ending in (*JSON, *YAML)]
+            there = [whole] if whole.is_file() else [each for each in named if each.is_file()]
+            self._places[key] = there[0] if there else None
+        return self._places[key]
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)

@@ -15,14 +15,26 @@ Match: TypeAlias = Callable[[Request, Request], bool]
 
 
 def address_of(request: Request) -> Address:
-    """Give method and URI without its query: what requests to one tool or endpoint share."""
-    return request.method.upper(), request.uri.partition("?")[0]
+    """Give method and URI without query and fragment: what requests to one tool or endpoint share."""
+    return request.method.upper(), parted(request.uri)[0]
 
 
 def key_of(request: Request) -> Key:
     """Give what equal requests share; headers tell of the client, not of the question, and are left out."""
-    query = "&".join(sorted(request.uri.partition("?")[2].split("&")))
-    return (*address_of(request), digest_text(f"{query}\n{_settled(request.body)}"))
+    address, query, fragment = parted(request.uri)
+    asked = _in_order(query) + (f"#{_in_order(fragment)}" if fragment else "")
+    return request.method.upper(), address, digest_text(f"{asked}\n{_settled(request.body)}")
+
+
+def parted(uri: str) -> tuple[str, str, str]:
+    """Give address, query and fragment."""
+    sent, _, fragment = uri.partition("#")
+    address, _, query = sent.partition("?")
+    return address, query, fragment
+
+
+def _in_order(pairs: str) -> str:
+    return "&".join(sorted(pairs.split("&")))
 
 
 def _settled(body: Body) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, chat_place, text_of, tool_call
+from pytest_agenteval.cassettes.matching import address_of, parted
 
 LONGEST, COMPARED = 60, 200
 CHAT_PLACE = ("role", "model", "repetition", "ask")
@@ -38,7 +39,8 @@ def arguments(request: Request) -> dict[str, Any]:
     """Give what was asked for by name: a tool's arguments, or the parameters and body of an HTTP request."""
     if request.uri.startswith(TOOL):
         return tool_call(request)[1]
-    query = dict(parse_qsl(request.uri.partition("?")[2], keep_blank_values=True))
+    _, query_text, fragment = parted(request.uri)
+    query = dict(parse_qsl(query_text, True) + parse_qsl(fragment, True))
     body = _json(request)
     if isinstance(body, dict):
         return {**query, **body}
@@ -136,7 +138,7 @@ def _json(request: Request) -> Any:
 def _address(request: Request) -> str:
     if request.uri.startswith(TOOL):
         return tool_call(request)[0]
-    return f"{request.method} {request.uri.partition('?')[0]}"
+    return " ".join(address_of(request))
 
 
 def _noun(request: Request) -> tuple[str, str]:

@@ -59,8 +59,10 @@ class Redactor:
 
     def request(self, given: Request) -> Request:
         """Give the request without secrets; the same request always redacts to the same text."""
-        body, uri = self._body(given.body), self.uri(given.uri)
-        return replace(given, uri=uri, body=body, headers=self._headers(given.headers))
+        body, uri, headers = self._body(given.body), self.uri(given.uri), self._headers(given.headers)
+        if (body, uri, headers) == (given.body, given.uri, given.headers):
+            return given
+        return replace(given, uri=uri, body=body, headers=headers)
 
     def response(self, given: Response) -> Response:
         """Give the response without secrets."""

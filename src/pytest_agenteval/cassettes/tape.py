@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pytest_agenteval.cassettes.cassette import Cassette, Slot
+from pytest_agenteval.cassettes.cassette import Cassette
+from pytest_agenteval.cassettes.index import Args, Index, Reading, Slot
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.matching import Key, Match, address_of, key_of
 from pytest_agenteval.cassettes.misses import described, found_instead
+from pytest_agenteval.cassettes.rules import equal_parameters
 from pytest_agenteval.errors import CassetteMiss, Problem
 
 
@@ -41,16 +43,32 @@ class Tape:
 
         Both of its requests are redacted, and of the same method and address.
         """
-        asked = self.cassette.redactor.request(request)
-        key = key_of(asked)
+        found = self.find((request,), match=match)
+        if found is None:
+            self.missed()
+        return found.response if found else None
+
+    def find(
+        self, ways: Sequence[Request], reading: Reading | None = None, *, match: Match | None = None
+    ) -> Interaction | None:
+        """Play what answers one question, written in several ways; None, which is not counted, if nothing.
+
+        A request equal to one of the ways comes first, then what ``match`` accepts, then what ``reading``
+        takes for the same call.
+        """
+        asked = [self.cassette.redactor.request(way) for way in ways]
         with self.cassette.lock:
-            slot = self._find(key, asked, match) if self.cassette.plays else None
+            slot = self._find(asked, reading, match) if self.cassette.plays else None
             if slot is None:
-                self.misses += not self.recording
                 return None
             self.hits += 1
             self._played.add(slot)
-            return self.cassette.use(slot).response
+            return self.cassette.use(slot)
+
+    def missed(self) -> None:
+        """Count a request that nothing answered; no miss if it may be sent and recorded."""
+        with self.cassette.lock:
+            self.misses += not self.recording
 
     def record(self, request: Request, response: Response) -> None:
         """Keep a response that was really given.
@@ -69,13 +87,17 @@ class Tape:
             self._played.add(slot)
             self.recorded += 1
 
-    def miss(self, request: Request, retry_command: str) -> CassetteMiss:
-        """Make the error that names the nearest recording and the command that records this request."""
+    def miss(
+        self, request: Request, retry_command: str, recorded: Sequence[Request] | None = None
+    ) -> CassetteMiss:
+        """Make the error that names the nearest recording and the command that records this request.
+
+        ``recorded`` are the requests that it might have been, if they are not just those of the cassette.
+        """
         asked = self.cassette.redactor.request(request)
         with self.cassette.lock:
             same = len(self.cassette.same(key_of(asked)))
-            recorded = [interaction.request for interaction in self.cassette.interactions]
-        found = found_instead(asked, same, recorded)
+        found = found_instead(asked, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
         expected = f"a recorded {what} (mode is {self._why()}: nothing is sent)"
         hint = f"record it:  {retry_command}"
@@ -88,15 +110,21 @@ class Tape:
             return "replay"
         return f"{self.cassette.mode}, and the file was there before"
 
-    def _find(self, key: Key, asked: Request, match: Match | None) -> Slot | None:
-        """Look for an equal request, then for one that ``match`` accepts; unplayed ones come first."""
+    def _find(self, asked: Sequence[Request], reading: Reading | None, match: Match | None) -> Slot | None:
+        """Look for an equal request, then for one that is accepted; unplayed ones come first."""
+        for way in asked:
+            slot = self._equal(key_of(way))
+            if slot is not None:
+                return slot
+        slot = self._matching(asked[0], match) if match is not None else None
+        if slot is None and reading is not None:
+            slot = self._accepted(asked[0], reading)
+        return slot
+
+    def _equal(self, key: Key) -> Slot | None:
         same = self.cassette.same(key)
         slot = self._unplayed(key)
-        if slot is None and same and self._repeats:
-            slot = same[-1]
-        if slot is None and match is not None:
-            slot = self._matching(asked, match)
-        return slot
+        return same[-1] if slot is None and same and self._repeats else slot
 
     @property
     def _repeats(self) -> bool:
@@ -112,8 +140,26 @@ class Tape:
 
     def _matching(self, asked: Request, match: Match) -> Slot | None:
         slots: Sequence[Slot] = self.cassette.alike(address_of(asked))
-        accepted = [slot for slot in slots if match(self.cassette.at(slot).request, asked)]
+        accepted = [slot for slot in slots if match(self.cassette.request(slot), asked)]
         unplayed = next((slot for slot in accepted if slot not in self._played), None)
         if unplayed is None and accepted and self._repeats:
             return accepted[-1]
         return unplayed
+
+    def _accepted(self, asked: Request, reading: Reading) -> Slot | None:
+        """Prefer a call with the very arguments, then one not played, then the most equal arguments."""
+        args = reading.asked(asked)
+        if args is None:
+            return None
+        index = self.cassette.index(reading)
+        open_ = [slot for slot in index.candidates(args) if self._repeats or slot not in self._played]
+        accepted = [slot for slot in open_ if reading.rules.accepts(index.args(slot), args)]
+        if len(accepted) < 2:
+            return accepted[0] if accepted else None
+        return max(accepted, key=lambda slot: self._nearness(slot, index, args))
+
+    def _nearness(self, slot: Slot, index: Index, args: Args) -> tuple[bool, bool, int, int]:
+        """Of calls as near as each other, the first not yet played, else the last one again."""
+        recorded, unplayed = index.args(slot), slot not in self._played
+        equal = equal_parameters(recorded, args)
+        return equal == len(recorded.keys() | args.keys()), unplayed, equal, -slot if unplayed else slot

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from pytest_agenteval.cli.calibrate import add_arguments
+from pytest_agenteval.cli.import_ import add_arguments as add_import_arguments
 from pytest_agenteval.cli.report import add_arguments as add_report_arguments
 from pytest_agenteval.errors import AgentEvalError
 
@@ -45,6 +46,11 @@ def _parser() -> argparse.ArgumentParser:
         "--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps them"
     )
     runs.set_defaults(verb=_runs)
+    import_ = verbs.add_parser(
+        "import", help="bring in another benchmark's suite and runs, from your own copy of it"
+    )
+    add_import_arguments(import_)
+    import_.set_defaults(verb=_import)
     report = verbs.add_parser("report", help="stored runs as tables, side by side, or in a benchmark's shape")
     add_report_arguments(report)
     report.set_defaults(verb=_report)
@@ -70,6 +76,12 @@ def _runs(args: argparse.Namespace) -> int:
     from pytest_agenteval.cli.runs import print_runs
 
     return print_runs(args.results)
+
+
+def _import(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.import_ import import_
+
+    return import_(args)
 
 
 def _report(args: argparse.Namespace) -> int:

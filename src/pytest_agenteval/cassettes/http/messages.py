@@ -1,0 +1,133 @@
+"""Between what HTTP libraries hold and what cassettes hold."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pytest_agenteval.cassettes.interaction import Body, Request, Response
+from pytest_agenteval.cassettes.redaction import MARK
+
+Pairs = Iterable[tuple[str, str]]
+
+# What says how a body travelled, not what it is: it is kept as it was once it had arrived.
+_OF_TRAVEL = frozenset({"content-length", "transfer-encoding", "connection", "keep-alive"})
+_NO_BODY = frozenset({204, 304})
+_GZIP = b"\x1f\x8b"
+_BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
+
+
+def asked(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
+    """Make the request that a cassette holds; the boundary of a form, made anew each time, gets one name."""
+    listed = _listed(headers)
+    found = _BOUNDARY.search(" ".join(_of(listed, "content-type")))
+    if found and body:
+        old = found[2]
+        body = body.replace(old.encode("latin-1"), b"boundary")
+        listed = {
+            name: [value.replace(old, "boundary") for value in values] for name, values in listed.items()
+        }
+    return Request(method.upper(), uri, body or None, listed)
+
+
+def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes) -> Response:
+    """Make the response that a cassette holds, its body decoded: so it can be read, and redacted."""
+    listed = _listed(headers)
+    coding = [word.strip().lower() for value in _of(listed, "content-encoding") for word in value.split(",")]
+    body = _decoded(coding, raw)
+    gone = set(_OF_TRAVEL)
+    if body is not None and coding:
+        gone.add("content-encoding")
+    if method.upper() == "HEAD":  # there it tells of a body that is not sent
+        gone.discard("content-length")
+    kept = {name: values for name, values in listed.items() if name.lower() not in gone}
+    return Response(status, message, kept, raw if body is None else body)
+
+
+def played(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
+    """Give headers and body as a library is to get them; it decodes once what is still encoded."""
+    raw = _raw(response.body) if _has_body(response, method) else b""
+    headers = [(name, value) for name, values in response.headers.items() for value in values]
+    zipped = raw.startswith(_GZIP) or not raw
+    gone = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
+    kept = [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in gone
+        and (name.lower(), value) != ("set-cookie", MARK)
+        and not (name.lower() == "content-encoding" and "gzip" in value.lower() and not zipped)
+    ]
+    if _has_body(response, method):
+        kept.append(("Content-Length", str(len(raw))))
+    return kept, raw
+
+
+def on_the_wire(response: Response, method: str) -> bytes:
+    """Write a response as a server would send it."""
+    headers, raw = played(response, method)
+    message = response.message or _phrase(response.status)
+    lines = [f"HTTP/1.1 {response.status} {message}", *(f"{name}: {value}" for name, value in headers)]
+    head = "".join(f"{_one_line(line)}\r\n" for line in lines)
+    return head.encode("utf-8", "surrogateescape") + b"\r\n" + raw
+
+
+def whole(body: Any) -> bytes | None:
+    """Give all of a body that a library would send: text, bytes, a file, or parts of it."""
+    if body is None or isinstance(body, bytes | bytearray | memoryview):
+        return None if body is None else bytes(body)
+    if isinstance(body, str):
+        return body.encode("utf-8")
+    if hasattr(body, "read"):
+        return whole(body.read())
+    return b"".join(whole(part) or b"" for part in body)
+
+
+def _decoded(coding: list[str], raw: bytes) -> bytes | None:
+    """Undo one gzip or deflate; None where that cannot be done, and the body stays as it travelled."""
+    if not coding or coding == ["identity"] or not raw:
+        return raw
+    try:
+        if coding in (["gzip"], ["x-gzip"]):
+            return gzip.decompress(raw)
+        if coding == ["deflate"]:
+            return zlib.decompress(raw, zlib.MAX_WBITS if raw[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+    except (OSError, EOFError, zlib.error):
+        return None
+    return None
+
+
+def _raw(body: Body) -> bytes:
+    return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
+
+
+def _has_body(response: Response, method: str) -> bool:
+    return method.upper() != "HEAD" and response.status not in _NO_BODY and response.status >= 200
+
+
+def _phrase(status: int) -> str:
+    from http.client import responses
+
+    return responses.get(status, "")
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\r\n\x00]", " ", text)
+
+
+def _listed(headers: Pairs) -> dict[str, list[str]]:
+    listed: dict[str, list[str]] = defaultdict(list)
+    for name, value in headers:
+        listed[_text(name)].append(_text(value))
+    return dict(listed)
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _of(headers: Mapping[str, list[str]], name: str) -> list[str]:
+    return [value for key, values in headers.items() if key.lower() == name for value in values]

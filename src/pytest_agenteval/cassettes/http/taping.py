@@ -1,0 +1,38 @@
+"""Turns taping on for what runs inside a ``with``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pytest_agenteval.cassettes.calls import reading_of_requests
+from pytest_agenteval.cassettes.http.installing import install
+from pytest_agenteval.cassettes.http.scope import Scope, scoped
+from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.cassettes.tape import Tape
+
+
+@contextmanager
+def taped_http(
+    tape: Tape, matching: Mapping[str, Any] | Rules | None = None, *, shared: Sequence[Tape] = ()
+) -> Iterator[Scope]:
+    """Play every HTTP request made inside from the tape; if it records, send and record what it lacks.
+
+    What is neither played nor may be sent raises NotRecorded where it is asked, and is kept in ``missed`` in
+    case that is swallowed. ``matching`` are rules for the parameters of query and JSON body, by name; tapes
+    that are ``shared`` are asked after the first, and never recorded into.
+
+    Covered are httpx, aiohttp, urllib3 and with it requests, and urllib.request. They are patched once in a
+    process, in what they send with, and never while a request is under way; which tape plays is read from a
+    context variable. So any number of trials may be open at once, in tasks of one loop, in functions given
+    to ``asyncio.to_thread`` or a ThreadPoolExecutor, and none gets what is another's. vcrpy's own
+    ``use_cassette`` patches and un-patches the classes of the process each time it is entered and left: of
+    eight trials on one loop, one cassette held the requests of all and seven trials of a replay went to the
+    network. A thread that user code starts itself, with ``threading.Thread``, is outside of every scope, as
+    are subprocesses.
+    """
+    install()
+    rules = matching if isinstance(matching, Rules) else Rules(matching or {})
+    with scoped(Scope((tape, *shared), reading_of_requests(rules))) as scope:
+        yield scope

@@ -1,0 +1,117 @@
+"""urllib3, and requests on top of it: where a pool sends on a connection, below redirects and retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_agenteval.cassettes.http.messages import answered, asked, whole
+from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.cassettes.http.with_urllib import as_received
+from pytest_agenteval.cassettes.interaction import Response
+
+_UNPREPARED = "_agenteval_unprepared"
+_PORTS = {"http": 80, "https": 443}
+
+
+def places(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
+    """Say what is patched."""
+    pools = urllib3.connectionpool
+    sending = _sending_2 if int(urllib3.__version__.partition(".")[0]) > 1 else _sending_1
+    yield pools.HTTPConnectionPool, "_make_request", lambda real: sending(urllib3, real)
+    yield pools.HTTPSConnectionPool, "_prepare_proxy", _preparing
+
+
+def _preparing(real: Any) -> Any:
+    """Put off the tunnel through a proxy, which is a connection, until something is really sent."""
+
+    def _prepare_proxy(pool: Any, connection: Any) -> None:
+        if current() is None:
+            real(pool, connection)
+        else:
+            setattr(connection, _UNPREPARED, real)
+
+    return _prepare_proxy
+
+
+def _prepared(pool: Any, connection: Any) -> None:
+    real = getattr(connection, _UNPREPARED, None)
+    if real is not None:
+        setattr(connection, _UNPREPARED, None)
+        real(pool, connection)
+
+
+def _sending_2(urllib3: Any, real: Any) -> Any:
+    def _make_request(
+        pool: Any, connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **rest: Any
+    ) -> Any:
+        scope = current()
+        if scope is None:
+            return real(pool, connection, method, url, body=body, headers=headers, **rest)
+        sent = whole(body)
+        question = asked(method, _address(pool, url), (headers or {}).items(), sent)
+        answer = scope.play(question)
+        if answer is None:
+            _prepared(pool, connection)
+            # The connection goes back into its pool with the response that is handed out, not with this one.
+            aside = {**rest, "response_conn": None, "preload_content": False, "decode_content": False}
+            given = real(pool, connection, method, url, body=sent, headers=headers, **aside)
+            answer = answered(
+                method,
+                given.status,
+                given.reason or "",
+                given.headers.items(),
+                given.read(decode_content=False),
+            )
+            scope.record(question, answer)
+        return _response(urllib3, pool, answer, method, url, rest)
+
+    return _make_request
+
+
+def _response(urllib3: Any, pool: Any, answer: Response, method: str, url: str, rest: Any) -> Any:
+    received = as_received(answer, method)
+    return urllib3.HTTPResponse(
+        body=received,
+        headers=urllib3.HTTPHeaderDict(received.getheaders()),
+        status=received.status,
+        version=received.version,
+        version_string="HTTP/1.1",
+        reason=received.reason,
+        preload_content=rest.get("preload_content", True),
+        decode_content=rest.get("decode_content", True),
+        original_response=received,
+        pool=pool,
+        connection=rest.get("response_conn"),
+        retries=rest.get("retries"),
+        enforce_content_length=rest.get("enforce_content_length", True),
+        request_method=method,
+        request_url=url,
+    )
+
+
+def _sending_1(urllib3: Any, real: Any) -> Any:
+    def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **rest: Any) -> Any:
+        scope = current()
+        if scope is None:
+            return real(pool, connection, method, url, *args, **rest)
+        rest["body"] = whole(rest.get("body"))
+        question = asked(method, _address(pool, url), (rest.get("headers") or {}).items(), rest["body"])
+        answer = scope.play(question)
+        if answer is None:
+            _prepared(pool, connection)
+            given = real(pool, connection, method, url, *args, **rest)
+            answer = answered(method, given.status, given.reason, given.getheaders(), given.read())
+            scope.record(question, answer)
+        return as_received(answer, method)
+
+    return _make_request
+
+
+def _address(pool: Any, url: str) -> str:
+    """Give the whole address; towards a proxy the pool has it already."""
+    if "://" in url.partition("?")[0]:
+        return url
+    host = f"[{pool.host}]" if ":" in pool.host else pool.host
+    port = "" if pool.port in (None, _PORTS.get(pool.scheme)) else f":{pool.port}"
+    return f"{pool.scheme}://{host}{port}{url}"

@@ -1,0 +1,154 @@
+"""When two calls of a tool are the same although their arguments differ: a rule for each parameter."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.cassettes.interaction import NOTHING
+from pytest_agenteval.errors import UsageMistake, nearest
+
+WORDS = ("exact", "folded", "ignore", "contains")
+KNOWN = "exact, folded, ignore, contains or {number: TOLERANCE}"
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+_SCALARS = _AS_THEY_ARE | {float}
+_NONE = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One of the four words, or ``number`` with how far two numbers may be apart."""
+
+    word: str
+    tolerance: Decimal = Decimal(0)
+
+    def same(self, recorded: Any, asked: Any) -> bool:
+        """Are two values the same under this rule?"""
+        if self.word == "ignore" or equal(recorded, asked):
+            return True
+        if self.word == "folded":
+            return equal(folded(recorded), folded(asked))
+        if self.word == "contains":
+            return _contained(recorded, asked)
+        return self.word == "number" and _near(recorded, asked, self.tolerance)
+
+
+EXACT = Rule("exact")
+
+
+class Rules:
+    """What a tool's ``matching`` says, by parameter; ``exact`` where it says nothing.
+
+    ``folded`` leaves out case, width and all white space, ``contains`` asks that one text be found in the
+    other once both are folded, ``{"number": 0.001}`` lets numbers, and texts that are numbers, be that far
+    apart, ``ignore`` takes any value, and none. A parameter that only one side has differs otherwise.
+    """
+
+    def __init__(self, matching: Mapping[str, Any] = NOTHING, *, where: str = "matching") -> None:
+        self._rules = {name: _checked(rule, f"{where}.{name}") for name, rule in matching.items()}
+        self.ident = canonical(matching)
+        self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
+        self._left_out = {
+            name for name, rule in self._rules.items() if rule.word in ("number", "contains", "ignore")
+        }
+
+    def key(self, args: Mapping[str, Any]) -> Hashable:
+        """Give what accepted calls share: the parameters whose rule can be told from one value alone."""
+        return canonical(
+            {
+                name: folded(value) if name in self._folded else _whole(value)
+                for name, value in args.items()
+                if name not in self._left_out
+            }
+        )
+
+    def accepts(self, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+        """Does the recorded call answer the one that is asked?"""
+        return all(self._same(name, recorded, asked) for name in recorded.keys() | asked.keys())
+
+    def ignores(self, name: str) -> bool:
+        """May the parameter be anything?"""
+        return self._rules.get(name, EXACT).word == "ignore"
+
+    def _same(self, name: str, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+        rule = self._rules.get(name, EXACT)
+        if rule.word == "ignore":
+            return True
+        there, here = recorded.get(name, _NONE), asked.get(name, _NONE)
+        return there is not _NONE and here is not _NONE and rule.same(there, here)
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Are two JSON values one value? ``1`` and ``1.0`` are, ``1`` and ``true`` are not."""
+    if type(left) in _SCALARS and type(right) in _SCALARS:
+        return bool(left == right) and (type(left) is bool) == (type(right) is bool)
+    return canonical(_whole(left)) == canonical(_whole(right))
+
+
+def equal_parameters(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> int:
+    """Count the parameters that both have with the same value."""
+    return sum(name in recorded and equal(recorded[name], value) for name, value in asked.items())
+
+
+def folded(value: Any) -> Any:
+    """Give texts without case, width and white space, also those in lists; other values stay."""
+    if isinstance(value, str):
+        return "".join(unicodedata.normalize("NFKC", value).casefold().split())
+    return [folded(item) for item in value] if isinstance(value, list | tuple) else _whole(value)
+
+
+def _whole(value: Any) -> Any:
+    """Write whole numbers one way: JSON knows one kind of number."""
+    if type(value) in _AS_THEY_ARE:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _whole(item) for name, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _contained(recorded: Any, asked: Any) -> bool:
+    """Find one text in the other; an empty text, which is in every other, says nothing."""
+    if not isinstance(recorded, str) or not isinstance(asked, str):
+        return False
+    there, here = folded(recorded), folded(asked)
+    return there == here or (bool(there and here) and (there in here or here in there))
+
+
+def _near(recorded: Any, asked: Any, tolerance: Decimal) -> bool:
+    there, here = _number(recorded), _number(asked)
+    return there is not None and here is not None and abs(there - here) <= tolerance
+
+
+def _number(value: Any) -> Decimal | None:
+    """Read a number as it is written: between 37.5 and 37.6 lies 0.1, which floats would not say."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def _checked(rule: Any, place: str) -> Rule:
+    if isinstance(rule, str) and rule in WORDS:
+        return Rule(rule)
+    if isinstance(rule, Mapping) and list(rule) == ["number"]:
+        return Rule("number", _tolerance(rule["number"], place))
+    hint = nearest(rule, WORDS) if isinstance(rule, str) else ""
+    if rule == "number":
+        hint = "say how far two numbers may be apart: {number: 0.001}"
+    raise UsageMistake(f"{place}: a rule is {KNOWN}, not {rule!r}{f'; {hint}' if hint else ''}")
+
+
+def _tolerance(value: Any, place: str) -> Decimal:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+        return Decimal(str(value))
+    raise UsageMistake(f"{place}: number is how far two numbers may be apart, 0 or more, not {value!r}")

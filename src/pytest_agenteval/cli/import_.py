@@ -1,0 +1,129 @@
+"""``agenteval import``: other benchmarks' suites and runs, from a user's own copy."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.errors import AgentEvalError
+
+if TYPE_CHECKING:
+    from pytest_agenteval.importers.ko_agentbench.importing import Imported
+    from pytest_agenteval.registry import Registry
+
+LICENCE = "Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    of = parser.add_subparsers(required=True, metavar="WHAT", dest="what")
+    ko = of.add_parser("ko-agentbench", help="a clone of Ko-AgentBench: tasks, cache, logs and reports")
+    ko.add_argument("source", metavar="CLONE", help="the clone's folder")
+    _shared(ko)
+    either = ko.add_mutually_exclusive_group()
+    either.add_argument("--runs-only", action="store_true", help="only the logged runs, not the suite")
+    either.add_argument("--no-runs", action="store_true", help="only the suite, not the logged runs")
+    memex = of.add_parser("memex", help="a folder of Memex's suites: task.json files and their fixtures")
+    memex.add_argument("source", metavar="DIR", help="the folder")
+    _shared(memex)
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, metavar="DIR", help="where to write: a folder of your own")
+    parser.add_argument("--force", action="store_true", help="replace what was imported there before")
+
+
+def import_(args: argparse.Namespace) -> int:
+    """Import what is named and say what came of it; 0 when all of it can be used, else 1."""
+    verbs: dict[str, Callable[[argparse.Namespace], int]] = {"ko-agentbench": _ko_agentbench, "memex": _memex}
+    return verbs[args.what](args)
+
+
+def _ko_agentbench(args: argparse.Namespace) -> int:
+    from pytest_agenteval.importers.ko_agentbench.importing import Wanted, import_clone
+
+    wanted = Wanted(
+        clone=Path(args.source),
+        target=Path(args.to),
+        suite=not args.runs_only,
+        runs=not args.no_runs,
+        force=args.force,
+        command=_command(args),
+    )
+    print("\n".join(_told(import_clone(wanted), args.to)))
+    return 0
+
+
+def _command(args: argparse.Namespace) -> tuple[str, ...]:
+    """Give the command as it could be typed again."""
+    said = ["agenteval", "import", args.what, args.source, "--to", args.to]
+    flags = [flag for flag in ("runs_only", "no_runs", "force") if getattr(args, flag, False)]
+    return (*said, *(f"--{flag.replace('_', '-')}" for flag in flags))
+
+
+def _registry() -> Registry:
+    from pytest_agenteval.builtin import pytest_agenteval_register
+    from pytest_agenteval.registry import Registry
+
+    registry = Registry()
+    pytest_agenteval_register(registry)
+    return registry
+
+
+def _told(found: Imported, to: str) -> list[str]:
+    lines = [*_suite_told(found, to), *_runs_told(found)]
+    return lines or ["nothing to import: the clone has no logs"]
+
+
+def _suite_told(found: Imported, to: str) -> Iterator[str]:
+    from pytest_agenteval.importers.ko_agentbench.findings import changes
+
+    cache = found.cache
+    if cache is None:
+        return
+    odd = [one for one in found.findings if one.what == "oddity"]
+    odd_tasks, changed = len({one.task for one in odd}), len({one.task for one in changes(found.findings)})
+    retired, nulls = cache.retired.total(), len(cache.nulls)
+    yield f"{found.tasks} tasks: {Path(to, 'evals', 'ko-agentbench')}"
+    yield f"{cache.kept} recorded calls of {found.cassettes} tools, {cache.stale} of them stale"
+    yield f"  {cache.collisions} collisions, {retired} files of retired tools left out, {nulls} without data"
+    yield f"{len(odd)} oddities in {odd_tasks} tasks, {changed} tasks changed: {found.page}"
+
+
+def _runs_told(found: Imported) -> Iterator[str]:
+    if found.runs:
+        yield f"{len(found.runs)} runs, {found.trials} trials:"
+        yield from (f"  {name}" for name in found.runs)
+    if found.unjudged:
+        yield f"no published verdicts, judged metrics are undecided: {', '.join(found.unjudged)}"
+
+
+def _memex(args: argparse.Namespace) -> int:
+    from pytest_agenteval.builtin import AGENTS, GRADERS
+    from pytest_agenteval.importers.memex.importing import Known, import_folder
+
+    known = Known(sorted(AGENTS), sorted(GRADERS), _refusal(_registry()))
+    imported = import_folder(Path(args.source), Path(args.to), known, force=args.force)
+    for one in imported:
+        for problem in one.problems:
+            print(problem)
+        print(f"{one.suite.name}: {len(one.suite.tasks)} task files, {one.broken} cannot run: {one.folder}")
+        for change in (*one.suite.changes, *one.fixtures):
+            print(f"  {change}")
+    print(LICENCE)
+    return 1 if any(one.problems for one in imported) else 0
+
+
+def _refusal(registry: Registry) -> Callable[[str, Mapping[str, Any]], str]:
+    """Say why a grader does not take a configuration."""
+
+    def of(name: str, config: Mapping[str, Any]) -> str:
+        try:
+            registry.grader_factory(name)(**config)
+        except (AgentEvalError, TypeError, ValueError) as refused:
+            return str(refused)
+        return ""
+
+    return of

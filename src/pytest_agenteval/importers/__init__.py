@@ -1,0 +1,1 @@
+"""What brings other benchmarks' suites and runs into ours: read from a user's own copy, never shipped."""

@@ -1,0 +1,176 @@
+"""What a clone of Ko-AgentBench holds: tasks and, where they are there, cache, logs and reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.importers.reading import misshapen, not_json, read_json, read_text
+
+LEVELS = tuple(f"L{number}" for number in range(1, 8))
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTask:
+    """One task of the benchmark as its file says it; ``level`` is that of the file."""
+
+    id: str
+    level: str
+    file: Path
+    fields: Fields
+
+    @property
+    def number(self) -> int:
+        """The level as a number."""
+        return int(self.level[1:])
+
+    @property
+    def golden(self) -> tuple[Fields, ...]:
+        """The golden calls, without the entries that only say that context is used."""
+        return tuple(one for one in _maps(self.fields.get("golden_action")) if one.get("tool"))
+
+    @property
+    def fallbacks(self) -> tuple[Fields, ...]:
+        """The calls that may stand in for the one that fails."""
+        return tuple(one for one in _maps(self.fields.get("fallback_options")) if one.get("tool"))
+
+    @property
+    def turns(self) -> tuple[Fields, ...]:
+        """The turns of the conversation that the task tells, in order."""
+        return _maps((self.fields.get("conversation_tracking") or {}).get("turns"))
+
+    @property
+    def context_tests(self) -> tuple[Fields, ...]:
+        """What the conversation is to be remembered by, and at which turn."""
+        context = (self.fields.get("conversation_tracking") or {}).get("evaluation_context") or {}
+        return _maps(context.get("context_tests"))
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A folder that holds the benchmark."""
+
+    root: Path
+
+    @property
+    def cache(self) -> Path:
+        """Where recorded answers of tools lie."""
+        return self.root / "bench" / "cache"
+
+    @property
+    def logs(self) -> Path:
+        """Where results lie, a folder for each model."""
+        return self.root / "logs" / "benchmark_results" / "by_model"
+
+    @property
+    def reports(self) -> Path:
+        """Where evaluations of results lie."""
+        return self.root / "reports"
+
+    def tasks(self) -> tuple[SourceTask, ...]:
+        """Read every task; raises ProblemsFound with all that cannot be read."""
+        found: list[SourceTask] = []
+        problems: list[Problem] = []
+        for path in self._task_files():
+            try:
+                found += _tasks_of(path)
+            except ProblemsFound as broken:
+                problems += broken.problems
+        if problems:
+            raise ProblemsFound(problems)
+        return tuple(found)
+
+    def _task_files(self) -> list[Path]:
+        return [
+            path for level in LEVELS if (path := self.root / "bench" / "tasks" / f"{level}.json").is_file()
+        ]
+
+
+def open_clone(root: Path) -> Clone:
+    """Look whether a folder is a clone; a UsageMistake says what is missing."""
+    clone = Clone(root)
+    if not root.is_dir():
+        raise UsageMistake(f"{root}: expected a clone of Ko-AgentBench; there is no such folder")
+    if not clone._task_files():
+        raise UsageMistake(
+            f"{root}: expected a clone of Ko-AgentBench; there is no bench/tasks/L1.json … L7.json"
+        )
+    return clone
+
+
+def actions(turn: Fields) -> tuple[Fields, ...]:
+    """Give the tool calls that an assistant's turn tells of."""
+    told = turn.get("actions") if isinstance(turn.get("actions"), list) else [turn.get("action")]
+    return tuple(one for one in _maps(told) if one.get("tool"))
+
+
+def _tasks_of(path: Path) -> Iterator[SourceTask]:
+    level = path.stem
+    for index, fields in enumerate(_entries(path)):
+        if not isinstance(fields, dict):
+            raise misshapen(path, "a task: a JSON object", fields, index)
+        for key in ("task_id", "instruction"):
+            if not isinstance(fields.get(key), str) or not fields[key].strip():
+                raise misshapen(path, "a text", fields.get(key), index, key)
+        if not re.fullmatch(r"[^\s/\\:\[\]]+", fields["task_id"]):
+            expected = "an id with no space, slash, colon or bracket"
+            raise misshapen(path, expected, fields["task_id"], index, "task_id")
+        _check_shapes(path, index, fields)
+        yield SourceTask(fields["task_id"], level, path, fields)
+
+
+def _check_shapes(path: Path, index: int, fields: Fields) -> None:
+    """Refuse what no rule could read: a map that is none."""
+    tracking = fields.get("conversation_tracking")
+    for key in ("conversation_tracking", "error_injection"):
+        if not isinstance(fields.get(key), dict | None):
+            raise misshapen(path, "a map", fields[key], index, key)
+    context = (tracking or {}).get("evaluation_context")
+    if not isinstance(context, dict | None):
+        raise misshapen(path, "a map", context, index, "conversation_tracking", "evaluation_context")
+    told = [action for turn in _maps((tracking or {}).get("turns")) for action in actions(turn)]
+    for call in (*_maps(fields.get("golden_action")), *_maps(fields.get("fallback_options")), *told):
+        if not isinstance(call.get("args"), dict | None):
+            raise misshapen(path, "arguments: a map", call["args"], index, str(call.get("tool")), "args")
+
+
+def _entries(path: Path) -> list[Any]:
+    """Read what the benchmark's loader reads: an array, one in an array, one object, or an object a line."""
+    text = read_text(path)
+    try:
+        value = json.loads(text)
+    except ValueError as broken:
+        if text.lstrip()[:1] != "{":
+            raise ProblemsFound([not_json(path, broken)]) from None
+        return _lines(path, text)
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return value[0]
+    return value if isinstance(value, list) else [value]
+
+
+def _lines(path: Path, text: str) -> list[Any]:
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            found += [json.loads(line)] if line.strip() else []
+        except ValueError as broken:
+            raise ProblemsFound([not_json(path, broken, number)]) from None
+    return found
+
+
+def _maps(value: Any) -> tuple[Fields, ...]:
+    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
+
+
+def read_object(path: Path) -> Fields:
+    """Read a file that holds one JSON object."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise misshapen(path, "a JSON object", value)
+    return value

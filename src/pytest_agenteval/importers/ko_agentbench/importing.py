@@ -1,0 +1,152 @@
+"""The import as a whole: everything is read and checked first, then written."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.importers.ko_agentbench.cache import Cache, read_cache
+from pytest_agenteval.importers.ko_agentbench.cassettes import write_cassettes
+from pytest_agenteval.importers.ko_agentbench.clone import Clone, SourceTask, open_clone
+from pytest_agenteval.importers.ko_agentbench.findings import Finding
+from pytest_agenteval.importers.ko_agentbench.logs import LoggedRun, Report, logged_runs, report_of, reports
+from pytest_agenteval.importers.ko_agentbench.page import PAGE, page
+from pytest_agenteval.importers.ko_agentbench.rules import oddities_of
+from pytest_agenteval.importers.ko_agentbench.runs import (
+    imported_runs,
+    keep_latest,
+    own_latest,
+    remove_runs,
+    write_run,
+)
+from pytest_agenteval.importers.ko_agentbench.suite import cassette_folder, evals_folder, write_suite
+from pytest_agenteval.importers.ko_agentbench.tasks import WrittenTask, left_out, written_tasks
+from pytest_agenteval.importers.ko_agentbench.trials import trials_of
+from pytest_agenteval.records.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be imported where, and by which command; ``force`` replaces an earlier import."""
+
+    clone: Path
+    target: Path
+    suite: bool = True
+    runs: bool = True
+    force: bool = False
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was imported: counts, findings, and the names of runs."""
+
+    tasks: int
+    findings: tuple[Finding, ...]
+    cache: Cache | None
+    cassettes: int
+    runs: tuple[str, ...]
+    trials: int
+    unjudged: tuple[str, ...]
+    page: Path | None
+
+
+def import_clone(wanted: Wanted) -> Imported:
+    """Import a clone; raises UsageMistake or ProblemsFound before anything is written."""
+    clone = open_clone(wanted.clone)
+    _check_places(wanted)
+    _check_free(wanted)
+    tasks = clone.tasks()
+    cache = read_cache(clone.cache) if wanted.suite else None
+    known = reports(clone) if wanted.runs else []
+    logged = logged_runs(clone) if wanted.runs else []
+    _remove_earlier(wanted)
+    findings, written = _write_suite(wanted.target, tasks, cache)
+    runs, trials = _write_runs(wanted, clone, _by_id(tasks), logged, known)
+    return Imported(
+        tasks=len(written),
+        findings=tuple(findings),
+        cache=cache,
+        cassettes=len(cache.entries) if cache else 0,
+        runs=tuple(runs),
+        trials=trials,
+        unjudged=tuple(run.model for run in logged if report_of(run, known) is None),
+        page=evals_folder(wanted.target) / PAGE if cache is not None else None,
+    )
+
+
+def _check_places(wanted: Wanted) -> None:
+    clone, target = wanted.clone.resolve(), wanted.target.resolve()
+    if target.is_relative_to(clone):
+        raise UsageMistake(f"--to {wanted.target}: expected a folder outside of the clone {wanted.clone}")
+    if wanted.target.exists() and not wanted.target.is_dir():
+        raise UsageMistake(f"--to {wanted.target}: expected a folder; it is a file")
+
+
+def _check_free(wanted: Wanted) -> None:
+    """Refuse to write over an earlier import."""
+    suite = [evals_folder(wanted.target), cassette_folder(wanted.target)] if wanted.suite else []
+    there = [str(path) for path in suite if path.exists()]
+    there += [str(run.path) for run in imported_runs(wanted.target)] if wanted.runs else []
+    if there and not wanted.force:
+        shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+        raise UsageMistake(f"imported before: {shown}; --force replaces it")
+
+
+def _remove_earlier(wanted: Wanted) -> None:
+    if wanted.suite:
+        for folder in (evals_folder(wanted.target), cassette_folder(wanted.target)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_suite(
+    target: Path, tasks: Sequence[SourceTask], cache: Cache | None
+) -> tuple[list[Finding], list[WrittenTask]]:
+    if cache is None:
+        return [], []
+    written = written_tasks(tasks, cache)
+    found = [*oddities_of(tasks, cache), *(finding for task in written for finding in task.findings)]
+    findings = sorted(found, key=lambda finding: finding.task)
+    write_suite(target, written, with_cassettes=bool(cache.entries))
+    write_cassettes(cache, cassette_folder(target))
+    about = page(findings, cache, written, left_out(tasks))
+    (evals_folder(target) / PAGE).write_text(about, encoding="utf-8")
+    return findings, written
+
+
+def _write_runs(
+    wanted: Wanted,
+    clone: Clone,
+    tasks: Mapping[str, SourceTask],
+    logged: Sequence[LoggedRun],
+    known: Sequence[Report],
+) -> tuple[list[str], int]:
+    """Grade all runs, then put them in the place of those imported before."""
+    graded = asyncio.run(_graded(clone, tasks, logged, known))
+    latest = own_latest(wanted.target)
+    if wanted.runs:
+        remove_runs(imported_runs(wanted.target))
+    names = [
+        write_run(run, trials, report_of(run, known), wanted.target, wanted.command).name
+        for run, trials in zip(logged, graded, strict=True)
+    ]
+    if names:
+        keep_latest(wanted.target, latest)
+    return names, sum(map(len, graded))
+
+
+async def _graded(
+    clone: Clone,
+    tasks: Mapping[str, SourceTask],
+    logged: Sequence[LoggedRun],
+    known: Sequence[Report],
+) -> list[list[Trial]]:
+    return [await trials_of(run, tasks, report_of(run, known), clone.root) for run in logged]
+
+
+def _by_id(tasks: Sequence[SourceTask]) -> dict[str, SourceTask]:
+    return {task.id: task for task in reversed(tasks)}

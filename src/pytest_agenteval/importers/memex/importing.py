@@ -1,0 +1,160 @@
+"""Brings Memex's suites into a folder of the user's: tasks as they are, a suite.yaml beside them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
+from pytest_agenteval.importers.memex.suites import THEIRS, FoundSuite, find_suites
+from pytest_agenteval.importers.project import make_project
+from pytest_agenteval.importers.yaml_writing import write_yaml
+from pytest_agenteval.tasks.documents import read_document
+from pytest_agenteval.tasks.layers import starting_tree
+from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+
+OURS = "suite.yaml"
+MARK = "# Written by agenteval import memex.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a task may name: agents, graders, and whether a grader takes a configuration.
+
+    ``refused`` gives why it does not, or an empty text.
+    """
+
+    agents: Sequence[str]
+    graders: Sequence[str]
+    refused: Callable[[str, Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A suite that was imported: where it is now, its tasks, what was changed, what cannot run and why."""
+
+    suite: FoundSuite
+    folder: Path
+    fixtures: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def broken(self) -> int:
+        """How many files cannot run."""
+        return len({problem.file for problem in self.problems})
+
+
+def import_folder(source: Path, target: Path, known: Known, *, force: bool = False) -> list[Imported]:
+    """Import every suite below a folder; raises UsageMistake or ProblemsFound before anything is written."""
+    if target.resolve().is_relative_to(source.resolve()):
+        raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
+    suites = find_suites(source)
+    places = _places(suites, target)
+    _check_free(places, force)
+    both = zip(suites, places, strict=True)
+    imported = [_import(suite, place, source, target, known) for suite, place in both]
+    make_project(target)
+    return imported
+
+
+def _places(suites: Sequence[FoundSuite], target: Path) -> list[Path]:
+    names = [re.sub(r"[^\w.-]+", "-", suite.name) for suite in suites]
+    for name in (name for name in names if names.count(name) > 1):
+        folders = [str(suite.folder) for suite, own in zip(suites, names, strict=True) if own == name]
+        raise UsageMistake(f"two suites have the name {name!r}: {', '.join(folders)}")
+    return [target / "evals" / name for name in names]
+
+
+def _check_free(places: Sequence[Path], force: bool) -> None:
+    """Refuse to write over anything but an earlier import, and over that only by force."""
+    for place in (place for place in places if place.exists()):
+        ours = place / OURS
+        earlier = ours.is_file() and ours.read_text(encoding="utf-8").startswith(MARK)
+        if not earlier:
+            raise UsageMistake(f"{place} is there already, and no import of Memex's: nothing was written")
+        if not force:
+            raise UsageMistake(f"imported before: {place}; --force replaces it")
+
+
+def _import(suite: FoundSuite, place: Path, source: Path, target: Path, known: Known) -> Imported:
+    shutil.rmtree(place, ignore_errors=True)
+    _copy(suite.folder, place)
+    write_yaml(place / OURS, suite.said)
+    (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
+    fixtures: list[str] = []
+    problems: list[Problem] = []
+    loaded = list(_loaded(suite, place, target, problems))
+    for one in loaded:
+        fixtures += _mapped(one, place, source, target)
+        problems += _misfits(one, suite, place, target, known)
+    return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems))
+
+
+def _copy(source: Path, place: Path) -> None:
+    try:
+        shutil.copytree(source, place, ignore=lambda folder, _: _theirs(folder, source))
+    except (shutil.Error, OSError) as refused:
+        raise UsageMistake(f"{source} cannot be copied to {place}: {refused}") from None
+
+
+def _theirs(folder: str, source: Path) -> set[str]:
+    """Leave out their suite file: ours stands in its place."""
+    return {THEIRS, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
+
+
+def _loaded(suite: FoundSuite, place: Path, target: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
+    ours = load_suite(place / OURS)
+    first: dict[str, LoadedTask] = {}
+    for path in suite.tasks:
+        try:
+            found = load_tasks(place / path.relative_to(suite.folder), ours, place)
+        except ProblemsFound as broken:
+            problems += broken.problems
+            continue
+        for one in found:
+            if first.setdefault(one.task.id, one) is not one:
+                said = f"{one.task.id!r}, which is also in {first[one.task.id].file}"
+                problems.append(_problem(one, ("id",), "an id that no other task of the suite has", said))
+            yield one
+
+
+def _mapped(one: LoadedTask, place: Path, source: Path, target: Path) -> Iterator[str]:
+    """Copy a shared tree that lies elsewhere in their folder to where it is looked up."""
+    name = one.task.input.get("base_fixture")
+    there = [place / str(name), target / "fixtures" / str(name)]
+    if not isinstance(name, str) or not name.strip() or any(path.is_dir() for path in there):
+        return
+    found = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
+    if found is not None and Path(name).parts and ".." not in Path(name).parts:
+        shutil.copytree(found, target / "fixtures" / name)
+        yield f"{name}: from {found.relative_to(source).as_posix()} to fixtures/{name}"
+
+
+def _misfits(
+    one: LoadedTask, suite: FoundSuite, place: Path, target: Path, known: Known
+) -> Iterator[Problem]:
+    agent = one.task.agent or suite.said.get("agent") or ""
+    if agent not in known.agents:
+        found = f"{agent!r}" if agent else "nothing says which"
+        yield _problem(one, ("agent",), f"one of {', '.join(known.agents)}", found)
+    try:
+        starting_tree(one.task, place, one.file, target)
+    except ProblemsFound as broken:
+        yield from broken.problems
+    for index, grader in enumerate(one.task.graders):
+        if grader.name not in known.graders:
+            hint = nearest(grader.name, known.graders)
+            yield _problem(one, ("graders", index, "name"), "a known grader", repr(grader.name), hint)
+        elif refused := known.refused(grader.name, grader.config):
+            yield _problem(one, ("graders", index, "config"), "settings that the grader takes", refused)
+
+
+def _problem(
+    one: LoadedTask, path: tuple[str | int, ...], expected: str, found: str, hint: str = ""
+) -> Problem:
+    line = read_document(one.file).line_of(path)
+    return Problem(str(one.file), line, path, expected, found, hint)

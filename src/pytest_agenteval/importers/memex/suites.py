@@ -1,0 +1,123 @@
+"""Suites as Memex lays them out: a suite.json, a folder of tasks, shared trees that begin with ``_``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.importers.reading import misshapen, read_json
+from pytest_agenteval.tasks.discover import SUITE_NAMES
+
+TASKS = "tasks"
+TASK = "task.json"
+THEIRS = "suite.json"
+KINDS = ("capability", "regression", "mixed")
+AGENTS: Mapping[str, str] = {"card_agent": "card", "pkm_agent": "pkm"}
+_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
+EVENING = "T20:30:00+00:00"
+"""Entries are those of a day that is nearly over, whenever the suite runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSuite:
+    """A suite's folder, its tasks' files, and what a suite.yaml of ours says of it.
+
+    ``changes`` say in what that differs from their own suite file.
+    """
+
+    folder: Path
+    tasks: tuple[Path, ...]
+    said: Mapping[str, Any]
+    changes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The suite's name."""
+        return str(self.said["name"])
+
+
+def find_suites(root: Path) -> list[FoundSuite]:
+    """Give every suite below a folder; a UsageMistake says that there is none."""
+    if not root.is_dir():
+        raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no such folder")
+    folders: dict[Path, list[Path]] = {}
+    for path in sorted(root.rglob(TASK)):
+        if not _inside_a_tree(path.relative_to(root)):
+            folders.setdefault(_folder_of(path, root), []).append(path)
+    if not folders:
+        raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no {TASK} below it")
+    return [_found(folder, tuple(tasks), root) for folder, tasks in folders.items()]
+
+
+def _inside_a_tree(path: Path) -> bool:
+    """Whether a file is part of what a task works on."""
+    return any(part == "workspace" or part.startswith(("_", ".")) for part in path.parts[:-1])
+
+
+def _folder_of(task: Path, root: Path) -> Path:
+    """Give the nearest folder with a suite file, else that which holds ``tasks``, else the root."""
+    above = [folder for folder in task.parents if folder.is_relative_to(root)]
+    with_file = [folder for folder in above if any((folder / name).is_file() for name in SUITE_NAMES)]
+    with_tasks = [folder.parent for folder in above if folder.name == TASKS and folder != root]
+    return (with_file or with_tasks or [root])[0]
+
+
+def _found(folder: Path, tasks: tuple[Path, ...], root: Path) -> FoundSuite:
+    theirs = folder / THEIRS
+    given = read_json(theirs) if theirs.is_file() else {}
+    if not isinstance(given, dict):
+        raise misshapen(theirs, "a suite: a JSON object", given)
+    entries = [entry for task in tasks for entry in _entries(task)]
+    agent, told = _agent(given, folder, root, entries)
+    kind = given.get("kind") or next((k for k in KINDS if k in folder.parts), "mixed")
+    said: dict[str, Any] = {"name": given.get("name") or f"{agent or 'memex'}_{kind}"}
+    said |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
+    said |= {"agent": agent} if agent else {}
+    said["kind"] = kind
+    for key in ("requireReferenceSolution", "taskPassThreshold", "task_pass_threshold"):
+        if key in given:
+            said[key] = given[key]
+    clock = _clock(entries)
+    said |= {"defaults": {"clock": clock}} if clock else {}
+    changes = [*told, *([f"the clock stands at {clock}, the day of its entries"] if clock else [])]
+    return FoundSuite(folder, tasks, said, tuple(changes))
+
+
+def _entries(task: Path) -> Iterator[Mapping[str, Any]]:
+    """Give what a task file holds, as far as it can be read: its problems are told later."""
+    try:
+        value = read_json(task)
+    except ProblemsFound:
+        return
+    if isinstance(value, dict):
+        yield value
+
+
+def _agent(
+    given: Mapping[str, Any], folder: Path, root: Path, entries: list[Mapping[str, Any]]
+) -> tuple[str, list[str]]:
+    """Give our name of the agent: as said, else as the folders say, else as the graders do."""
+    said = given.get("agent_name") or given.get("agent")
+    if said:
+        ours = AGENTS.get(str(said), str(said))
+        return ours, [f"the agent {said} is {ours} here"] if ours != said else []
+    parts = "/".join(folder.relative_to(root.parent).parts)
+    graders = {str(grader.get("name")) for entry in entries for grader in entry.get("graders") or ()}
+    for ours in AGENTS.values():
+        if re.search(rf"(^|[/_-]){ours}($|[/_-])", parts):
+            return ours, [f"the agent is {ours}, as the folder is named"]
+    for ours in AGENTS.values():
+        if any(name.startswith(f"{ours}_") for name in graders):
+            return ours, [f"the agent is {ours}, as its graders are named"]
+    return "", []
+
+
+def _clock(entries: list[Mapping[str, Any]]) -> str:
+    """Give the evening of the day of the entries, where all are of one day."""
+    ids = [str((entry.get("input") or {}).get("fact_id")) for entry in entries]
+    days = {"-".join(found.groups()) for id in ids if (found := _DAY.match(id))}
+    return f"{days.pop()}{EVENING}" if len(days) == 1 else ""

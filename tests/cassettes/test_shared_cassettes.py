@@ -1,0 +1,276 @@
+"""The calls of a trial's tools: from its own cassette, then from shared ones, exactly, then by the rules."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+
+from pytest_agenteval.cassettes import Interaction, Library, Request, Response
+from pytest_agenteval.cassettes.cassette import Mode
+from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.interaction import tool_interaction
+from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.tools.tape import ToolTape, asked_for
+from pytest_agenteval.tools.tool import Tool, ToolResult
+
+RETRY = "pytest evals -k t --agent-record=new_episodes"
+PLACES = {
+    "type": "object",
+    "properties": {
+        "keyword": {"type": "string"},
+        "x": {"type": "number"},
+        "size": {"type": "integer", "default": 15},
+    },
+    "required": ["keyword"],
+    "additionalProperties": False,
+}
+MATCHING = {"keyword": "folded", "x": {"number": 0.001}}
+
+
+class Places:
+    """A provider that is asked by GET, below one address for all of its tools."""
+
+    def __init__(self, address: str = "https://places.test/v2/find") -> None:
+        self.address = address
+
+    def request(self, args: Mapping[str, Any]) -> Request:
+        """Write the call, with the default size filled in."""
+        return Request("GET", f"{self.address}?{urlencode({'size': 15, **args})}")
+
+    def args(self, request: Request) -> Mapping[str, Any]:
+        """Read the call."""
+        return dict(parse_qsl(request.uri.partition("?")[2]))
+
+    def result(self, response: Response, args: Mapping[str, Any]) -> ToolResult:
+        """Show what was found."""
+        if response.status != 200:
+            return ToolResult(error=ToolError("provider", response.message))
+        return ToolResult(json.loads(str(response.body))["places"])
+
+    async def send(self, args: Mapping[str, Any]) -> Response:
+        """Ask nobody: these tests only play."""
+        raise AssertionError("nothing is sent")
+
+
+def tool(name: str = "places", *, wire: bool = False, matching: Mapping[str, Any] = MATCHING) -> Tool:
+    """Give a tool of the outside world."""
+    spec = ToolSpec(name, parameters=PLACES, taped=True)
+    return Tool(spec, lambda args: None, wire=Places() if wire else None, matching=matching)
+
+
+def found(args: dict[str, Any], *names: str) -> Interaction:
+    """Give what the provider was asked and said."""
+    return Interaction(Places().request(args), Response(200, "OK", body=json.dumps({"places": names})))
+
+
+def tape(
+    folder: Path, *held: Interaction, shared: tuple[str, ...] = (), mode: Mode = "none"
+) -> tuple[ToolTape, Library]:
+    """Open a trial's tape over its own recordings and shared ones."""
+    if held:
+        write(folder / "own.yaml", Recording(held))
+    library = Library(folder, started=time.time() + 1)
+    opened = [partial(library.open_shared, Path(name)) for name in shared]
+    return ToolTape(library.open(Path("own.yaml"), mode, "tool"), shared=opened, retry_command=RETRY), library
+
+
+def ask(tape: ToolTape, used: Tool, **args: Any) -> Any:
+    """Give the value that is played, or None."""
+    played = tape.play(ToolCall("c", 1, 0, used.spec.name, args), used)
+    return None if played is None else played.value
+
+
+def test_a_call_is_accepted_by_the_rules_of_its_parameters(tmp_path: Path) -> None:
+    """White space and a metre more are no other question; another size is."""
+    opened, _ = tape(
+        tmp_path, tool_interaction("places", {"keyword": "강남역 맛집", "x": 127.0276}, result=1)
+    )
+
+    assert ask(opened, tool(), keyword="강남역맛집", x="127.0275") == 1
+    assert ask(opened, tool(), keyword="강남역맛집", x=127.0275, size=15) == 1
+    assert ask(opened, tool(), keyword="강남역맛집", x=127.0275, size=5) is None
+    assert ask(opened, tool(), keyword="강남역맛집", x=127.03) is None
+    assert ask(opened, tool(matching={}), keyword="강남역맛집", x=127.0276) is None
+    assert (opened.hits, opened.misses) == (2, 3)
+
+
+def test_of_accepted_calls_the_exact_one_then_the_unplayed_then_the_nearest(tmp_path: Path) -> None:
+    """What fits best answers, and each recording answers once before any answers twice."""
+    held = [
+        tool_interaction("places", {"keyword": "A b", "x": 1.0005}, result="first"),
+        tool_interaction("places", {"keyword": "ab", "x": 1.0004}, result="second"),
+        tool_interaction("places", {"keyword": "ab", "x": 1.0}, result="third"),
+    ]
+    opened, _ = tape(tmp_path, *held)
+
+    assert ask(opened, tool(), keyword="ab", x="1.0") == "third"
+    assert ask(opened, tool(), keyword="ab", x="1.0") == "third"
+    assert ask(opened, tool(), keyword="ab", x=1.0003) == "second"
+    assert ask(opened, tool(), keyword="ab", x=1.0003) == "first"
+    assert ask(opened, tool(), keyword="ab", x=1.0003) == "third"
+
+
+def test_a_tool_with_a_wire_is_played_from_what_its_provider_said(tmp_path: Path) -> None:
+    """The request is looked up as it is, then by the arguments that are read out of it; so is a failure."""
+    down = Interaction(Places().request({"keyword": "x"}), Response(503, "Down", body="no"))
+    opened, _ = tape(tmp_path, found({"keyword": "서울 역"}, "seoul"), down)
+    used = tool(wire=True)
+
+    assert ask(opened, used, keyword="서울 역") == ["seoul"]
+    assert ask(opened, used, keyword="서울역") == ["seoul"]
+    failed = opened.play(ToolCall("c", 1, 0, "places", {"keyword": "x"}), used)
+    assert failed is not None
+    assert failed.error == ToolError("provider", "Down")
+    other = Tool(used.spec, used.function, wire=Places("https://other.test/find"), matching=MATCHING)
+    assert ask(opened, other, keyword="서울역") is None
+
+
+def test_shared_cassettes_are_asked_after_the_trials_own(tmp_path: Path) -> None:
+    """A folder holds a file for each tool; a file holds any; both in whichever way the calls are written."""
+    (tmp_path / "shared").mkdir()
+    write(
+        tmp_path / "shared" / "places.json",
+        Recording((tool_interaction("places", {"keyword": "부산", "size": 15}, result="shared"),)),
+    )
+    write(tmp_path / "more.yaml", Recording((found({"keyword": "대구"}, "more"),)))
+    own = tool_interaction("places", {"keyword": "서울"}, result="own")
+    opened, library = tape(tmp_path, own, shared=("shared", "more.yaml"))
+    used = tool(wire=True)
+
+    assert ask(opened, used, keyword="서울") == "own"
+    assert ask(opened, used, keyword="부 산") == "shared"
+    assert ask(opened, used, keyword="대구") == ["more"]
+    assert ask(opened, used, keyword="광주") is None
+    assert ask(opened, tool("route"), keyword="부산") is None
+    assert (opened.hits, opened.misses, library.unused()) == (3, 2, {})
+    assert library.save() == ()
+
+
+def test_a_shared_file_is_read_once_and_only_when_its_tool_is_called(tmp_path: Path) -> None:
+    """A folder of a hundred tools costs what is used of it."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "route.json").write_text("broken")
+    path = tmp_path / "shared" / "places.json"
+    write(path, Recording((tool_interaction("places", {"keyword": "a"}, result=1),)))
+    library = Library(tmp_path)
+
+    first = library.open_shared(Path("shared"), "places")
+    path.unlink()
+    again = library.open_shared(Path("shared"), "places")
+
+    assert first is not None
+    assert again is not None
+    assert first.cassette is again.cassette
+    assert library.open_shared(Path("shared"), "weather") is None
+
+
+def test_a_shared_cassette_that_is_not_there_is_the_authors_mistake(tmp_path: Path) -> None:
+    """It is not taken for an empty one."""
+    with pytest.raises(UsageMistake, match="no shared cassette gone"):
+        Library(tmp_path).open_shared(Path("gone"), "places")
+
+
+def test_a_miss_names_the_nearest_call_wherever_it_is_recorded(tmp_path: Path) -> None:
+    """By parameter, as the tool was called, whether the recording is of the tool or of its provider."""
+    write(tmp_path / "more.yaml", Recording((found({"keyword": "대구", "size": 5}, "more"),)))
+    held = tool_interaction("places", {"keyword": "서울", "size": 7}, result=1)
+    opened, _ = tape(tmp_path, held, shared=("more.yaml",))
+
+    told = str(opened.miss(ToolCall("c", 1, 0, "places", {"keyword": "대구"}), tool(wire=True))).splitlines()
+
+    assert told == [
+        "own.yaml: places(keyword='대구', size=15)",
+        "  expected: a recorded call (mode is replay: nothing is sent)",
+        "  found:    2 calls of this tool; the nearest differs in size: 5",
+        f"  hint:     record it:  {RETRY}",
+    ]
+
+
+def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
+    """The cassette holds what the provider said, not what the tool made of it."""
+    used, call = tool(wire=True), ToolCall("c", 1, 0, "places", {"keyword": "서울"})
+    opened, library = tape(tmp_path, mode="once")
+    assert opened.play(call, used) is None
+    opened.record_response(call, used, found({}, "seoul").response)
+    library.save()
+
+    again, _ = tape(tmp_path)
+    assert ask(again, used, keyword="서울") == ["seoul"]
+    assert (opened.misses, opened.recorded, again.hits) == (0, 1, 1)
+
+
+def test_a_secret_of_a_shared_cassette_is_never_given_out(tmp_path: Path) -> None:
+    """Responses are redacted when they are first looked at, whoever looks."""
+    told = tool_interaction("places", {"keyword": "a"}, result={"api_key": "abcdefgh12345"})
+    write(tmp_path / "more.json", Recording((told,)))
+    opened, _ = tape(tmp_path, shared=("more.json",))
+    assert ask(opened, tool(), keyword="a") == {"api_key": "<redacted>"}
+
+    library = Library(tmp_path)
+    library.open(Path("more.json"), "none", "tool")
+    assert "abcdefgh12345" not in str(library.cassettes[0].interactions)
+    assert "abcdefgh12345" not in str(library.cassettes[0].unused())
+
+
+def test_lookup_compares_only_the_calls_that_may_be_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among 3,000 calls whose folded keyword differs, none but the right one is compared."""
+    held = (tool_interaction("places", {"keyword": f"word {n}", "x": 1.0}, result=n) for n in range(3000))
+    opened, _ = tape(tmp_path, *held)
+    compared: list[Any] = []
+    accepts = Rules.accepts
+
+    def counted(self: Rules, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+        compared.append(recorded)
+        return accepts(self, recorded, asked)
+
+    monkeypatch.setattr(Rules, "accepts", counted)
+    assert [ask(opened, tool(), keyword=f"WORD{n}", x=1.0001) for n in range(0, 3000, 300)] == [
+        *range(0, 3000, 300)
+    ]
+    assert len(compared) == 10
+
+
+def test_a_call_recorded_meanwhile_is_found_by_the_rules(tmp_path: Path) -> None:
+    """The index takes in what is added."""
+    opened, library = tape(
+        tmp_path, tool_interaction("places", {"keyword": "a"}, result=1), mode="new_episodes"
+    )
+    assert ask(opened, tool(), keyword="b") is None
+    opened.record(ToolCall("c", 1, 0, "places", {"keyword": "b"}), tool(), ToolResult(2))
+
+    other = ToolTape(library.open(Path("own.yaml"), "new_episodes", "tool"), retry_command=RETRY)
+    assert ask(other, tool(), keyword=" B ") == 2
+
+
+def test_what_was_not_needed_and_what_nothing_asks_for_any_more(tmp_path: Path) -> None:
+    """By cassette: how much was never played, and which calls no tool can make today."""
+    held = [
+        tool_interaction("places", {"keyword": "a"}, result=1),
+        tool_interaction("places", {"word": "a"}, result=1),
+        tool_interaction("gone", {}, result=1),
+        found({"keyword": "a"}, "x"),
+        Interaction(Request("GET", "https://elsewhere.test/"), Response(200)),
+    ]
+    opened, library = tape(tmp_path, *held)
+    ask(opened, tool(), keyword="a")
+
+    assert library.unused() == {"own.yaml": 4}
+    stale = library.stale(asked_for([tool(wire=True)]))
+    assert [it.request.uri for it in stale["own.yaml"]] == [
+        "tool://places",
+        "tool://gone",
+        "https://elsewhere.test/",
+    ]
+    assert library.stale(lambda request: True) == {}

@@ -1,0 +1,185 @@
+"""Mode ``default`` of the metrics that need no judge: what the benchmark documents, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.graders.ko_agentbench.payloads import holds_something, says_error
+from tests.graders.ko_agentbench.ko_trials import by_default, called, did, golden
+
+HITS = {"items": [1]}
+
+
+def score(name: str, *calls: Any, answer: Any = "답입니다", **config: Any) -> float | None:
+    """Give the score of a trial that made these calls."""
+    return by_default(name, did(*calls, answer=answer), **config).score
+
+
+def test_calls_that_were_not_made_have_no_share() -> None:
+    """EPR_CVR is not applicable without calls; an error in the place of a result is no valid call."""
+    assert score("ko_valid_calls") is None
+    assert score("ko_valid_calls", called("A", seeded=True)) is None
+    calls = [called("A"), called("A", ok=False), called("A", result={"success": False}), called("B")]
+    assert score("ko_valid_calls", *calls) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("payload", "wrong"),
+    [
+        ({"success": False, "error_code": "API_REQUEST_FAILED"}, True),
+        ({"error": {"name": 404, "message": "Code not found"}}, True),
+        ({"errorCode": 8, "errorMessage": "no such item"}, True),
+        ({"code": 2, "message": "too far", "route": None}, True),
+        ({"code": 0, "message": "ok", "route": {"traoptimal": [1]}}, False),
+        ({"rsp_cd": "00707", "rsp_msg": "nothing"}, True),
+        ({"rsp_cd": "00000", "t1102OutBlock": {"price": 1}}, False),
+        ({"rt_cd": "1"}, True),
+        ({"rt_cd": "0", "price": 3}, False),
+        ({"code": 7}, False),
+        ({"error": None, "items": []}, False),
+        ([], False),
+        ("error", False),
+    ],
+)
+def test_an_error_that_a_provider_writes_as_a_result_is_seen(payload: Any, wrong: bool) -> None:
+    """Each provider's way of saying no, and what only looks like one."""
+    assert says_error(payload) is wrong
+
+
+@pytest.mark.parametrize(
+    ("payload", "some"),
+    [
+        ({"documents": [1], "meta": {"total_count": 1}}, True),
+        ({"documents": [], "meta": {"total_count": 0}}, False),
+        ({"rsp_cd": "00000", "t1102OutBlock": {"price": 0}}, True),
+        ({"total_count": None, "places": []}, False),
+        ({"a": {"b": ""}}, False),
+        ({}, False),
+        ([], False),
+        ([0], True),
+        (" ", False),
+        ("<xml/>", True),
+        (0, True),
+        (None, False),
+    ],
+)
+def test_something_is_told_from_nothing(payload: Any, some: bool) -> None:
+    """A list that is not empty, or a value where there is no list, whatever its key is called."""
+    assert holds_something(payload) is some
+
+
+def test_an_answer_is_words_of_the_agents_own() -> None:
+    """RRR and the share of repetitions want words; a run that broke off has none of its own."""
+    for name in ("ko_response_rate", "ko_repeat_share"):
+        assert by_default(name, did(answer="네")).score == 1.0
+        assert by_default(name, did(answer=" ")).score == 0.0
+        assert by_default(name, did(answer=None)).score == 0.0
+        assert by_default(name, did(answer="seeded words", success=False)).score == 0.0
+    flags = did(answer="네", repetition_results=(True, False, False, False))
+    assert by_default("ko_repeat_share", flags).score == 0.25
+
+
+@pytest.mark.parametrize("name", ["ko_tool_acc", "ko_select_acc"])
+def test_the_first_call_is_the_choice(name: str) -> None:
+    """The first call's tool counts, not a later one's; without a golden tool there is nothing to tell."""
+    assert score(name, called("A"), called("B"), golden_action=golden("A")) == 1.0
+    assert score(name, called("B"), called("A"), golden_action=golden("A")) == 0.0
+    assert score(name, called("A", seeded=True), golden_action=golden("A")) == 0.0
+    assert score(name, called("A")) is None
+
+
+def test_a_choice_needs_two() -> None:
+    """SelectAcc is not applicable where one tool only was offered."""
+    golden_action = golden("A")
+    assert score("ko_select_acc", called("A"), golden_action=golden_action, available_tools=["A"]) is None
+    assert score("ko_select_acc", called("A"), golden_action=golden_action, available_tools=["A", "B"]) == 1.0
+    assert score("ko_tool_acc", called("A"), golden_action=golden_action, available_tools=["A"]) == 1.0
+
+
+def test_an_exact_call_may_leave_defaults_out() -> None:
+    """CallEM: 1 is 1.0 but not true, and a value that the schema gives anyway may be left out."""
+    task: dict[str, Any] = {
+        "golden_action": [{"tool": "A", "args": {"q": "x", "n": 1}}],
+        "arg_schema": {"n": {"default": 1}, "s": {"default": "sim"}},
+    }
+    assert score("ko_call_em", called("A", q="x", n=1), **task) == 1.0
+    assert score("ko_call_em", called("A", q="x", s="sim"), **task) == 1.0
+    assert score("ko_call_em", called("A", q="x", n=1.0), **task) == 1.0
+    assert score("ko_call_em", called("A", q="x", n=True), **task) == 0.0
+    assert score("ko_call_em", called("A", q="x", n=2), **task) == 0.0
+    assert score("ko_call_em", called("A", q="x", z=1), **task) == 0.0
+    assert score("ko_call_em", called("B"), called("A", q="x", n=1), **task) == 0.0
+    assert score("ko_call_em", **task) == 0.0
+    assert score("ko_call_em", called("A")) is None
+
+
+def test_the_form_of_an_answer() -> None:
+    """RespOK reads JSON where it is wanted; without a schema, or with none that is one, nothing is told."""
+    wanted = {"type": "object", "required": ["a"]}
+    assert score("ko_resp_ok", answer='{"a": 1}', resp_schema=wanted) == 1.0
+    assert score("ko_resp_ok", answer='{"b": 1}', resp_schema=wanted) == 0.0
+    assert score("ko_resp_ok", answer="no JSON", resp_schema=wanted) == 0.0
+    assert score("ko_resp_ok", answer="x", resp_schema={"type": "string"}) == 1.0
+    assert score("ko_resp_ok", answer="", resp_schema={"type": "string"}) == 0.0
+    assert score("ko_resp_ok", answer="x") is None
+    assert score("ko_resp_ok", answer="x", resp_schema={"type": "nonsense"}) is None
+
+
+def test_the_calls_of_a_parallel_step_come_in_any_order() -> None:
+    """FSM compares steps as bags of tools, and their order all the same."""
+    parallel = [*golden("A", "B", step=1), *golden("C", step=2)]
+    assert score("ko_fsm", called("B"), called("A"), called("C"), golden_action=parallel) == 1.0
+    assert score("ko_fsm", called("A"), called("B"), called("C"), golden_action=parallel) == 1.0
+    assert score("ko_fsm", called("A"), called("C"), called("B"), golden_action=parallel) == 0.0
+    assert score("ko_fsm", called("A"), called("A"), called("C"), golden_action=parallel) == 0.0
+    assert score("ko_fsm", called("A"), called("B"), golden_action=parallel) == 0.0
+    assert score("ko_fsm", *[called("A")] * 4, golden_action=parallel) == 0.0
+
+
+def test_a_path_without_steps_is_followed_in_its_order() -> None:
+    """Golden calls without a step are a step each; a step's number, not its place, says when it comes."""
+    plain = [{"tool": "A"}, {"tool": "B"}]
+    assert score("ko_fsm", called("A"), called("B"), golden_action=plain) == 1.0
+    assert score("ko_fsm", called("B"), called("A"), golden_action=plain) == 0.0
+    turned = [{"tool": "B", "step": 2}, {"tool": "A", "step": 1}]
+    assert score("ko_fsm", called("A"), called("B"), golden_action=turned) == 1.0
+    assert score("ko_fsm") is None
+
+
+def test_a_partial_path_counts_tools_by_weight() -> None:
+    """PSM: the share of golden calls whose tool was called at all."""
+    weighted = [{"tool": "A", "weight": 3}, {"tool": "B"}]
+    assert score("ko_psm", called("A"), golden_action=weighted) == 0.75
+    assert score("ko_psm", called("B", ok=False), golden_action=weighted) == 0.25
+    assert score("ko_psm", golden_action=weighted) == 0.0
+    assert score("ko_psm", called("A")) is None
+
+
+@pytest.mark.parametrize(("made", "expected"), [(0, 0.0), (1, 1.0), (2, 1.0), (3, 2 / 3), (4, 0.5)])
+def test_steps_are_the_least_by_those_made(made: int, expected: float) -> None:
+    """ΔSteps_norm is min(1, m/a): fewer calls than the least are no fault, none at all are one."""
+    calls = [called("A")] * made
+    assert score("ko_delta_steps", *calls, minimum_steps=2) == pytest.approx(expected)
+    assert score("ko_delta_steps", *calls, golden_action=golden("A", "B")) == pytest.approx(expected)
+    assert score("ko_delta_steps", *calls) is None
+
+
+def test_a_source_counts_by_what_it_gave() -> None:
+    """Coverage and SourceEPR know no keys: whatever is something counts, an error or nothing does not."""
+    task = {"golden_action": golden("A", "B")}
+    stock = called("A", result={"rsp_cd": "00000", "t1102OutBlock": {"price": 71000}})
+    daum = called("B", result={"documents": [1], "meta": {}})
+    none = called("B", result={"items": [], "total": 0})
+    wrong = called("B", result={"success": False, "error_code": "x"})
+
+    assert score("ko_coverage", stock, daum, **task) == 1.0
+    assert score("ko_coverage", stock, none, wrong, **task) == 0.5
+    assert score("ko_coverage", called("B", ok=False), **task) == 0.0
+    assert score("ko_coverage", called("A", result=HITS, seeded=True), **task) == 0.0
+    assert score("ko_coverage", stock) is None
+    assert score("ko_source_epr", stock, daum, none, wrong, called("C"), **task) == 0.5
+    assert score("ko_source_epr", stock, **task) == 1.0
+    assert score("ko_source_epr", called("C"), **task) is None
+    assert score("ko_source_epr", stock) is None

@@ -1,0 +1,194 @@
+"""Mode ``default`` of data flows, fallbacks and reuse, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.graders.ko_agentbench.trace import KoCall
+from tests.graders.ko_agentbench.ko_trials import by_default, called, did
+
+BROKEN: dict[str, Any] = {
+    "error_injection": {"tool": "A", "error_type": "timeout"},
+    "fallback_options": [{"tool": "B"}, {"tool": "C"}],
+}
+PLACES = {"places": [{"name": "서울역 카페", "longitude": 126.97, "latitude": 37.55}], "size": 1}
+REUSE = {"golden_action": [{"tool": "A", "args": {"q": 1}}, {"action": "context_used"}]}
+
+
+def score(name: str, *calls: KoCall, **config: Any) -> float | None:
+    """Give the score of a trial that made these calls and answered."""
+    return by_default(name, did(*calls), **config).score
+
+
+def flow(output: str, parameter: str) -> dict[str, Any]:
+    """Give a data flow from step 1 to step 2."""
+    return {"from_step": 1, "from_output": output, "to_step": 2, "to_parameter": parameter}
+
+
+def prov(*calls: KoCall, flows: list[dict[str, Any]]) -> float | None:
+    """Give ProvAcc of a path from tool A to tool B."""
+    path = [{"tool": "A", "step": 1}, {"tool": "B", "step": 2}]
+    return score("ko_prov_acc", *calls, golden_action=path, data_flow=flows)
+
+
+FIND = called("A", 1, result=PLACES)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (126.97, 1.0),
+        ("126.970", 1.0),
+        (126.98, 0.0),
+        (37.55, 0.0),
+        ("126.97,37.55", 1.0),
+        ([126.97], 1.0),
+        ([1.0, 2.0], 0.0),
+        (True, 0.0),
+        (None, 0.0),
+    ],
+)
+def test_a_value_comes_from_the_output_that_is_meant(value: Any, expected: float) -> None:
+    """Numbers are folded, joined texts and lists taken apart; another output's value is none."""
+    assert prov(FIND, called("B", 2, x=value), flows=[flow("longitude", "x")]) == expected
+    assert prov(FIND, called("B", 2, x=value), flows=[flow("places[0].longitude", "x")]) == expected
+
+
+def test_an_output_that_is_not_there_may_be_any() -> None:
+    """A misspelt output name is no fault of the agent's."""
+    assert prov(FIND, called("B", 2, x=126.97), flows=[flow("longtitude", "x")]) == 1.0
+    assert prov(FIND, called("B", 2, x="카페"), flows=[flow("longtitude", "x")]) == 0.0
+
+
+def test_a_phrase_may_hold_the_output_that_is_meant() -> None:
+    """A search for a place's name with a word behind it used the name."""
+    named = [flow("places[0].name", "query")]
+    assert prov(FIND, called("B", 2, query="서울역  카페 후기"), flows=named) == 1.0
+    assert prov(FIND, called("B", 2, query="부산역 카페 후기"), flows=named) == 0.0
+
+
+def test_a_value_comes_from_earlier_calls_of_the_right_tools_that_worked() -> None:
+    """Not from later ones, the same reply's, other tools', failed ones or errors; seeded ones do."""
+    flows, use = [flow("longitude", "x")], called("B", 2, x=126.97)
+    assert prov(use, called("A", 3, result=PLACES), flows=flows) == 0.0
+    assert prov(called("A", 2, result=PLACES), use, flows=flows) == 0.0
+    assert prov(called("C", 1, result=PLACES), use, flows=flows) == 0.0
+    assert prov(called("A", 1, ok=False, result=PLACES), use, flows=flows) == 0.0
+    assert prov(called("A", 1, result={**PLACES, "error": "x"}), use, flows=flows) == 0.0
+    assert prov(FIND, called("C", 2, x=126.97), flows=flows) == 0.0
+    assert prov(FIND, called("B", 2, y=126.97), flows=flows) == 0.0
+    assert prov(called("A", 2, result=PLACES, seeded=True), use, flows=flows) == 1.0
+    assert prov(FIND, called("B", 2, x=1), called("B", 3, x=126.97), flows=flows) == 1.0
+
+
+def test_data_flows_are_counted_once_each() -> None:
+    """The share of different flows; without any there is nothing to tell."""
+    both = [flow("longitude", "x"), flow("latitude", "y"), flow("latitude", "y")]
+    assert prov(FIND, called("B", 2, x=126.97, y=0.5), flows=both) == 0.5
+    assert prov(FIND, flows=[]) is None
+
+
+@pytest.mark.parametrize("name", ["ko_adaptive_routing", "ko_fallback_sr"])
+def test_without_a_failure_there_is_nothing_to_cope_with(name: str) -> None:
+    """Undecided where none is injected, or none was met; who calls nothing at all coped with nothing."""
+    assert score(name, called("A", ok=False), called("B")) is None
+    assert score(name, called("B"), **BROKEN) is None
+    assert score(name, called("A"), **BROKEN) is None
+    assert score(name, **BROKEN) == 0.0
+    assert score(name, called("A", ok=False), **BROKEN) == 0.0
+    assert score(name, called("A", ok=False), called("X"), **BROKEN) == 0.0
+
+
+def test_routing_counts_calls_that_were_wasted() -> None:
+    """Replies in words between failure and fallback cost nothing, neither do calls of the same reply."""
+    fail = called("A", 1, ok=False)
+    assert score("ko_adaptive_routing", fail, called("B", 3), **BROKEN) == 1.0
+    assert score("ko_adaptive_routing", fail, called("A", 2, ok=False), called("B", 3), **BROKEN) == 0.5
+    assert score("ko_adaptive_routing", fail, called("A", 1, ok=False), called("B", 2), **BROKEN) == 1.0
+    waste = [called("A", step, ok=False) for step in (2, 3)]
+    assert score("ko_adaptive_routing", fail, *waste, called("C", 4), **BROKEN) == pytest.approx(1 / 3)
+    assert score("ko_adaptive_routing", called("B", 1), called("A", 2, ok=False), **BROKEN) == 0.0
+
+
+def test_an_error_in_the_place_of_a_result_is_a_failure_too() -> None:
+    """What a provider writes as a result may say that it failed."""
+    fail = called("A", 1, result={"success": False})
+    assert score("ko_adaptive_routing", fail, called("B", 2), **BROKEN) == 1.0
+    assert (
+        score("ko_fallback_sr", fail, called("B", 2), called("B", 3, result={"error": "x"}), **BROKEN) == 0.5
+    )
+
+
+def test_any_other_tool_will_do_where_none_is_listed() -> None:
+    """Routing without listed tools takes any other; the success of fallbacks then has nothing to tell."""
+    broken = {"error_injection": BROKEN["error_injection"]}
+    calls = [called("A", 1, ok=False), called("Z", 2)]
+    assert score("ko_adaptive_routing", *calls, **broken) == 1.0
+    assert score("ko_fallback_sr", *calls, **broken) is None
+
+
+def test_fallbacks_count_after_the_failure_and_not_the_broken_tool() -> None:
+    """FallbackSR: calls before the failure, and of the tool that failed, are no fallbacks."""
+    calls = [called("B", 1, ok=False), called("A", 2, ok=False), called("B", 3)]
+    assert score("ko_fallback_sr", *calls, **BROKEN) == 1.0
+    listed = {**BROKEN, "fallback_options": [{"tool": "A"}, {"tool": "B"}]}
+    assert score("ko_fallback_sr", called("A", ok=False), called("A", ok=False), called("B"), **listed) == 1.0
+
+
+def test_trying_again_is_coping_where_it_works() -> None:
+    """A tool that fails once may be called again: that is routing, and leaves fallbacks undecided."""
+    calls = [called("A", 1, ok=False), called("A", 2)]
+    assert score("ko_adaptive_routing", *calls, **BROKEN) == 1.0
+    assert score("ko_fallback_sr", *calls, **BROKEN) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "hit"),
+    [
+        ("partial", {"items": [1]}, True),
+        ("malformed", '{"items": [', True),
+        ("malformed", {"items": [1]}, False),
+        ("stale", {"items": [0]}, True),
+        ("stale", {"items": [2]}, False),
+        ("timeout", {"items": [0]}, False),
+    ],
+)
+def test_a_failure_that_looks_like_a_result_is_seen(kind: str, result: Any, hit: bool) -> None:
+    """Half of a result, a cut one, and one that was given for other arguments before."""
+    injected = {**BROKEN, "error_injection": {"tool": "A", "error_type": kind}}
+    before = called("A", 1, result={"items": [0]}, q=1)
+    calls = [called("A", 2, result=result, q=2), called("B", 3)]
+    first = [] if kind in ("partial", "malformed") else [before]
+    assert score("ko_adaptive_routing", *first, *calls, **injected) == (1.0 if hit else None)
+
+
+def test_seeded_calls_are_known_already() -> None:
+    """RedundantCallRate and ReuseRate see repeats of what the conversation gave."""
+    given, again = called("A", 0, q=1, seeded=True), called("A", 1, q=1.0)
+    for name in ("ko_redundant_calls", "ko_reuse_rate"):
+        assert score(name, given, **REUSE) == 1.0
+        assert score(name, given, again, **REUSE) == 0.0
+        assert score(name, given, called("A", 1, q=2), **REUSE) == 1.0
+        assert score(name, given, called("A", 1, q=True), **REUSE) == 1.0
+        assert score(name, given, called("A", 1, q=1, ok=False), **REUSE) == 1.0
+        assert score(name, again, again, **REUSE) == 0.0
+        assert score(name, given, given, **REUSE) == 1.0
+        assert score(name, given, again) is None
+
+
+def test_redundancy_never_falls_below_nothing() -> None:
+    """More repeats than opportunities are 0, not less; half of them are half."""
+    again = called("A", 1, q=1)
+    twice = {"golden_action": [*REUSE["golden_action"], {"action": "context_used"}]}
+    assert score("ko_redundant_calls", *[again] * 9, **REUSE) == 0.0
+    assert score("ko_redundant_calls", again, again, **twice) == 0.5
+    assert score("ko_reuse_rate", again, again, **twice) == 0.5
+
+
+def test_nothing_is_used_again_without_an_answer() -> None:
+    """Reuse shows in an answer; doing nothing repeats nothing, and uses nothing."""
+    silent = did(called("A", 0, q=1, seeded=True), answer=None)
+    assert by_default("ko_reuse_rate", silent, **REUSE).score == 0.0
+    assert by_default("ko_redundant_calls", silent, **REUSE).score == 1.0

@@ -1,0 +1,105 @@
+"""Mode ``upstream`` against what the benchmark's own classes return for synthetic inputs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.graders.ko_agentbench import GRADERS, verdict_text
+from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Panel, mean_upstream
+from pytest_agenteval.graders.ko_agentbench.metric import Found
+from tests.graders.judge.judges import run
+from tests.graders.ko_agentbench.ko_trials import (
+    SHARED,
+    SYNTHETIC,
+    Case,
+    Scripted,
+    grader_class,
+    metrics,
+    says,
+    synthetic,
+    task_of,
+    trace_of_case,
+)
+
+METRICS = metrics()
+CASES = synthetic()
+
+
+def judges_of(case: Case) -> list[Scripted]:
+    """Give judges that reply as those of the case do."""
+    return [says(*(reply(case["metric"], one) for one in replies)) for replies in case["judges"] or ()]
+
+
+def reply(label: str, said: Any) -> str | BaseException:
+    """Give a case's reply as one of ours: what it says is the same, its form is not."""
+    if said == "RAISE":
+        return ProviderDown("out of reach")
+    if isinstance(said, str):
+        return said
+    return verdict_text(label, said["success"] if "success" in said else said["score"], said["reason"])
+
+
+def found(case: Case, judges: list[Scripted]) -> Found:
+    """Work the case's metric out as the benchmark does."""
+    metric, task, trace = METRICS[case["metric"]], task_of(case), trace_of_case(case)
+    if isinstance(metric, AskedMetric):
+        return run(metric.of(task, trace, "upstream", Panel(tuple(judges))))  # type: ignore[arg-type]
+    return metric.of(task, trace, "upstream")
+
+
+@pytest.mark.parametrize("label", sorted({case["metric"] for case in CASES}))
+def test_every_synthetic_case_scores_as_upstream(label: str) -> None:
+    """Score, exceptions and the number of asks of every judge are those of the original classes."""
+    seen = set()
+    for case in (case for case in CASES if case["metric"] == label):
+        judges, expected = judges_of(case), case["expected"]
+        got = found(case, judges)
+        if case["judges"] is None and got.more.get("undecided") == "no_judge":
+            assert (got.score, expected["score"], case["tag"]) == (None, mean_upstream([])[2], case["tag"])
+            continue
+        wanted = 0.0 if expected["raises"] else expected["score"]
+        assert got.score == (None if wanted is None else pytest.approx(wanted, abs=1e-12)), case
+        assert ("upstream_error" in got.more) == bool(expected["raises"]), case
+        assert [len(judge.chat.asked) for judge in judges] == expected["calls_per_judge"], case
+        seen.add(got.score)
+    assert len(seen) > 1, "a metric that is always the same is not tested"
+
+
+def test_only_a_missing_judge_is_told_otherwise() -> None:
+    """Where nobody judges the benchmark gives 0; that is no finding, so there our grade is undecided."""
+    without = [case for case in CASES if case["judges"] is None and found(case, []).score is None]
+    undecided = [case for case in without if case["expected"]["score"] is not None]
+
+    assert Counter(case["metric"] for case in undecided) == {"SR": 1, "ArgAcc": 1, "ContextRetention": 1}
+    assert {case["expected"]["score"] for case in undecided} == {0.0}
+
+
+def test_every_metric_of_the_benchmark_has_cases() -> None:
+    """No metric may fall out of the file; ours beside them are those that its code does not have."""
+    covered, ours = {case["metric"] for case in CASES}, {"ProvAcc", "ReuseRate", "RRR"}
+
+    assert len(CASES) == 2311
+    assert set(METRICS) == covered | ours
+    assert len(METRICS) == len(GRADERS)
+
+
+def test_what_was_documented_only_is_undecided_upstream() -> None:
+    """The benchmark's code has no data flows and no rate of reuse: nothing is made up for it."""
+    for name in ("ko_prov_acc", "ko_reuse_rate"):
+        got = grader_class(name).metric.of(task_of(CASES[0]), trace_of_case(CASES[0]), "upstream")  # type: ignore[attr-defined]
+        assert (got.score, got.details) == (None, None)
+        assert "not in the benchmark's code" in got.reason
+
+
+def test_the_cases_are_the_oracles() -> None:
+    """The file in the project holds the oracle's content, whatever its spaces."""
+    source = SHARED / "oracle/ko-synthetic.json"
+    if not source.exists():
+        pytest.skip("the oracle, ../shared/oracle, does not stand beside this checkout")
+
+    assert json.loads(SYNTHETIC.read_text(encoding="utf-8")) == json.loads(source.read_text(encoding="utf-8"))

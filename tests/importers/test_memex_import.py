@@ -1,0 +1,179 @@
+"""Memex's folders: a made-up one in the same shape, with texts of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pytest_agenteval.errors import UsageMistake
+from tests.importers.clones import agenteval_import, dump
+from tests.suites import run
+
+pytest_plugins = ["pytester"]
+
+DAY = "2026/02/11"
+FACT_ID = f"{DAY}.md#ts_1"
+NOTE = "Repotted the basil; the roots had filled the old pot."
+MARKER = "fact_pkm_garden_001"
+GARDEN = f"# Balcony garden\n\n<!-- fact_id: {MARKER} -->\n- The mint wants shade.\n"
+NEW_LINE = f"- The basil outgrew its pot in February.\n<!-- fact_id: {FACT_ID} -->\n"
+
+
+def facts(task: Path, content: str) -> None:
+    """Write what a task's day looks like before the agent comes."""
+    file = task.parent / "workspace" / "Facts" / f"{DAY}.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'## <id:ts_1> 09:00:00 "{{}}"\n\n{content}\n', encoding="utf-8")
+
+
+def pkm_task(suite: Path, name: str, **more: Any) -> Path:
+    """Write a task in Memex's way: fixtures are named from the suite's folder."""
+    place = suite / "tasks" / name / "task.json"
+    given = {"fact_id": FACT_ID, "content": NOTE, "fixture_dir": f"tasks/{name}/workspace"}
+    path = "/Areas/Garden.md"
+    line = "- The mint wants shade.\n"
+    edit = {"file_path": path, "old_string": line, "new_string": line + NEW_LINE}
+    insight = {"fact_id": FACT_ID, "insight_text": "The basil grows faster than its pots."}
+    turns = [
+        {"calls": [{"tool": "Read", "args": {"file_path": path}}]},
+        {"calls": [{"tool": "Edit", "args": edit}]},
+        {"calls": [{"tool": "update_timeline_card_insight", "args": insight}]},
+        {"text": "Filed."},
+    ]
+    graders = [
+        {"name": "pkm_completion"},
+        {"name": "pkm_routed_correctly", "config": {"expected_buckets": ["Areas/"]}},
+        {"name": "pkm_no_overwrite", "config": {"seed_marker": MARKER}},
+    ]
+    whole = {
+        "id": f"made_up_{Path(name).name}",
+        "description": "A note that belongs into a file that is there.",
+        "metadata": {"failure_bucket": "route_into_existing_file"},
+        "input": {**given, "base_fixture": "_garden_pkm"},
+        "reference_solution": {"source": "manual", "expected_outcome": {"is_complete": True}, "turns": turns},
+        "graders": graders,
+    }
+    dump(place, {**whole, **more})
+    facts(place, NOTE)
+    return place
+
+
+@pytest.fixture
+def memex(tmp_path: Path) -> Path:
+    """Give a folder in Memex's layout with one suite of one task."""
+    suite = tmp_path / "memex" / "pkm_agent" / "suites" / "capability"
+    told = {
+        "name": "made_up_pkm",
+        "agent_name": "pkm_agent",
+        "kind": "capability",
+        "task_pass_threshold": 1.0,
+    }
+    dump(suite / "suite.json", told)
+    garden = suite / "_garden_pkm" / "PKM" / "Areas" / "Garden.md"
+    garden.parent.mkdir(parents=True)
+    garden.write_text(GARDEN, encoding="utf-8")
+    pkm_task(suite, "garden/basil")
+    return tmp_path / "memex"
+
+
+def suite_of(memex: Path) -> Path:
+    """Give the folder of the one suite."""
+    return memex / "pkm_agent" / "suites" / "capability"
+
+
+def test_a_folder_of_memex_runs_as_it_is(memex: Path, pytester: pytest.Pytester) -> None:
+    """Imported and acted out, a task in Memex's spelling starts from its two trees and passes its graders."""
+    theirs = (suite_of(memex) / "tasks" / "garden" / "basil" / "task.json").read_bytes()
+
+    assert agenteval_import("memex", memex, "--to", pytester.path) == 0
+    result = run(pytester, "evals", "--agent-model=oracle")
+
+    ours = pytester.path / "evals" / "made_up_pkm"
+    result.assert_outcomes(passed=1)
+    assert (ours / "tasks" / "garden" / "basil" / "task.json").read_bytes() == theirs
+    assert yaml.safe_load((ours / "suite.yaml").read_text(encoding="utf-8"))["agent"] == "pkm"
+    assert not (ours / "suite.json").exists()
+
+
+def test_what_the_suite_file_says_otherwise_is_told(
+    memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Agent, kind and clock come from the folders and the entries, and each change is printed."""
+    (suite_of(memex) / "suite.json").unlink()
+
+    assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
+
+    said = yaml.safe_load((tmp_path / "mine" / "evals" / "pkm_capability" / "suite.yaml").read_text("utf-8"))
+    assert (said["agent"], said["kind"]) == ("pkm", "capability")
+    assert said["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
+    out = capsys.readouterr().out
+    assert "pkm_capability: 1 task files, 0 cannot run" in out
+    assert "the agent is pkm, as the folder is named" in out
+    assert "GPL-3.0" in out
+
+
+def test_a_shared_tree_that_lies_elsewhere_is_found(memex: Path, tmp_path: Path) -> None:
+    """A base fixture outside of the suite's folder is put where tasks look for it."""
+    (suite_of(memex) / "_garden_pkm").rename(memex / "_garden_pkm")
+
+    assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
+
+    assert (tmp_path / "mine" / "fixtures" / "_garden_pkm" / "PKM" / "Areas" / "Garden.md").is_file()
+
+
+def test_what_cannot_run_is_listed_with_its_reason(
+    memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unknown graders, settings that none takes, missing trees and broken JSON: each with file and line."""
+    suite = suite_of(memex)
+    pkm_task(suite, "odd/grader", graders=[{"name": "pkm_completeness"}])
+    pkm_task(suite, "odd/config", graders=[{"name": "pkm_no_overwrite", "config": {"marker": "x"}}])
+    pkm_task(suite, "odd/tree", input={"fact_id": FACT_ID, "content": NOTE, "base_fixture": "_nowhere"})
+    pkm_task(suite, "odd/twice", id="made_up_basil")
+    (suite / "tasks" / "odd" / "json").mkdir()
+    (suite / "tasks" / "odd" / "json" / "task.json").write_text('{\n "id": }', encoding="utf-8")
+
+    assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 1
+
+    out = capsys.readouterr().out
+    assert "made_up_pkm: 6 task files, 5 cannot run" in out
+    assert "graders[0].name" in out
+    assert "did you mean 'pkm_completion'?" in out
+    assert "graders[0].config" in out
+    assert "'marker'" in out
+    assert "_nowhere" in out
+    assert "which is also in" in out
+    assert "json/task.json:2" in out
+
+
+def test_nothing_but_an_earlier_import_is_written_over(memex: Path, tmp_path: Path) -> None:
+    """An import needs --force the second time; a folder of the user's is never replaced."""
+    to = tmp_path / "mine"
+    agenteval_import("memex", memex, "--to", to)
+    with pytest.raises(UsageMistake, match=r"imported before: .*--force replaces it"):
+        agenteval_import("memex", memex, "--to", to)
+    assert agenteval_import("memex", memex, "--to", to, "--force") == 0
+
+    (to / "evals" / "made_up_pkm" / "suite.yaml").write_text("name: mine\n", encoding="utf-8")
+    with pytest.raises(UsageMistake, match="no import of Memex's"):
+        agenteval_import("memex", memex, "--to", to, "--force")
+
+
+def test_what_is_no_folder_of_memex_is_refused(memex: Path, tmp_path: Path) -> None:
+    """A folder that is not there, one without tasks, a target inside, two suites of a name: one sentence."""
+    (tmp_path / "empty").mkdir()
+    for source, target, said in (
+        (tmp_path / "nothing", "mine", "there is no such folder"),
+        (tmp_path / "empty", "mine", "there is no task.json"),
+        (memex, "memex/mine", "expected a folder outside"),
+    ):
+        with pytest.raises(UsageMistake, match=said):
+            agenteval_import("memex", source, "--to", tmp_path / target)
+    again = memex / "pkm_agent" / "suites" / "regression"
+    dump(again / "suite.json", {"name": "made_up_pkm", "agent_name": "pkm_agent"})
+    pkm_task(again, "garden/mint")
+    with pytest.raises(UsageMistake, match="two suites have the name 'made_up_pkm'"):
+        agenteval_import("memex", memex, "--to", tmp_path / "mine")
