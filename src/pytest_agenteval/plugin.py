@@ -203,7 +203,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         if evals is not None and evals.ran:
             evals.run.close()
             if hasattr(session.config, "workeroutput"):
-                session.config.workeroutput["agenteval"] = dict(evals.run.closures.held_up)
+                from pytest_agenteval.session.summary import told_by_worker
+
+                session.config.workeroutput["agenteval"] = told_by_worker(session.config, evals)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -150,6 +150,12 @@ class Cassette:
             )
 
     @property
+    def unused_slots(self) -> frozenset[Slot]:
+        """The places of the interactions that no tape of this process has played or recorded."""
+        with self.lock:
+            return frozenset(range(len(self._items))) - self._used
+
+    @property
     def unused_count(self) -> int:
         """How many interactions no tape of this process has played or recorded."""
         with self.lock:

@@ -25,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     either = ko.add_mutually_exclusive_group()
     either.add_argument("--runs-only", action="store_true", help="only the logged runs, not the suite")
     either.add_argument("--no-runs", action="store_true", help="only the suite, not the logged runs")
+    ko.add_argument(
+        "--mode",
+        choices=("default", "upstream"),
+        default="default",
+        help="how the tasks' graders count: what the benchmark documents, or what its code does",
+    )
     memex = of.add_parser("memex", help="a folder of Memex's suites: task.json files and their fixtures")
     memex.add_argument("source", metavar="DIR", help="the folder")
     _shared(memex)
@@ -51,6 +57,7 @@ def _ko_agentbench(args: argparse.Namespace) -> int:
         runs=not args.no_runs,
         force=args.force,
         command=_command(args),
+        mode=args.mode,
     )
     print("\n".join(_told(import_clone(wanted), args.to)))
     return 0
@@ -59,6 +66,8 @@ def _ko_agentbench(args: argparse.Namespace) -> int:
 def _command(args: argparse.Namespace) -> tuple[str, ...]:
     """Give the command as it could be typed again."""
     said = ["agenteval", "import", args.what, args.source, "--to", args.to]
+    if getattr(args, "mode", "default") != "default":
+        said += ["--mode", args.mode]
     flags = [flag for flag in ("runs_only", "no_runs", "force") if getattr(args, flag, False)]
     return (*said, *(f"--{flag.replace('_', '-')}" for flag in flags))
 

@@ -18,6 +18,7 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.cassette import Cassette
     from pytest_agenteval.cassettes.library import Library
 
 
@@ -86,6 +87,17 @@ class Equipment:
             loaded = [load_tools(entry) for entry in task.tools]
             self._tools[task.tools] = {name: tool for each in loaded for name, tool in each.items()}
         return {**self.registry.tools, **self._tools[task.tools]}
+
+    @property
+    def opened(self) -> tuple[Cassette, ...]:
+        """The cassettes that trials of this process have opened, without the shared ones."""
+        return () if self._library is None else self._library.cassettes
+
+    @property
+    def every_tool(self) -> tuple[Tool, ...]:
+        """Every tool that a trial of this process may have been offered."""
+        suites = (tool for tools in self._tools.values() for tool in tools.values())
+        return (*self.registry.tools.values(), *suites)
 
     def save_cassettes(self) -> None:
         """Write what was recorded."""

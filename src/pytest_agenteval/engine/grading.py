@@ -64,15 +64,15 @@ class Desk:
         ``judges`` gives those that a grader may ask, by its label.
         """
         asked = [_Asked(self.grader(each), each.label, judges, evidence) for each in planned]
-        if all(each.is_quick for each in asked):
-            _ask_all(asked)
-            return tuple(map(_weighed, planned, asked))
-        plain = [each for each in asked if not each.is_async]
-        if len(plain) == len(asked):
+        _ask_all([each for each in asked if each.is_quick])
+        here = [each for each in asked if each.is_async]
+        plain = [each for each in asked if not (each.is_quick or each.is_async)]
+        if not here:
             await self._ask_in_thread(plain)
+        elif not plain and len(here) == 1:
+            await here[0].ask_here()
         else:
-            others = (each.ask_here() for each in asked if each.is_async)
-            await asyncio.gather(self._ask_in_thread(plain), *others)
+            await asyncio.gather(self._ask_in_thread(plain), *(each.ask_here() for each in here))
         return tuple(map(_weighed, planned, asked))
 
     async def _ask_in_thread(self, plain: Sequence[_Asked]) -> None:

@@ -53,7 +53,19 @@ class TrialItem(pytest.Function):
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
             return "\n".join(explain(self.trial))
-        return super().repr_failure(excinfo)
+        return self._repr_failure_py(excinfo, style) if _is_told(excinfo) else super().repr_failure(excinfo)
+
+    def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Give the words of a miss or a broken trial at once: pytest would look up its own sources."""
+        return str(excinfo.value) if _is_told(excinfo) else super()._repr_failure_py(excinfo, style)
+
+
+def _is_told(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Whether what was raised is ours and says all there is to say."""
+    raised = excinfo.value
+    if isinstance(raised, pytest.fail.Exception):
+        return not raised.pytrace
+    return isinstance(raised, pytest.xfail.Exception)
 
 
 def unchanged(task: PlannedTask) -> PlannedTask:

@@ -61,7 +61,7 @@ class PlannedTask:
     that replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline
     models only.
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
-    are asked after it. ``tools`` are the places of tool files, or names of packaged sets; ``faults`` say which
+    are asked after it. ``tools`` are tool files, or names of packaged sets; ``faults`` say which
     tools fail on purpose.
     """
 

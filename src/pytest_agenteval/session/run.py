@@ -21,6 +21,7 @@ from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.ahead import Closures
 from pytest_agenteval.session.cases import Case
+from pytest_agenteval.session.leftovers import leftovers_of
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stopping import StopListener
 from pytest_agenteval.session.streams import divert
@@ -123,6 +124,10 @@ class Run:
             slot = self._slot(self.plan(change(item.task), item.case), given)
             self.pool.hand_over([slot], first=True)
         return self._wait(slot, item)
+
+    def leftovers(self) -> dict[str, dict[str, Any]]:
+        """Give what this process's cassettes hold that no trial had a use for."""
+        return leftovers_of(self._equipment)
 
     def carried_out(self, item: Any, work: Callable[[Equipment], Coroutine[Any, Any, T]]) -> T:
         """Have something other than a trial done on the loop of the trials, and wait for it."""

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.calibration.kept import page_of, read_all
+from pytest_agenteval.reports.cells import wrap
 from pytest_agenteval.reports.github import append_summary, summary_markdown, verbatim
 from pytest_agenteval.reports.junit import totals
 from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
 from pytest_agenteval.session.evals import Evals
-from pytest_agenteval.stash import evals_key, held_up_key, place_key
+from pytest_agenteval.session.leftovers import said, together, wanted
+from pytest_agenteval.stash import evals_key, held_up_key, leftovers_key, place_key
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import end_run
 
@@ -72,14 +74,24 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     if not quiet:
         _write_misses(reporter, run, view, talkative, width)
     reporter.write_sep("=", "agent evals")
-    for line in (*_calibrations(config, width), *summary(view, width)):
+    *tables, where = summary(view, width)
+    for line in (*_calibrations(config, width), *tables, *_levels(run, width, talkative), where):
         _write(reporter, _kept(line, config))
-    for remark in _held_up(config):
-        reporter.write_line(remark)
+    for remark in (*_held_up(config), *_leftovers(config)):
+        for piece in wrap(remark, width):
+            reporter.write_line(piece)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         found = [line.text for line in _calibrations(config, WIDE)]
-        said = summary_markdown(view) + (verbatim(found) if found else "")
-        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), said)
+        written = summary_markdown(view) + (verbatim(found) if found else "")
+        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), written)
+
+
+def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
+    """Give the levels of suites that have them, the Korean benchmark's."""
+    if any(grade.grader == "RRR" for entry in run.entries for grade in entry.grades):
+        from pytest_agenteval.reports.leaderboard.after import level_lines
+
+        yield from level_lines(run, width, whole=talkative)
 
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
@@ -99,11 +111,18 @@ def tidy(config: pytest.Config) -> None:
         shutil.rmtree(Path(place["folder"]).parent, ignore_errors=True)
 
 
-def take_over(config: pytest.Config, told: Mapping[str, int]) -> None:
-    """Add what a worker says of trials that ran one by one."""
+def told_by_worker(config: pytest.Config, evals: Evals) -> dict[str, Any]:
+    """Give what a worker has to say at its end, for ``take_over``."""
+    found = evals.run.leftovers() if wanted(config) else {}
+    return {"held_up": dict(evals.run.closures.held_up), "leftovers": found}
+
+
+def take_over(config: pytest.Config, told: Mapping[str, Any]) -> None:
+    """Add what a worker says of trials that ran one by one, and of its cassettes."""
     held_up = config.stash.setdefault(held_up_key, {})
-    for name, count in told.items():
+    for name, count in told["held_up"].items():
         held_up[name] = held_up.get(name, 0) + count
+    config.stash[leftovers_key] = together(config.stash.get(leftovers_key, {}), told["leftovers"])
 
 
 def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width: int) -> None:
@@ -140,13 +159,20 @@ def _below(folder: Path, config: pytest.Config) -> Path:
 
 
 def _held_up(config: pytest.Config) -> list[str]:
-    said: dict[str, int] | None = config.stash.get(held_up_key, None)
-    told = dict(said or {})
+    known: dict[str, int] | None = config.stash.get(held_up_key, None)
+    told = dict(known or {})
     evals = config.stash.get(evals_key, None)
     if evals is not None and evals.ran:
         for name, count in evals.run.closures.held_up.items():
             told[name] = told.get(name, 0) + count
     return [f"{_counted(count, 'trial')} ran one by one: fixture {name}" for name, count in told.items()]
+
+
+def _leftovers(config: pytest.Config) -> Iterator[str]:
+    """Say which recorded calls nobody had a use for, where somebody wants to know."""
+    evals = config.stash.get(evals_key, None)
+    own = evals.run.leftovers() if evals is not None and evals.ran and wanted(config) else {}
+    yield from said(together(config.stash.get(leftovers_key, {}), own))
 
 
 def _folder(config: pytest.Config) -> Path:

@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.daemon import in_daemon_thread
@@ -140,7 +141,7 @@ class ToolBox:
             return await self._over_http(tool, call, tape)
         if tape.live:
             return "live", await self._recorded(tool, call, tape)
-        return self._missed(call, tape.miss(call, tool))
+        return self._missed(call, partial(tape.miss, call, tool))
 
     async def _recorded(self, tool: Tool, call: ToolCall, tape: ToolTape) -> ToolResult:
         """Make the call and keep what came of it; a provider that cannot be reached leaves nothing."""
@@ -159,16 +160,15 @@ class ToolBox:
 
     async def _over_http(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
         """Call a tool each of whose requests is taped by itself; one refused is a miss, whoever hides it."""
-        recorded = tape.recorded
         with tape.http(tool) as scope:
             result = await self._made(tool, call)
         if scope.missed:
-            return self._missed(call, tape.http_miss(scope.missed[0]))
-        return "live" if tape.recorded > recorded else "hit", result
+            return self._missed(call, partial(tape.http_miss, scope.missed[0]))
+        return scope.word, result
 
-    def _missed(self, call: ToolCall, miss: CassetteMiss) -> tuple[str, ToolResult]:
+    def _missed(self, call: ToolCall, miss: Callable[[], CassetteMiss]) -> tuple[str, ToolResult]:
         if self._on_miss == "error":
-            raise miss
+            raise miss()  # made only here: looking for the nearest recording takes its time
         return "miss", _error("not_recorded", f"no answer to this call of {call.tool} is available")
 
     async def _made(self, tool: Tool, call: ToolCall) -> ToolResult:

@@ -23,7 +23,7 @@ MESSAGES: Mapping[str, str] = {
 class ToolFault:
     """One fault of one trial's tool.
 
-    Of the tool's calls the first ``after`` are let through, then ``times`` are struck (None: all). ``malformed``
+    Of its calls the first ``after`` are let through, then ``times`` are struck (None: all). ``malformed``
     cuts the answer's JSON off in the middle, ``partial`` keeps the first half of every list (of a text, the
     first half), ``slow`` takes ``seconds`` longer, ``stale`` gives the tool's first answer whatever is asked.
     """

@@ -20,6 +20,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
+from pytest_agenteval.cassettes.matching import Address, address_of
 from pytest_agenteval.cassettes.rules import Rules
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import CassetteMiss
@@ -128,6 +129,7 @@ def asked_for(tools: Iterable[Tool]) -> Callable[[Request], bool]:
     """
     known = {tool.spec.name: (tool, _reading_of(tool)) for tool in tools}
     free = any(tool.uses_http for tool, _ in known.values())
+    last_at: dict[Address, tuple[Tool, Reading]] = {}
 
     def can(request: Request) -> bool:
         if request.uri.startswith(CHAT):
@@ -135,10 +137,23 @@ def asked_for(tools: Iterable[Tool]) -> Callable[[Request], bool]:
         if request.uri.startswith(TOOL):
             name, args = tool_call(request)
             return name in known and _valid(known[name][0], args)
-        sent = ((tool, reading.read(request)) for tool, reading in known.values())
-        return free or any(args is not None and _valid(tool, args) for tool, args in sent)
+        return free or _can_be_asked(request, list(known.values()), last_at)
 
     return can
+
+
+def _can_be_asked(
+    request: Request, known: Sequence[tuple[Tool, Reading]], last_at: dict[Address, tuple[Tool, Reading]]
+) -> bool:
+    """Look for a tool that can make the request, first of all the one that could at this address last."""
+    address = address_of(request)
+    likely = [last_at[address]] if address in last_at else []
+    for tool, reading in (*likely, *known):
+        args = reading.read(request)
+        if args is not None and _valid(tool, args):
+            last_at[address] = tool, reading
+            return True
+    return False
 
 
 def _valid(tool: Tool, args: Mapping[str, object]) -> bool:

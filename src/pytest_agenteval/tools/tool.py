@@ -58,7 +58,7 @@ class Wire(Protocol):
         ...
 
     async def send(self, args: Mapping[str, Any]) -> Response:
-        """Really ask the provider; raises ToolFailed where it cannot be reached, UsageMistake without a key."""
+        """Really ask; raises ToolFailed where the provider is out of reach, UsageMistake without a key."""
         ...
 
 

@@ -48,11 +48,9 @@ async def economy(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
     done = await panel.score(RUBRIC, values)
     if done.score is None:
         return done
-    made = len(trace.calls)
-    given = made - len(trace.own)
-    needed = max(given, _distinct(task) if task.minimum_calls is None else task.minimum_calls)
+    made, needed = len(trace.calls), _needed(task, trace)
     score = (share(needed, made) if made else 1.0) if done.score else 0.0
-    told = f"{made} calls were made, {given} of them given; {needed} will do"
+    told = f"{made} calls were made, {made - len(trace.own)} of them given; {needed} will do"
     return Found(score, f"{told}; done: {done.reason}", more=done.more)
 
 
@@ -83,6 +81,14 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
         "individual_judges": _each(said),
     }
     return Found(score, f"{made} calls were made; {needed} will do; {told}", details)
+
+
+def _needed(task: KoTask, trace: KoTrace) -> int:
+    """Count the calls that were given, and the golden ones that none of them makes needless."""
+    given = [call for call in trace.calls if call.seeded]
+    made = {(call.tool, _written(dict(call.args))) for call in given}
+    fresh = {(str(call["tool"]), _written(call.get("args"))) for call in task.golden_calls} - made
+    return max(len(given) + len(fresh), task.minimum_calls or 0)
 
 
 def _distinct(task: KoTask) -> int:

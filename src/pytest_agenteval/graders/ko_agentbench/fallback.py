@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_agenteval.graders.ko_agentbench.failures import first_hit, mended, works_again
 from pytest_agenteval.graders.ko_agentbench.metric import Computed, Found, Metric, not_applicable, share
 from pytest_agenteval.graders.ko_agentbench.payloads import valid
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
@@ -21,9 +22,10 @@ def routing(task: KoTask, trace: KoTrace) -> Found:
     undecided = _without_failure(task, trace)
     if undecided is not None:
         return undecided
-    calls, failed = trace.own, _first(task, trace.own, valid_is=False)
+    calls, failed = trace.own, first_hit(task, trace.own)
     later = range(failed + 1, len(calls))
-    switch = next((at for at in later if _is_fallback(calls[at], task) or _mended(calls[at], task)), None)
+    coped = (at for at in later if _is_fallback(calls[at], task) or works_again(task, calls, at))
+    switch = next(coped, None)
     if switch is None:
         return Found(0.0, f"{task.injected_tool} failed, and nothing else was tried")
     wasted = [call for call in calls[failed + 1 : switch] if call.step != calls[failed].step]
@@ -66,9 +68,9 @@ def fallback_success(task: KoTask, trace: KoTrace) -> Found:
     undecided = _without_failure(task, trace)
     if undecided is not None:
         return undecided
-    later = trace.own[_first(task, trace.own, valid_is=False) + 1 :]
+    later = trace.own[first_hit(task, trace.own) + 1 :]
     tried = [call for call in later if call.tool in _others(task)]
-    if not tried and any(_mended(call, task) for call in later):
+    if not tried and mended(task, trace):
         return not_applicable(f"{task.injected_tool} worked when it was tried again")
     if not tried:
         return Found(0.0, f"{task.injected_tool} failed, and nothing else was tried")
@@ -102,26 +104,11 @@ def _without_failure(task: KoTask, trace: KoTrace) -> Found | None:
     """Give what can be said where the injected failure was not met; None where it was."""
     if not task.injected_tool:
         return not_applicable("the task injects no failure")
-    if _first(task, trace.own, valid_is=False) >= 0:
+    if first_hit(task, trace.own) >= 0:
         return None
     if trace.own:
         return not_applicable(f"{task.injected_tool} never failed")
     return Found(0.0, f"neither {task.injected_tool} nor anything in its place was called")
-
-
-def _first(task: KoTask, calls: Sequence[KoCall], *, valid_is: bool) -> int:
-    """Give the place of the first call of the broken tool that is, or is not, valid; -1 for none."""
-    hits = (at for at, call in enumerate(calls) if call.tool == task.injected_tool)
-    return next((at for at in hits if valid(calls[at]) is valid_is), -1)
-
-
-def mended(task: KoTask, trace: KoTrace) -> bool:
-    """Whether the broken tool worked all the same, as one does that fails but once."""
-    return _first(task, trace.own, valid_is=True) >= 0
-
-
-def _mended(call: KoCall, task: KoTask) -> bool:
-    return call.tool == task.injected_tool and valid(call)
 
 
 def _failure(task: KoTask, calls: Sequence[KoCall]) -> int | None:

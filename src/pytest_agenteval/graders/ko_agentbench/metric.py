@@ -28,9 +28,13 @@ class Found:
     more: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     def grade(self, name: str) -> Grade:
-        """Give it as a grade."""
-        details = {} if self.details is None else {"upstream": dict(self.details)}
-        return Grade(name, self.score, self.reason, details={**details, **self.more})
+        """Give it as a grade; a score below 0, as upstream has them, stands in the details."""
+        details: dict[str, Any] = {} if self.details is None else {"upstream": dict(self.details)}
+        score = self.score
+        if score is not None and score < 0:
+            details["upstream_score"] = score
+            score = 0.0
+        return Grade(name, score, self.reason, details={**details, **self.more})
 
 
 Way: TypeAlias = Callable[[KoTask, KoTrace], Found]

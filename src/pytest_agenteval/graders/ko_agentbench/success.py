@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.ko_agentbench.fallback import mended
+from pytest_agenteval.graders.ko_agentbench.failures import mended
 from pytest_agenteval.graders.ko_agentbench.judging import (
     AskedMetric,
     Asking,

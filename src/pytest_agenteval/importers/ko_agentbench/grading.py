@@ -17,6 +17,7 @@ from pytest_agenteval.importers.ko_agentbench.logs import Logged
 from pytest_agenteval.importers.ko_agentbench.verdicts import JUDGED, judges_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.recorder import Recorder
 
 PACKAGE = "pytest_agenteval"
 MODE = "upstream"
@@ -48,9 +49,9 @@ class Ruler:
         self.config = grader_config(logged)
         self._graders = dict(_made(logged.level, self.config))
 
-    async def grades(self, evidence: Evidence, published: Published) -> tuple[Grade, ...]:
-        """Give every grade; judges say what was published."""
-        return tuple([await self._grade(label, evidence, published) for label in self._graders])
+    async def grades(self, evidence: Evidence, published: Published, asked: Recorder) -> tuple[Grade, ...]:
+        """Give every grade; judges say what was published, and what they are asked is written down."""
+        return tuple([await self._grade(label, evidence, published, asked) for label in self._graders])
 
     def digest(self, judge: str) -> str:
         """Give a digest of everything that the grades depend on beside the trial."""
@@ -60,13 +61,14 @@ class Ruler:
         ]
         return digest(rows)
 
-    async def _grade(self, label: str, evidence: Evidence, published: Published) -> Grade:
+    async def _grade(self, label: str, evidence: Evidence, published: Published, asked: Recorder) -> Grade:
         grader = self._graders[label]
         if isinstance(grader, Grade):
             return grader
         threshold: float = getattr(grader, "threshold", 1.0)
         with_judges = getattr(grader, "with_judges", None)
-        asking = with_judges(judges_of(label, published.metrics, published.judge)) if with_judges else grader
+        judges = judges_of(label, published.metrics, published.judge, asked) if with_judges else ()
+        asking = with_judges(judges) if with_judges else grader
         found = asking.grade(evidence)
         grade: Grade = await found if inspect.isawaitable(found) else found
         return replace(grade, grader=label, threshold=threshold)

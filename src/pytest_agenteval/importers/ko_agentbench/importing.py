@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.graders.ko_agentbench.settings import Mode
 from pytest_agenteval.importers.ko_agentbench.cache import Cache, read_cache
 from pytest_agenteval.importers.ko_agentbench.cassettes import write_cassettes
 from pytest_agenteval.importers.ko_agentbench.clone import Clone, SourceTask, open_clone
+from pytest_agenteval.importers.ko_agentbench.drift import drift_of
 from pytest_agenteval.importers.ko_agentbench.findings import Finding
 from pytest_agenteval.importers.ko_agentbench.logs import LoggedRun, Report, logged_runs, report_of, reports
 from pytest_agenteval.importers.ko_agentbench.page import PAGE, page
@@ -31,7 +33,10 @@ from pytest_agenteval.records.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be imported where, and by which command; ``force`` replaces an earlier import."""
+    """What is to be imported where, and by which command; ``force`` replaces an earlier import.
+
+    ``mode`` is that of the tasks' graders. Logged runs are always graded as the benchmark's code grades.
+    """
 
     clone: Path
     target: Path
@@ -39,6 +44,7 @@ class Wanted:
     runs: bool = True
     force: bool = False
     command: tuple[str, ...] = ()
+    mode: Mode = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ def import_clone(wanted: Wanted) -> Imported:
     known = reports(clone) if wanted.runs else []
     logged = logged_runs(clone) if wanted.runs else []
     _remove_earlier(wanted)
-    findings, written = _write_suite(wanted.target, tasks, cache)
+    findings, written = _write_suite(wanted, tasks, cache, logged)
     runs, trials = _write_runs(wanted, clone, _by_id(tasks), logged, known)
     return Imported(
         tasks=len(written),
@@ -104,12 +110,13 @@ def _remove_earlier(wanted: Wanted) -> None:
 
 
 def _write_suite(
-    target: Path, tasks: Sequence[SourceTask], cache: Cache | None
+    wanted: Wanted, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
 ) -> tuple[list[Finding], list[WrittenTask]]:
     if cache is None:
         return [], []
-    written = written_tasks(tasks, cache)
-    found = [*oddities_of(tasks, cache), *(finding for task in written for finding in task.findings)]
+    target, written = wanted.target, written_tasks(tasks, cache, wanted.mode)
+    found = [*oddities_of(tasks, cache), *drift_of(_by_id(tasks), logged)]
+    found += [finding for task in written for finding in task.findings]
     findings = sorted(found, key=lambda finding: finding.task)
     write_suite(target, written, with_cassettes=bool(cache.entries))
     write_cassettes(cache, cassette_folder(target))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_agenteval.graders.ko_agentbench.settings import Mode
 from pytest_agenteval.importers.ko_agentbench.cache import Cache
 from pytest_agenteval.importers.ko_agentbench.clone import SourceTask, actions
 from pytest_agenteval.importers.ko_agentbench.conversation import evaluated_turn, given, named_turn
@@ -48,18 +49,18 @@ class WrittenTask:
     findings: tuple[Finding, ...] = ()
 
 
-def written_tasks(tasks: Sequence[SourceTask], cache: Cache) -> list[WrittenTask]:
+def written_tasks(tasks: Sequence[SourceTask], cache: Cache, mode: Mode = "default") -> list[WrittenTask]:
     """Write each task; of those with the same id only the first."""
     first: dict[str, SourceTask] = {}
     for task in tasks:
         first.setdefault(task.id, task)
-    return [_written(task, cache) for task in first.values()]
+    return [_written(task, cache, mode) for task in first.values()]
 
 
-def grader_config(task: SourceTask) -> dict[str, Any]:
+def grader_config(task: SourceTask, mode: Mode = "default") -> dict[str, Any]:
     """Give the settings of the task's graders: the benchmark's own keys, and the level of its file."""
     said = {key: task.fields[key] for key in GRADED_BY if task.fields.get(key) is not None}
-    return {"task_level": task.number, **said}
+    return {"task_level": task.number, **({"mode": mode} if mode != "default" else {}), **said}
 
 
 def offered(task: SourceTask) -> list[str]:
@@ -78,7 +79,7 @@ def left_out(tasks: Sequence[SourceTask]) -> Counter[str]:
     return Counter(key for task in tasks for key in task.fields if key not in TAKEN)
 
 
-def _written(task: SourceTask, cache: Cache) -> WrittenTask:
+def _written(task: SourceTask, cache: Cache, mode: Mode) -> WrittenTask:
     solved = solution(task, cache)
     faults, changes = _faults(task), [*_changes(task), *solved.findings]
     content: dict[str, Any] = {
@@ -89,7 +90,7 @@ def _written(task: SourceTask, cache: Cache) -> WrittenTask:
         "settings": {"tools": offered(task)},
         **({"faults": faults} if faults else {}),
         "reference_solution": {"source": WRITTEN_BY_HAND, "turns": solved.turns},
-        "graders": [{"name": f"ko_{task.level}", "config": grader_config(task)}],
+        "graders": [{"name": f"ko_{task.level}", "config": grader_config(task, mode)}],
     }
     return WrittenTask(task.id, task.level, content, tuple(changes))
 

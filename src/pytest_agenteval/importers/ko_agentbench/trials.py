@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pytest_agenteval.importers.ko_agentbench.suite import AGENT, KIND, NAME
 from pytest_agenteval.importers.ko_agentbench.transcripts import outcome_of, task_input, transcript_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Event, Transcript
 from pytest_agenteval.records.trial import Digests, Ending, Trial, TrialKey
 from pytest_agenteval.scoring.trial_score import trial_score
@@ -41,7 +43,9 @@ async def _trial(
     given, log, outcome = task_input(task, logged), logged.fields, outcome_of(logged)
     transcript = _with_source(transcript_of(task, logged), logged, report, root)
     ruler, published = Ruler(logged), _published(logged, report)
-    grades = await ruler.grades(Evidence(given, transcript, outcome), published)
+    asked = Recorder(lambda: 0.0)
+    grades = await ruler.grades(Evidence(given, transcript, outcome), published, asked)
+    transcript = replace(transcript, events=(*transcript.events, *asked.transcript().events))
     score = trial_score((grade.score, grade.weight) for grade in grades)
     ending = _ending(grades)
     return Trial(

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.trial_chat import JudgeChat
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.graders.ko_agentbench import verdict_text
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Usage
 
@@ -49,16 +51,21 @@ class PublishedJudge:
     """A judge of a published report."""
 
     model: Model
-    chat: Replay = field(repr=False)
+    chat: JudgeChat = field(repr=False)
 
 
-def judges_of(label: str, metrics: Mapping[str, Any] | None, judge: str) -> tuple[PublishedJudge, ...]:
+def judges_of(
+    label: str, metrics: Mapping[str, Any] | None, judge: str, asked: Recorder
+) -> tuple[PublishedJudge, ...]:
     """Give the judges that a metric was judged by, by a task's published metrics; none without a report."""
     if metrics is None or label not in JUDGED:
         return ()
     details = (metrics.get(label) or {}).get("details") or {}
     model = Model(judge, judge)
-    return tuple(PublishedJudge(model, Replay(label, one)) for one in _verdicts(label, details))
+    # As when trials are judged here, so that they can be graded again without anybody being asked.
+    role = f"{judge} for {label}"
+    replays = (Replay(label, one) for one in _verdicts(label, details))
+    return tuple(PublishedJudge(model, JudgeChat(one, recorder=asked, role=role)) for one in replays)
 
 
 def _verdicts(label: str, details: Mapping[str, Any]) -> list[Sequence[Verdict]]:

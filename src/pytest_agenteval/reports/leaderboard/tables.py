@@ -168,11 +168,16 @@ def _composite(found: Composite) -> Iterator[str]:
     if found.value is None:
         yield f"no composite: nothing is decided in {', '.join(found.missing)}; {beside}"
         return
-    sure = f" (95 % {_between(found.interval)})" if found.interval else ""
     parts = " + ".join(
         f"{found.weights[part]:g} x {part} {figure(value)}" for part, value in found.parts.items()
     )
-    yield f"composite {figure(found.value)}{sure} = {parts}; {beside}"
+    yield f"{composite_text(found)} = {parts}; {beside}"
+
+
+def composite_text(found: Composite) -> str:
+    """Write a composite with its interval."""
+    sure = f" (95 % {_between(found.interval)})" if found.interval else ""
+    return f"composite {figure(found.value)}{sure}"
 
 
 def _formula(board: Board) -> Iterator[str]:
