@@ -77,6 +77,7 @@ def test_an_answer_is_words_of_the_agents_own() -> None:
         assert by_default(name, did(answer=" ")).score == 0.0
         assert by_default(name, did(answer=None)).score == 0.0
         assert by_default(name, did(answer="seeded words", success=False)).score == 0.0
+    assert by_default("ko_repeat_share", did(answer=" ", repetition_results=(True,))).score == 0.0
     flags = did(answer="네", repetition_results=(True, False, False, False))
     assert by_default("ko_repeat_share", flags).score == 0.25
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall
-from tests.graders.ko_agentbench.ko_trials import by_default, called, did
+from tests.graders.ko_agentbench.ko_trials import by_default, called, did, grader_class
 
 BROKEN: dict[str, Any] = {
     "error_injection": {"tool": "A", "error_type": "timeout"},
@@ -83,6 +83,12 @@ def test_a_value_comes_from_earlier_calls_of_the_right_tools_that_worked() -> No
     assert prov(FIND, called("B", 2, x=1), called("B", 3, x=126.97), flows=flows) == 1.0
 
 
+def test_one_of_several_outputs_is_enough() -> None:
+    """A result lists many places, and the agent goes on with one of them."""
+    many = called("A", 1, result={"places": [{"name": "서울역 카페"}, {"name": "남산 서점"}]})
+    assert prov(many, called("B", 2, query="남산 서점 후기"), flows=[flow("name", "query")]) == 1.0
+
+
 def test_data_flows_are_counted_once_each() -> None:
     """The share of different flows; without any there is nothing to tell."""
     both = [flow("longitude", "x"), flow("latitude", "y"), flow("latitude", "y")]
@@ -97,6 +103,7 @@ def test_without_a_failure_there_is_nothing_to_cope_with(name: str) -> None:
     assert score(name, called("B"), **BROKEN) is None
     assert score(name, called("A"), **BROKEN) is None
     assert score(name, **BROKEN) == 0.0
+    assert score(name, called("B", 0, seeded=True), **BROKEN) == 0.0
     assert score(name, called("A", ok=False), **BROKEN) == 0.0
     assert score(name, called("A", ok=False), called("X"), **BROKEN) == 0.0
 
@@ -192,3 +199,69 @@ def test_nothing_is_used_again_without_an_answer() -> None:
     silent = did(called("A", 0, q=1, seeded=True), answer=None)
     assert by_default("ko_reuse_rate", silent, **REUSE).score == 0.0
     assert by_default("ko_redundant_calls", silent, **REUSE).score == 1.0
+
+
+GIVEN = [
+    called("A", 0, result=[1], seeded=True),
+    called("B", 0, ok=False, seeded=True),
+    called("C", 0, result=[1], seeded=True),
+]
+MAKES_NO_DIFFERENCE = [
+    ("ko_valid_calls", {}),
+    ("ko_tool_acc", {"golden_action": [{"tool": "B"}]}),
+    ("ko_select_acc", {"golden_action": [{"tool": "B"}]}),
+    ("ko_call_em", {"golden_action": [{"tool": "B", "args": {"q": 1}}]}),
+    ("ko_fsm", {"golden_action": [{"tool": "B"}, {"tool": "A"}]}),
+    ("ko_psm", {"golden_action": [{"tool": "C"}, {"tool": "A"}]}),
+    ("ko_delta_steps", {"minimum_steps": 2}),
+    ("ko_coverage", {"golden_action": [{"tool": "C"}, {"tool": "B"}]}),
+    ("ko_source_epr", {"golden_action": [{"tool": "A"}, {"tool": "B"}]}),
+    ("ko_adaptive_routing", {**BROKEN, "error_injection": {"tool": "A", "error_type": "timeout"}}),
+    ("ko_fallback_sr", {**BROKEN, "fallback_options": [{"tool": "B"}]}),
+    ("ko_redundant_calls", REUSE),
+]
+
+
+@pytest.mark.parametrize(("name", "config"), MAKES_NO_DIFFERENCE)
+@pytest.mark.parametrize("mode", ["default", "upstream"])
+def test_calls_that_were_given_are_not_the_agents(name: str, config: dict[str, Any], mode: Any) -> None:
+    """Whatever the conversation gave, the agent is neither praised nor blamed for it."""
+    grader: Any = grader_class(name)(**config)
+    paths = [
+        (called("B", 1, q=1, result=[1]), called("A", 2, ok=False), called("B", 3, result=[1])),
+        (called("A", 1, ok=False), called("B", 2, ok=False), called("B", 3)),
+    ]
+    for own in paths:
+        alone, after = did(*own), did(*GIVEN, *own)
+        assert grader.metric.of(grader, alone, mode) == grader.metric.of(grader, after, mode)
+
+
+def test_upstream_a_successful_call_has_no_error() -> None:
+    """A call that is marked as successful and has an error is no success to fall back on."""
+    calls = [called("A", 1, ok=False), KoCall(2, "B", error="boom"), called("B", 3)]
+    grader: Any = grader_class("ko_fallback_sr")(**BROKEN)
+
+    assert grader.metric.of(grader, did(*calls), "upstream").score == 0.5
+
+
+def test_upstream_a_failure_is_a_flag_or_an_error() -> None:
+    """Either of them hits the injected tool; without one the report says which way nothing happened."""
+    for hit in (KoCall(1, "A", success=False), KoCall(1, "A", error="boom")):
+        assert upstream("ko_adaptive_routing", hit, called("B", 2))["step_gap"] == 0
+        assert upstream("ko_fallback_sr", hit, called("B", 2))["fallback_attempts"] == 1
+    assert upstream("ko_adaptive_routing")["reason"] == "No tool calls recorded"
+    assert upstream("ko_adaptive_routing", called("A"))["reason"] == "Injected tool did not fail"
+
+
+def test_upstream_nothing_to_use_again_is_no_fault() -> None:
+    """Without opportunities every rate is that of no repeat, whatever was repeated."""
+    found = upstream("ko_redundant_calls", called("A"), called("A"))
+    rates = (found["redundant_calls"], found["redundant_rate"], found["non_redundant_rate"])
+
+    assert rates == (1, 0.0, 1.0)
+
+
+def upstream(name: str, *calls: KoCall) -> Any:
+    """Give the details that the benchmark's report would hold."""
+    grader: Any = grader_class(name)(**BROKEN)
+    return grader.metric.of(grader, did(*calls), "upstream").details

@@ -125,6 +125,9 @@ def test_success_wants_a_fallback_where_a_tool_failed() -> None:
     assert judged_by_default("ko_success", did(failed, called("A")), judge, **BROKEN).score == 1.0
     assert judged_by_default("ko_success", did(failed), judge, **FALL).score == 1.0
     assert judged_by_default("ko_success", did(), judge, **BROKEN).score == 0.0
+    given = did(called("B", 0, seeded=True), failed)
+    assert judged_by_default("ko_success", given, judge, **BROKEN).score == 0.0
+    assert upstream("SR", given, judge, task_level=5, **BROKEN).score == 0.0
 
 
 def test_a_logs_level_counts_where_the_task_says_none() -> None:
@@ -140,8 +143,10 @@ def test_judges_of_success_see_what_tools_gave() -> None:
     found = called("A", result={"items": [{"price": 71300}, {"price": 5}]})
     fields = [{"tool": "A", "fields": ["items[0].price", "items[9].price"]}]
     judge = says_score("success", 5)[0]
-    judged_by_default("ko_success", did(found, messages=TALK), judge, golden_fields=fields)
+    other, failed = called("B", result=found.result), called("A", ok=False, result=found.result)
+    judged_by_default("ko_success", did(other, found, failed, messages=TALK), judge, golden_fields=fields)
 
+    assert judge.chat.prompt.count("items[0].price") == 1
     assert "A items[0].price: 71300" in judge.chat.prompt
     assert "items[9]" not in judge.chat.prompt
     assert '결과: {"items"' in judge.chat.prompt
@@ -150,6 +155,22 @@ def test_judges_of_success_see_what_tools_gave() -> None:
     vote = says(verdict_text("SR", True))
     upstream("SR", did(found, messages=TALK), vote, instruction="내 이름은 민아야", golden_fields=fields)
     assert "71300" not in vote.chat.prompt
+    assert "답입니다" in vote.chat.prompt
+
+
+def test_judges_are_told_of_the_agents_calls_only() -> None:
+    """What was given stands in the conversation, and is no call of the agent's."""
+    trace = did(called("Given", 0, seeded=True), called("Made"), messages=TALK)
+    for label, name, dimension in (
+        ("SR", "ko_success", "success"),
+        ("EffScore", "ko_eff_score", "completed"),
+    ):
+        judge, voter = says_score(dimension, 1)[0], says(verdict_text(label, True))
+        judged_by_default(name, trace, judge)
+        upstream(label, trace, voter, instruction="부탁")
+        for prompt in (judge.chat.prompt, voter.chat.prompt):
+            assert "Made(" in prompt
+            assert "Given(" not in prompt
 
 
 def test_arguments_that_are_equal_need_no_judge() -> None:
@@ -206,6 +227,7 @@ def test_efficiency_is_judged_by_the_last_question() -> None:
     assert "처음 부탁" not in judge.chat.prompt
     upstream("EffScore", did(messages=TALK), judge, instruction="처음 부탁")
     assert "처음 부탁" in judge.chat.prompt
+    assert "답입니다" in judge.chat.prompt
 
 
 def test_upstream_an_agent_that_needs_no_call_gets_nothing() -> None:
@@ -218,12 +240,22 @@ def test_upstream_an_agent_that_needs_no_call_gets_nothing() -> None:
 def test_a_context_is_something_said_before() -> None:
     """One question alone has no context; given turns are marked, so that nobody is praised for them."""
     judge = says_score("retention", 5)[0]
-    alone = did(messages=TALK[2:])
+    alone = did(messages=(TALK[2], TALK[1], KoMessage("tool", "{}"), TALK[3]))
     assert judged_by_default("ko_context_retention", alone, judge).score is None
     assert judged_by_default("ko_context_retention", did(), judge).score is None
     judged_by_default("ko_context_retention", did(messages=TALK), judge)
     assert "[2] 비서 (주어짐): 반가워요" in judge.chat.prompt
     assert "[4] 비서: 민아 님이에요" in judge.chat.prompt
+
+
+def test_what_tools_said_is_cut_before_what_people_said() -> None:
+    """A long result takes no room from the conversation that is judged."""
+    long = (KoMessage("user", "가" * 3000), KoMessage("tool", "나" * 3000), *TALK)
+    judge = says_score("retention", 5)[0]
+    judged_by_default("ko_context_retention", did(messages=long), judge)
+
+    assert judge.chat.prompt.count("가") > 3000
+    assert 300 < judge.chat.prompt.count("나") < 700
 
 
 def test_upstream_a_context_is_cut_and_counted_by_messages() -> None:

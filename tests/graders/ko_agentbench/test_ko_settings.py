@@ -27,6 +27,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"golden_action": [{"tool": "A", "args": []}]}, "golden_action[0].args"),
     ({"golden_action": [{"tool": "A", "step": "1"}]}, "golden_action[0].step"),
     ({"golden_action": [{"tool": "A", "weight": 0}]}, "golden_action[0].weight"),
+    ({"golden_action": [{"tool": "A", "weight": float("inf")}]}, "golden_action[0].weight"),
     ({"golden_action": [{"action": " "}]}, "golden_action[0].action"),
     ({"arg_schema": {"q": "string"}}, "arg_schema.q"),
     ({"resp_schema": "string"}, "resp_schema"),
@@ -151,6 +152,8 @@ def test_a_trial_of_our_own_is_seen_as_the_benchmark_sees_it() -> None:
     assert (trace.instruction, trace.question) == ("하나", "셋")
     assert (trace.success, trace.repetition_results, trace.final_response) == (True, (True,), "넷")
     assert trace_of(Evidence({"content": "부탁"}, Transcript(), Outcome())).question == "부탁"
+    greeted = {"turns": [{"role": "assistant", "content": "안녕"}, {"role": "user", "content": "부탁"}]}
+    assert trace_of(Evidence(greeted, Transcript(), Outcome())).instruction == "부탁"
 
 
 def test_a_trial_without_a_reply_was_no_success() -> None:
@@ -169,6 +172,22 @@ def test_an_imported_trial_is_seen_as_its_log_says() -> None:
     assert (trace.repetition_results, trace.repetitions) == ((True, False), 3)
     assert (trace.messages, trace.level) == (None, 0)
     assert trace_of(evidence(SAID, state={"ko_agentbench": None})).success
+
+
+def test_a_grade_is_never_below_nothing() -> None:
+    """Upstream's rate of repeats may be -8: the grade is 0, and the details hold what it really is."""
+    calls = tuple(ToolCall(str(place), place, 0, "A", {}) for place in range(10))
+    trial = Evidence({}, Transcript((SAID,), calls), Outcome(Answer("넷")))
+    made = grader_class("ko_redundant_calls")(mode="upstream", golden_action=[{"action": "context_used"}])
+    assert isinstance(made, Computed)
+    grade = made.grade(trial)
+
+    assert (grade.score, grade.details["upstream_score"]) == (0.0, -8.0)
+    assert grade.details["upstream"]["redundant_calls"] == 9
+    fine = grader_class("ko_redundant_calls")(mode="upstream")
+    assert isinstance(fine, Computed)
+    assert "upstream_score" not in fine.grade(trial).details
+    assert fine.grade(trial).details["upstream"]["non_redundant_rate"] == 1.0
 
 
 def test_a_grade_says_what_it_found() -> None:
