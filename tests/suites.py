@@ -20,11 +20,13 @@ for name in (
     "graders.memex",
     "graders.outcome",
     "graders.transcript",
+    "cassettes.http.installing",
     "items.fixtures",
     "items.task_file",
     "session.summary",
 ):
     import_module(f"pytest_agenteval.{name}")
+import_module("httpx")
 
 REGRESSION = "name: {name}\nkind: regression\ndefaults: {{model: scripted}}\n"
 

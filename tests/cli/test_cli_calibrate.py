@@ -102,7 +102,7 @@ def test_problems_of_labels_are_told(here: Path) -> None:
     ("arguments", "said"),
     [
         (("none.jsonl",), "none.jsonl: expected a file of labels or a calibration; there is none"),
-        ((LABELS,), "which rubric? say --rubric=R: a .jinja file, or one of pkm_append_coherence"),
+        ((LABELS,), "which rubric? say --rubric=R: a .jinja file, or one of ko_arg_agreement"),
         ((LABELS, *RUBRIC, "--threshold", "spearman"), "expected figure=number, as in spearman=0.7"),
         (
             (LABELS, *RUBRIC, "--threshold", "mae=1", "--threshold", "mae.order=1"),

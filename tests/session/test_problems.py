@@ -175,7 +175,12 @@ def grader(**more: Any) -> dict[str, Any]:
         ),
         (
             task("greet", settings={"sytem": "Be kind."}),
-            ["evals/task.json:*: settings.sytem", "*one of conversation, system, tools", "*", "*did you mean 'system'?"],
+            [
+                "evals/task.json:*: settings.sytem",
+                "*one of conversation, system, tools",
+                "*",
+                "*did you mean 'system'?",
+            ],
         ),
         (
             task("greet", settings={"tools": ["search"]}),

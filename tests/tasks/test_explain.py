@@ -14,12 +14,12 @@ from pytest_agenteval.tasks.explain import in_words
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 
 TASK_KEYS = (
-    "agent, clock, description, graders, id, input, limits, metadata, prompts, reference_solution, script, "
+    "agent, clock, description, faults, graders, id, input, limits, metadata, prompts, reference_solution, script, "
     "settings, split, tags, timeout_seconds, trials_per_run"
 )
 SUITE_KEYS = (
-    "agent, defaults, description, kind, name, on_miss, prompts, require_reference_solution, settings, "
-    "task_pass_threshold"
+    "agent, cassettes, defaults, description, kind, name, on_miss, prompts, require_reference_solution, "
+    "settings, task_pass_threshold, tools"
 )
 GRADER_KEYS = "config, label, require, threshold, weight"
 

@@ -25,7 +25,10 @@ _IN_ADDRESS = rf"(?:{_NAMES}|key|token|sig|signature)"
 # Bare, it is as often the name of a coin as a credential: there the value has to be long.
 _IN_JSON = rf"(?:{_NAMES}|token(?=\\*\"\s*:\s*\\*\"[^\s\"\\]{{8,}}))"
 
-_HEADER = re.compile(r"authorization|cookie|password|secret|token(?!s)|(?:api|app|access|service)-?key", re.I)
+_HEADER = re.compile(
+    r"authorization|cookie|password|secret|token(?!s)|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])",
+    re.I,
+)
 _QUERY = re.compile(rf"((?:[?&;]|^){_IN_ADDRESS}=)[^&;#\s]+", re.I)
 _LINK = re.compile(rf"([?&](?:{_NAMES})=)[^&;#\s\"'\\<>]+", re.I)
 _USER = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")

@@ -258,7 +258,7 @@ def test_a_rubric_that_there_is_none_of_gets_a_hint() -> None:
         ValueError, match="no rubric 'pkm_insight_qualty'; did you mean 'pkm_insight_quality'"
     ):
         packaged_rubric("pkm_insight_qualty")
-    with pytest.raises(ValueError, match="no rubric 'zzz'; known: pkm_append_coherence, "):
+    with pytest.raises(ValueError, match="no rubric 'zzz'; known: ko_arg_agreement, "):
         packaged_rubric("zzz")
 
 

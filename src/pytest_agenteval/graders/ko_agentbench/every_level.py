@@ -12,11 +12,15 @@ from pytest_agenteval.graders.ko_agentbench.trace import KoTrace
 
 
 def valid_calls(task: KoTask, trace: KoTrace) -> Found:
-    """Give the share of the agent's calls that worked; an error in the place of a result is one."""
-    if not trace.own:
-        return not_applicable("no call was made")
-    good = sum(map(valid, trace.own))
-    return Found(share(good, len(trace.own)), f"{good} of {len(trace.own)} calls worked")
+    """Give the share of the agent's calls that worked; an error in the place of a result is one.
+
+    Failures of the tool that the task breaks are not the agent's: they are left out.
+    """
+    meant = [call for call in trace.own if valid(call) or call.tool != task.injected_tool]
+    if not meant:
+        return not_applicable("no call was made that could have worked")
+    good = sum(map(valid, meant))
+    return Found(share(good, len(meant)), f"{good} of {len(meant)} calls worked")
 
 
 def valid_calls_upstream(task: KoTask, trace: KoTrace) -> Found:

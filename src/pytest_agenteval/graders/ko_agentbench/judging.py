@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from pytest_agenteval.canonical import digest
+from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.asking import WithJudges, details, no_judge, shown
@@ -73,12 +74,11 @@ class Opinion:
     reason: str
 
 
-async def opinion(judge: Judge, rubric: Rubric, values: Mapping[str, str]) -> Opinion:
+async def opinion(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> Opinion:
     """Ask a judge once; no answer, an unreadable one, and one beside the scale are failures."""
     read = partial(read_reply, rubric=rubric)
-    messages, schema = rubric.messages(values), rubric.schema()
     try:
-        found, _, problem = await converse(judge, rubric, messages, schema, read, repair=False)
+        found, _, problem = await converse(judge, rubric, messages, rubric.schema(), read, repair=False)
     except ProviderDown as unreachable:
         return Opinion(judge.model.id, None, str(unreachable))
     if found is None:
@@ -90,7 +90,8 @@ async def opinion(judge: Judge, rubric: Rubric, values: Mapping[str, str]) -> Op
 async def opinions(panel: Panel, rubric: str, values: Mapping[str, str]) -> list[Opinion]:
     """Ask every judge once, side by side."""
     made = packaged_rubric(rubric)
-    return await side_by_side(opinion(judge, made, values) for judge in panel.judges)
+    messages = made.messages(values)
+    return await side_by_side(opinion(judge, made, messages) for judge in panel.judges)
 
 
 def _whole(score: float | None, rubric: Rubric) -> int | None:

@@ -62,13 +62,17 @@ def _holds(result: Any, output: str, value: Any) -> bool:
 
 
 def _comes_from(value: Any, atoms: set[Atom], *, within: bool) -> bool:
-    """Whether a value, a part of a joined one or, of the output that is meant, a phrase in it was known."""
+    """Whether a value or a part of a joined one was known.
+
+    Of the output that is meant, a phrase of it is enough in the value, and the value in a phrase of it.
+    """
     if not atoms.isdisjoint(_parts(value)):
         return True
     if not within or not isinstance(value, str):
         return False
     text = folded(value)
-    return any(isinstance(atom, str) and len(atom) >= LEAST_PART and atom in text for atom in atoms)
+    told = [atom for atom in atoms if isinstance(atom, str) and len(atom) >= LEAST_PART]
+    return any(atom in text or (len(text) >= LEAST_PART and text in atom) for atom in told)
 
 
 def _parts(value: Any) -> Iterator[Atom]:

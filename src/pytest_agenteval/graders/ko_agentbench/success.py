@@ -68,7 +68,8 @@ async def success_upstream(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
         "answer": said,
     }
     rubric = packaged_rubric(VOTE)
-    return _voted([await opinion(panel.judges[0], rubric, values) for _ in range(ASKS)])
+    messages = rubric.messages(values)
+    return _voted([await opinion(panel.judges[0], rubric, messages) for _ in range(ASKS)])
 
 
 def _is_five(level: Any) -> bool:

@@ -17,12 +17,14 @@ from pytest_agenteval.tools.http.values import (
     Args,
     Nested,
     Secrets,
+    Table,
     Text,
     Value,
     chosen,
     compiled,
     text_of_value,
 )
+from pytest_agenteval.tools.tool import ToolFailed
 
 _QUOTED_MARK = quote(MARK, safe="")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -75,6 +77,9 @@ class Asking:
     def request(self, args: Args, secrets: Secrets = lambda name: MARK, base: str = "") -> Request:
         """Write a call as a request; a ``base`` takes the place of the provider's."""
         full = self.filled(args)
+        if isinstance(self._url, Table) and not self._url.knows(full):
+            # An argument must never be an address.
+            raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
         uri = self._url.write(full, secrets)
         query = _pairs(self._query.write(full, secrets))
         uri = f"{uri}{'&' if '?' in uri else '?'}{query}" if query else uri

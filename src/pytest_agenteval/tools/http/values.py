@@ -125,6 +125,10 @@ class Table(Value):
         chosen = self._table.get(text_of_value(argument))
         return argument if chosen is None else chosen.write(args, secrets)
 
+    def knows(self, args: Args) -> bool:
+        """Whether the table has something for the argument."""
+        return text_of_value(args.get(self._name, ABSENT)) in self._table
+
     def read(self, sent: Any) -> Args | None:
         """Find the argument for which this is sent."""
         for argument, value in self._table.items():

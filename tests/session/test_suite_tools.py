@@ -1,0 +1,257 @@
+"""Tools that a suite brings along: recorded once from a real server, then played without any."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.journals import trials
+from tests.suites import run, suite, write
+from tests.tools.http_tools.playing import Answer, Asked, Provider, playing
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+DECLARED = """
+provider:
+  name: weather
+  base: {base}
+  headers: {{X-Key: "${{WEATHER_KEY}}"}}
+  secrets: [WEATHER_KEY]
+tools:
+  - name: weather
+    description: 도시의 기온을 알려 줍니다.
+    parameters:
+      type: object
+      properties: {{city: {{type: string}}, days: {{type: integer, default: 1}}}}
+      required: [city]
+    request: {{url: /now, query: {{city: "{{city}}", days: "{{days}}"}}}}
+    result: {{fields: {{city: "{{city}}", degrees: main.temp}}}}
+    matching: {{city: folded, days: ignore}}
+"""
+PYTHON = """
+import httpx
+
+from pytest_agenteval.tools.functions import tool_of
+
+
+async def _weather(city: str) -> dict:
+    async with httpx.AsyncClient() as client:
+        reply = await client.get("{base}/now", params={{"city": city}}, headers={{"X-Key": "s3cret-key-1"}})
+    return {{"city": city, "degrees": reply.json()["main"]["temp"]}}
+
+
+weather = tool_of(_weather, name="weather", uses_http=True)
+"""
+
+
+def weather(asked: Asked) -> Answer:
+    """Answer who has the key."""
+    if asked.headers.get("x-key") != "s3cret-key-1":
+        return 401, {"message": "no key"}
+    return 200, {"main": {"temp": 18 if asked.query["city"] == "서울" else 7}, "도시": asked.query["city"]}
+
+
+def asking(*cities: str, id: str = "t") -> dict[str, Any]:
+    """Give a task whose model asks for these cities and passes on what it hears."""
+    return {
+        "id": id,
+        "input": {"content": "날씨 알려줘."},
+        "settings": {"tools": ["weather"]},
+        "script": [
+            *({"calls": [{"tool": "weather", "args": {"city": city}}]} for city in cities),
+            {"text": "18도"},
+        ],
+        "graders": [{"name": "tool_called", "config": {"tools": ["weather"], "succeeded": True}}],
+    }
+
+
+def project(provider: Provider, way: str, *tasks: dict[str, Any], more: str = "") -> dict[str, Any]:
+    """Give the files of a suite whose tool asks this server."""
+    file, text = ("tools.yaml", DECLARED) if way == "declared" else ("tools.py", PYTHON)
+    return {
+        "pytest.ini": "[pytest]\n",
+        "evals/suite.yaml": suite(more=f"tools: [{file}]\n{more}"),
+        f"evals/{file}": text.format(base=provider.base),
+        **{f"evals/{task['id']}.json": task for task in tasks},
+    }
+
+
+@pytest.mark.parametrize("way", ["declared", "python"])
+def test_what_was_recorded_is_played_when_the_server_is_gone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The cassette mirrors the task's path, reads as Korean, and holds no key; a replay needs none."""
+    monkeypatch.setenv("WEATHER_KEY", "s3cret-key-1")
+    with playing(weather) as provider:
+        write(pytester.path, project(provider, way, asking("서울", "부산", "서울")))
+        run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
+        asked = len(provider.asked)
+    tape = (pytester.path / "cassettes" / "t.yaml").read_text(encoding="utf-8")
+    assert "도시" in tape
+    assert "s3cret-key-1" not in tape
+    assert asked == 3
+    live = [(call.tape, call.result) for call in trials(pytester.path)["t"].transcript.calls]
+
+    monkeypatch.delenv("WEATHER_KEY")
+    run(pytester, "evals", "-q", "--agent-results=again").assert_outcomes(passed=1)
+    monkeypatch.chdir(pytester.path / "again")
+    played = [(call.tape, call.result) for call in _latest(pytester).transcript.calls]
+    assert [tape for tape, _ in live] == ["live", "live", "live"]
+    assert [tape for tape, _ in played] == ["hit", "hit", "hit"]
+    assert [result for _, result in live] == [result for _, result in played]
+    assert live[0][1] == {"city": "서울", "degrees": 18}
+
+
+def _latest(pytester: pytest.Pytester) -> Any:
+    from pytest_agenteval.store.naming import find_run
+    from pytest_agenteval.store.reader import read_run
+
+    stored = read_run(find_run(pytester.path / "again", "latest"))
+    return stored.trial(stored.entries[0])
+
+
+@pytest.mark.parametrize("way", ["declared", "python"])
+def test_a_call_that_was_not_recorded_is_an_error_that_says_how(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """It names the nearest recording, what differs, and the command; nothing is sent."""
+    monkeypatch.setenv("WEATHER_KEY", "s3cret-key-1")
+    with playing(weather) as provider:
+        write(pytester.path, project(provider, way, asking("서울")))
+        run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
+        write(pytester.path, {"evals/t.json": asking("서울", "제주")})
+        before = len(provider.asked)
+
+        result = run(pytester, "evals", "-v")
+
+        assert len(provider.asked) == before
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*cassettes/t.yaml: *제주*",
+            "*expected: a recorded call*",
+            "*nearest*서울*",
+            "*--agent-record=new_episodes*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize("way", ["declared", "python"])
+def test_where_the_suite_says_so_a_miss_is_a_failed_call(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The model is shown an error and goes on; the summary counts what was not recorded."""
+    monkeypatch.setenv("WEATHER_KEY", "s3cret-key-1")
+    with playing(weather) as provider:
+        write(pytester.path, project(provider, way, asking("서울"), more="on_miss: tool_error\n"))
+        run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
+    write(pytester.path, {"evals/t.json": asking("제주", "서울")})
+
+    result = run(pytester, "evals", "-v")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*1 of 2 calls not recorded*"])
+
+
+def test_a_tools_matching_forgives_what_it_says(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folded text and an ignored number answer from the same recording."""
+    monkeypatch.setenv("WEATHER_KEY", "s3cret-key-1")
+    with playing(weather) as provider:
+        write(pytester.path, project(provider, "declared", asking("서울")))
+        run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
+    other = asking("서 울")
+    other["script"][0]["calls"][0]["args"]["days"] = 5
+    write(pytester.path, {"evals/t.json": other})
+
+    run(pytester, "evals", "-q").assert_outcomes(passed=1)
+
+
+def test_recording_without_a_key_names_the_variable(pytester: pytest.Pytester) -> None:
+    """A clean error, and nothing is sent."""
+    with playing(weather) as provider:
+        write(pytester.path, project(provider, "declared", asking("서울")))
+        result = run(pytester, "evals", "-v", "--agent-record=once")
+        assert provider.asked == []
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*WEATHER_KEY*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_shared_cassettes_answer_after_the_tasks_own(pytester: pytest.Pytester) -> None:
+    """A folder of one file for each tool; a trial's own recording comes first."""
+    write(
+        pytester.path,
+        {
+            "pytest.ini": "[pytest]\n",
+            "evals/suite.yaml": suite(more="tools: [tools.yaml]\ncassettes: [shared]\n"),
+            "evals/tools.yaml": DECLARED.format(base="http://127.0.0.1:9"),
+            "evals/t.json": asking("서울", "부산"),
+            "cassettes/shared/weather.json": _cassette(("서울", 1), ("부산", 2)),
+            "cassettes/t.json": "",
+            "cassettes/t.yaml": _cassette(("서울", 18)),
+        },
+    )
+    run(pytester, "evals", "-q").assert_outcomes(passed=1)
+    calls = trials(pytester.path)["t"].transcript.calls
+    assert [call.result["degrees"] for call in calls] == [18, 2]
+
+
+def _cassette(*held: tuple[str, int]) -> str:
+    interactions = [
+        {
+            "request": {"method": "POST", "uri": "tool://weather", "body": json.dumps({"city": city})},
+            "response": {
+                "status": {"code": 200, "message": "OK"},
+                "body": {"string": json.dumps({"result": {"degrees": degrees}})},
+            },
+        }
+        for city, degrees in held
+    ]
+    return json.dumps({"version": 1, "interactions": interactions}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        (
+            "tools: [tols.yaml]\n",
+            ["evals/suite.yaml:4: tools*0*", "*a file*", "*tols.yaml*not there*", "*tools.yaml*"],
+        ),
+        ("cassettes: [shard]\n", ["evals/suite.yaml:4: cassettes*0*", "*file or folder*", "*shard*"]),
+    ],
+)
+def test_what_a_suite_names_in_vain_is_told_at_its_line(
+    pytester: pytest.Pytester, more: str, lines: list[str]
+) -> None:
+    """With the file, the key, and what is near."""
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "evals/suite.yaml": suite(more=more),
+        "evals/tools.yaml": DECLARED.format(base="http://127.0.0.1:9"),
+        "evals/t.json": asking("서울"),
+    }
+    write(pytester.path, files)
+    result = run(pytester, "evals")
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(lines)
+
+
+def test_a_fault_of_a_tool_that_is_not_offered_is_told(pytester: pytest.Pytester) -> None:
+    """It would never strike: most likely a misspelled name."""
+    task = {**asking("서울"), "faults": [{"tool": "wether", "type": "timeout"}]}
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "evals/suite.yaml": suite(more="tools: [tools.yaml]\n"),
+        "evals/tools.yaml": DECLARED.format(base="http://127.0.0.1:9"),
+        "evals/t.json": task,
+    }
+    write(pytester.path, files)
+    result = run(pytester, "evals")
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["evals/t.json:*: faults*0*.tool", "*expected: one of weather*"])
