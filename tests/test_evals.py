@@ -138,7 +138,7 @@ def test_the_korean_suite_has_as_many_tasks_of_each_level_as_the_benchmark() -> 
 
 
 def test_every_level_is_decided_without_a_judge(pytester: pytest.Pytester, evals: Path) -> None:
-    """The Korean oracle reaches 1.0 in every code grade; what does not apply, and what judges tell, is open."""
+    """The Korean oracle has 1.0 in every code grade; what does not apply, or what judges tell, is open."""
     entries = _of(_run(pytester, "--agent-model=oracle", "--agent-strict", "-k", "ko"), "ko")
     assert Counter(entry.bucket for entry in entries) == KO_LEVELS
     decided = {grade.score for entry in entries for grade in entry.grades if grade.grader not in KO_JUDGED}

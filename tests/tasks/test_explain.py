@@ -14,8 +14,8 @@ from pytest_agenteval.tasks.explain import in_words
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 
 TASK_KEYS = (
-    "agent, clock, description, faults, graders, id, input, limits, metadata, prompts, reference_solution, script, "
-    "settings, split, tags, timeout_seconds, trials_per_run"
+    "agent, clock, description, faults, graders, id, input, limits, metadata, prompts, "
+    "reference_solution, script, settings, split, tags, timeout_seconds, trials_per_run"
 )
 SUITE_KEYS = (
     "agent, cassettes, defaults, description, kind, name, on_miss, prompts, require_reference_solution, "
