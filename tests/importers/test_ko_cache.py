@@ -1,4 +1,4 @@
-"""The benchmark's recorded cache under our matching: what its recorded models asked, and what `oracle` asks."""
+"""The recorded cache under our matching: what the recorded models asked of it, and what `oracle` asks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _golden_tools() -> dict[str, set[str]]:
 
 
 def _asked() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Give every call of a golden tool that the eight models made; one that was made to fail is ``injected``."""
+    """Give every call that the eight models made of a golden tool; ``injected`` was made to fail."""
     golden = _golden_tools()
     for file in sorted((CLONE / "logs" / "benchmark_results" / "by_model").glob("*/*/L*.json")):
         for result in json.loads(file.read_text(encoding="utf-8"))["results"]:

@@ -11,11 +11,15 @@ from pytest_agenteval.chat.offline.baseline.move import Move, failed, last_words
 from pytest_agenteval.records.tool import ToolSpec
 
 MOST_SAID = 2000
-MOST_TRIED = 3
+TRIES = ((0, 4), (0, 2), (1, 3))
+"""What is tried after each failure: which of the likely tools, and how many words to ask with."""
 
 _QUOTED = re.compile(r"['\"“”‘’「」『』<>《》]([^'\"“”‘’「」『』<>《》]{2,60})['\"“”‘’「」『』<>《》]")
 _CODE = re.compile(r"(?<![\w.])(?:\d{6}|[A-Z]{2,5}-[A-Z]{2,6}|[A-Z]{2,6})(?![\w.])")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ENDING = re.compile(
+    r"(?<=[가-힣]{2})(?:에서|으로|까지|부터|이랑|하고|은|는|이|가|을|를|에|의|로|도|와|과|랑)$"
+)
 _ASKING = re.compile(
     r"(?:찾아|알려|검색해|조회해|보여|확인해|골라|추천해|말해|정리해|please|tell me|find)\s?\S*[.?!]*$", re.I
 )
@@ -28,10 +32,11 @@ def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | N
     if answers and not failed(answers[-1]):
         return Move(f"찾은 결과입니다: {text_of(answers[-1])[:MOST_SAID]}")
     ranked = sorted(tools, key=lambda tool: -_likeness(asked, tool))
-    if len(answers) >= min(MOST_TRIED, len(ranked)):
+    tries = [(place, words) for place, words in TRIES if place < len(ranked)]
+    if len(answers) >= len(tries):
         return Move("도구에서 답을 얻지 못했습니다.")
-    tool = ranked[len(answers)]
-    return Move(calls=((tool.name, _arguments(asked, tool)),))
+    place, words = tries[len(answers)]
+    return Move(calls=((ranked[place].name, _arguments(asked, ranked[place], words)),))
 
 
 def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -56,15 +61,16 @@ def _pairs(text: str) -> set[str]:
     return {word[place : place + 2] for word in words for place in range(len(word) - 1)}
 
 
-def _arguments(asked: str, tool: ToolSpec) -> Mapping[str, Any]:
+def _arguments(asked: str, tool: ToolSpec, words: int) -> Mapping[str, Any]:
     """Fill in what the tool requires, and nothing else."""
     shape = tool.parameters
     required = shape.get("required") or ()
     numbers = iter(_NUMBER.findall(asked))
-    return {name: _value(asked, shape.get("properties", {}).get(name, {}), numbers) for name in required}
+    shapes = shape.get("properties", {})
+    return {name: _value(asked, shapes.get(name, {}), numbers, words) for name in required}
 
 
-def _value(asked: str, shape: Mapping[str, Any], numbers: Iterator[str]) -> Any:
+def _value(asked: str, shape: Mapping[str, Any], numbers: Iterator[str], words: int) -> Any:
     if shape.get("enum"):
         mentioned = [each for each in shape["enum"] if str(each).lower() in asked.lower()]
         return max(mentioned, key=lambda each: len(str(each))) if mentioned else shape["enum"][0]
@@ -73,22 +79,23 @@ def _value(asked: str, shape: Mapping[str, Any], numbers: Iterator[str]) -> Any:
         return int(number) if shape["type"] == "integer" else number
     if shape.get("type") == "boolean":
         return True
-    return [_words(asked)] if shape.get("type") == "array" else _text(asked, shape)
+    text = _text(asked, shape, words)
+    return [text] if shape.get("type") == "array" else text
 
 
-def _text(asked: str, shape: Mapping[str, Any]) -> str:
+def _text(asked: str, shape: Mapping[str, Any], words: int) -> str:
     """Give the code that the question names where the tool wants one, else what it is about."""
     code = _CODE.search(asked)
     wants_code = "pattern" in shape or re.search(
         r"코드|심볼|종목|code|symbol", str(shape.get("description", ""))
     )
-    return code[0] if code and wants_code else _words(asked)
+    return code[0] if code and wants_code else _words(asked, words)
 
 
-def _words(asked: str) -> str:
-    """Give what the question is about: what stands in quotes, else its first sentence without the asking."""
+def _words(asked: str, most: int) -> str:
+    """Give what the question is about: what stands in quotes, else its first words without their endings."""
     quoted = _QUOTED.search(asked)
     if quoted:
         return quoted[1].strip()
-    first = re.split(r"(?<=[.?!])\s", asked.strip())[0]
-    return _ASKING.sub("", first).strip(" ,.?!") or asked.strip()
+    found = [_ENDING.sub("", word.strip(",.?!()~")) for word in _ASKING.sub("", asked).split()]
+    return " ".join([word for word in found if len(word) > 1][:most]) or asked.strip()
