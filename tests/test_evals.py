@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -91,11 +92,12 @@ def _latest(folder: Path) -> Run:
     return read_run((folder / ".agenteval" / "runs" / "latest").resolve())
 
 
-def _run(pytester: pytest.Pytester, *arguments: str, status: int = 0) -> Run:
-    """Run the evals in a process that cannot open a connection, and give what was written down."""
+def _run(pytester: pytest.Pytester, *arguments: str, of: Sequence[str] = (), status: int = 0) -> Run:
+    """Run the evals, or some suites of them, in a process that cannot open a connection."""
     blocked = str(ROOT / "tests" / "without_sockets.py")
+    where = [f"evals/{suite}" for suite in of] or ["evals"]
     result = pytester.runpython_c(
-        f"import sys; sys.argv[1:] = {['evals', '-q', *arguments]!r};"
+        f"import sys; sys.argv[1:] = {[*where, '-q', *arguments]!r};"
         f"exec(compile(open({blocked!r}).read(), 'without_sockets', 'exec'))"
     )
     assert result.ret == status, result.stdout.str()[-3000:]
@@ -139,7 +141,7 @@ def test_the_korean_suite_has_as_many_tasks_of_each_level_as_the_benchmark() -> 
 
 def test_every_level_is_decided_without_a_judge(pytester: pytest.Pytester, evals: Path) -> None:
     """The Korean oracle has 1.0 in every code grade; what does not apply, or what judges tell, is open."""
-    entries = _of(_run(pytester, "--agent-model=oracle", "--agent-strict", "-k", "ko"), "ko")
+    entries = _run(pytester, "--agent-model=oracle", "--agent-strict", of=["ko"]).entries
     assert Counter(entry.bucket for entry in entries) == KO_LEVELS
     decided = {grade.score for entry in entries for grade in entry.grades if grade.grader not in KO_JUDGED}
     assert decided <= {1.0, None}
@@ -150,7 +152,7 @@ def test_every_level_is_decided_without_a_judge(pytester: pytest.Pytester, evals
 def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytester, evals: Path) -> None:
     """No answer stands in its own question, nor in what the user said before."""
     pytester.makeconftest(PARROT)
-    entries = _of(_run(pytester, "--agent-model=parrot", "-k", "ko"), "ko")
+    entries = _run(pytester, "--agent-model=parrot", of=["ko"]).entries
     assert len(entries) == sum(KO_LEVELS.values())
     assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
@@ -174,8 +176,8 @@ def test_oracle_passes_every_trial_with_every_code_grade_full(
     pytester: pytest.Pytester, evals: Path, split: str
 ) -> None:
     """Every task can be solved, and its graders see that it was; what only a judge can tell stays open."""
-    asked = ("--agent-model=oracle", "--agent-strict", f"--agent-split={split}", "-k", "card or pkm")
-    entries = _run(pytester, *asked).entries
+    asked = ("--agent-model=oracle", "--agent-strict", f"--agent-split={split}")
+    entries = _run(pytester, *asked, of=["card", "pkm"]).entries
     assert {entry.ending for entry in entries} == {"passed"}
     found = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
     assert found <= {(False, 1.0), (True, None)}
@@ -190,20 +192,20 @@ def test_nop_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
 def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
     """Who knows the graders, writes the entry over the right file and repeats it as insight, gets nowhere."""
     pytester.makeconftest(CHEATER)
-    entries = _run(pytester, "--agent-model=cheater", "--agent-split=all", "-k", "pkm").entries
+    entries = _run(pytester, "--agent-model=cheater", "--agent-split=all", of=["pkm"]).entries
     assert len(entries) > 2 * PKM_ROUTED
     assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
 
 def test_baseline_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
     """Without graders' settings, metadata and reference the baseline says and does the very same."""
-    with_answers = _said(_run(pytester, "--repetitions=1"))
+    with_answers = _said(_run(pytester, "--repetitions=1", of=["card", "pkm"]))
     for file in evals.rglob("task.json"):
         task = json.loads(file.read_text(encoding="utf-8"))
         stripped = {key: task[key] for key in ("id", "input", "trials_per_run", "split") if key in task}
         stripped["graders"] = [{"name": "card_completion"}]
         file.write_text(json.dumps(stripped), encoding="utf-8")
-    assert _said(_run(pytester, "--repetitions=1")) == with_answers
+    assert _said(_run(pytester, "--repetitions=1", of=["card", "pkm"])) == with_answers
 
 
 def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
@@ -225,7 +227,8 @@ def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, eva
         "-k",
         "card or mixed",
     )
-    spread = _run(pytester, "-n8", *arguments)
+    suites = ["card", "pkm"]
+    spread = _run(pytester, "-n8", *arguments, of=suites)
     lines = [
         json.loads(line)
         for journal in spread.folder.glob("journal-*.jsonl")
@@ -234,7 +237,7 @@ def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, eva
     counts = Counter((line["kind"], line["task"], line["model"], line["repetition"]) for line in lines)
     assert len(counts) == 2 * sum(group.trials for group in spread.planned)
     assert set(counts.values()) == {1}
-    alone = _run(pytester, *arguments)
+    alone = _run(pytester, *arguments, of=suites)
     assert _totals(spread) == _totals(alone)
 
 
