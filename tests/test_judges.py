@@ -80,7 +80,7 @@ def _write(
     texts = rubrics or {"tone": rubric_text()}
     base = server.openai_base if wire == "openai" else server.anthropic_base
     aliases = [
-        f'{name} = {{id = "{IDS[wire][name]}", api_base = "{base}", request_seconds = 1}}' for name in judges
+        f'{name} = {{id = "{IDS[wire][name]}", api_base = "{base}", request_seconds = 2}}' for name in judges
     ]
     graders = [
         {"name": "judge", "label": name, "config": {"rubric": f"{name}.jinja"}, "threshold": 0.5}

@@ -63,9 +63,9 @@ class TrialItem(pytest.Function):
 def _is_told(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     """Whether what was raised is ours and says all there is to say."""
     raised = excinfo.value
-    if isinstance(raised, pytest.fail.Exception):
-        return not raised.pytrace
-    return isinstance(raised, pytest.xfail.Exception)
+    if isinstance(raised, pytest.xfail.Exception):  # which is a kind of pytest.fail's
+        return True
+    return isinstance(raised, pytest.fail.Exception) and not raised.pytrace
 
 
 def unchanged(task: PlannedTask) -> PlannedTask:
