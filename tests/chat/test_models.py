@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.models import SHIPPED, Aliases, missing_key, resolve, resolve_all
+from pytest_agenteval.chat.models import SHIPPED, Aliases, missing_key, panel, resolve, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 
@@ -107,3 +107,10 @@ def test_a_list_keeps_its_order_and_names_nobody_twice() -> None:
 def test_the_missing_key_is_named(model: Model, environ: dict[str, str], missing: str) -> None:
     """Only where one is needed and not there; providers with other ways to sign in are not checked."""
     assert missing_key(model, environ) == missing
+
+
+def test_a_panel_stands_for_its_judges() -> None:
+    """``ko`` is the three judges that Ko-AgentBench names; a user's alias of that name comes first."""
+    assert panel(["ko", "nop"], {}) == ("openai/gpt-4o", "claude", "gemini", "nop")
+    assert panel(["ko"], {"ko": "openai/mine"}) == ("ko",)
+    assert len(resolve_all(panel(["ko"], {}), {}, OFFLINE)) == 3

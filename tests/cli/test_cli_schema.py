@@ -19,7 +19,7 @@ def printed(capsys: pytest.CaptureFixture[str], what: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "what", ["task", "suite", "calibration", "run", "planned", "journal", "transcript", "text"]
+    "what", ["task", "suite", "calibration", "tools", "run", "planned", "journal", "transcript", "text"]
 )
 def test_each_schema_is_one_that_validators_take(capsys: pytest.CaptureFixture[str], what: str) -> None:
     """Plain JSON on standard output, of the draft that it names."""

@@ -157,3 +157,11 @@ def test_an_interval_stays_on_the_scale() -> None:
     assert found is not None
     assert (found.low, found.high) == (0.0, 1.0)
     assert not math.isnan(found.low)
+
+
+def test_the_levels_have_the_metrics_that_their_graders_are_called() -> None:
+    """One table is for graders and one for scoring, which may not import them: they say the same."""
+    from pytest_agenteval.graders.ko_agentbench.groups import COMMON, OWN
+
+    assert {level: tuple(label for _, label in own) for level, own in OWN.items()} == dict(LEVEL_METRICS)
+    assert tuple(label for _, label in COMMON) == COMMON_METRICS

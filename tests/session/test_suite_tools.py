@@ -255,3 +255,29 @@ def test_a_fault_of_a_tool_that_is_not_offered_is_told(pytester: pytest.Pytester
     result = run(pytester, "evals")
     assert result.ret == 2
     result.stdout.fnmatch_lines(["evals/t.json:*: faults*0*.tool", "*expected: one of weather*"])
+
+
+def test_recorded_calls_that_nobody_played_are_told_where_somebody_looks(pytester: pytest.Pytester) -> None:
+    """Under ``-v``: how many, and where; and those that no tool can make any more. Else nothing of it."""
+    held = json.loads(_cassette(("서울", 18), ("부산", 2)))
+    held["interactions"].append(
+        json.loads(_cassette(("x", 1)).replace("tool://weather", "tool://gone"))["interactions"][0]
+    )
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "evals/suite.yaml": suite(more="tools: [tools.yaml]\n"),
+        "evals/tools.yaml": DECLARED.format(base="http://127.0.0.1:9"),
+        "evals/t.json": asking("서울"),
+        "cassettes/t.yaml": json.dumps(held, ensure_ascii=False),
+    }
+    write(pytester.path, files)
+    for workers in (0, 1):
+        result = run(pytester, "evals", "-v", workers=workers)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(
+            [
+                "2 of 3 recorded calls were not played: cassettes/t.yaml (2)",
+                "1 of 3 recorded calls can be made by no tool any more: cassettes/t.yaml (1)",
+            ]
+        )
+    run(pytester, "evals").stdout.no_fnmatch_line("*recorded calls*")

@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     validate.set_defaults(verb=_validate)
     schema = verbs.add_parser("schema", help="print a JSON Schema")
     written = ("run", "planned", "journal", "transcript", "text")
-    schema.add_argument("what", choices=("task", "suite", "calibration", *written))
+    schema.add_argument("what", choices=("task", "suite", "calibration", "tools", *written))
     schema.set_defaults(verb=_schema)
     runs = verbs.add_parser("runs", help="list the runs that are kept, newest first")
     runs.add_argument(

@@ -16,6 +16,10 @@ def print_schema(what: str) -> int:
 
 
 def _schema(what: str) -> Any:
+    if what == "tools":
+        from pytest_agenteval.tools.http.declaration import ToolFile
+
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ToolFile.model_json_schema()}
     if what in AUTHORED:
         from pytest_agenteval.tasks import schema
 
