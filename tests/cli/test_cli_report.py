@@ -114,7 +114,7 @@ def test_a_run_is_written_in_the_benchmarks_shape(here: Path, capsys: pytest.Cap
         (["latest", "--as", "ko-agentbench", "-o", "out", "--json", "x"], "leave out --json"),
         (["latest", "--json", "-", "--markdown", "-"], "would mix"),
         (["latest", "--weights", "basic"], "--weights: expected part=number"),
-        (["latest", "--weights", "basic=1"], "--weights: weights are given to basic, robustness"),
+        (["latest", "--weights", "basic=1"], "--weights: expected a weight for each of basic, robustness"),
         (["latest", "--json", "no/such/folder"], "no/such/folder: cannot be written"),
         (["nothing"], "there is no run 'nothing'"),
     ],

@@ -67,7 +67,8 @@ def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
     unknown = [name for name in weights if name not in PARTS]
     lacking = [name for name in PARTS if name not in weights]
     if unknown or lacking:
-        raise ValueError(f"weights are given to {', '.join(PARTS)}, not to {', '.join(weights) or 'nothing'}")
+        found = ", ".join(weights) or "nothing"
+        raise ValueError(f"expected a weight for each of {', '.join(PARTS)}; found {found}")
     if not all(0 <= weight <= 1 for weight in weights.values()):
         raise ValueError(f"a weight is a number from 0 to 1: {_said(weights)}")
     whole = math.fsum(weights.values())
