@@ -9,6 +9,7 @@ from pytest_agenteval.graders.ko_agentbench.metric import Computed, Found, Metri
 from pytest_agenteval.graders.ko_agentbench.payloads import delivered, meaningful_upstream
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoTrace
+from pytest_agenteval.scoring.plain_sum import plain_sum
 
 
 def coverage(task: KoTask, trace: KoTrace) -> Found:
@@ -49,7 +50,7 @@ def source_validity(task: KoTask, trace: KoTrace) -> Found:
 def source_validity_upstream(task: KoTask, trace: KoTrace) -> Found:
     """Give the mean, over the golden tools, of the share of calls with a result that its code knows."""
     each = {tool: _of_source(tool, trace) for tool in task.golden_tools}
-    mean = sum(source["epr"] for source in each.values()) / len(each) if each else 1.0
+    mean = plain_sum(source["epr"] for source in each.values()) / len(each) if each else 1.0
     details = {"source_eprs": each, "average_epr": round(mean, 4), "total_sources": len(each)}
     for source in each.values():
         source["epr"] = round(source["epr"], 4)

@@ -10,6 +10,7 @@ from pytest_agenteval.reports.ko_agentbench.told import RESPONSE_RATE, Told, rep
 from pytest_agenteval.reports.leaderboard.standing import entries_of, has_levels
 from pytest_agenteval.reports.view import SuiteView
 from pytest_agenteval.scoring.levels import LEVELS
+from pytest_agenteval.scoring.plain_sum import plain_sum
 from pytest_agenteval.store.header import RunHeader
 from pytest_agenteval.store.reader import Run
 
@@ -102,7 +103,7 @@ def _means(level: str, tasks: Sequence[Told]) -> Iterator[tuple[str, float]]:
 def _metadata(level: str, model: str, tasks: Sequence[Told]) -> dict[str, Any]:
     """Give what the tasks of a level took, rounded as the benchmark's log is."""
     count, answered = len(tasks), sum(one.success for one in tasks)
-    taken, tokens = sum(one.seconds for one in tasks), sum(one.tokens for one in tasks)
+    taken, tokens = plain_sum(one.seconds for one in tasks), sum(one.tokens for one in tasks)
     steps, calls = sum(one.steps for one in tasks), sum(one.calls for one in tasks)
     return {
         "timestamp": max((one.started_at for one in tasks), default=""),
@@ -138,7 +139,7 @@ def _first_tokens(waits: Iterable[float]) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return plain_sum(values) / len(values) if values else 0.0
 
 
 def _per(whole: float, parts: float) -> float:

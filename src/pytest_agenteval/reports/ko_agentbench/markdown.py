@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_agenteval.reports.ko_agentbench.evaluation import Evaluation
 from pytest_agenteval.reports.ko_agentbench.words import INTENTS, KEY_METRICS, MEANINGS, TITLES
+from pytest_agenteval.scoring.plain_sum import plain_sum
 
 Level = Mapping[str, Any]
 FIRST = ("RRR", "SR")
@@ -65,7 +66,7 @@ def _level(name: str, level: Level) -> Iterator[str]:
 def _took(levels: Mapping[str, Level]) -> Iterator[str]:
     told = [level["metadata"] for level in levels.values()]
     tokens = sum(took["total_tokens"] for took in told)
-    seconds = sum(took["total_execution_time"] for took in told)
+    seconds = plain_sum(took["total_execution_time"] for took in told)
     yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")
     yield f"- **총 처리 토큰**: {tokens:,}개"
     yield f"- **총 실행 시간**: {seconds:.2f}초"
@@ -95,7 +96,7 @@ def _first_token_s(told: Sequence[Mapping[str, Any]]) -> float:
     """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
     known = [(took["ttft"]["average"], took["total_tasks"]) for took in told if took["ttft"]["average"] > 0]
     tasks = sum(count for _, count in known)
-    return sum(mean * count for mean, count in known) / tasks if tasks else 0.0
+    return plain_sum(mean * count for mean, count in known) / tasks if tasks else 0.0
 
 
 def _counts(of: Mapping[str, Any]) -> str:

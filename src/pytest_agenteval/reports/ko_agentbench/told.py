@@ -9,6 +9,7 @@ from typing import Any
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.scoring.levels import LEVEL_METRICS, PASS_SHARE
+from pytest_agenteval.scoring.plain_sum import plain_sum
 
 PASS_NAME = "pass@k"
 RESPONSE_RATE = "RRR"
@@ -157,4 +158,4 @@ def _first_token_s(trial: Trial) -> float:
         return float(found.get("average") or 0.0)
     asks = trial.transcript.asks
     waits = [a.ended - a.started if a.first_token_s is None else a.first_token_s for a in asks]
-    return sum(waits) / len(waits) if waits else 0.0
+    return plain_sum(waits) / len(waits) if waits else 0.0
