@@ -64,9 +64,14 @@ def _other(n: int) -> dict[str, Any]:
     return {**_args(n), "q": f"WORD{n}", "x": "127.504"}
 
 
-def by_name(tape: Tape, args: Callable[[int], dict[str, Any]], wire: _Wire | None) -> Ask:
+def by_name(
+    tape: Tape,
+    args: Callable[[int], dict[str, Any]],
+    wire: _Wire | None,
+    matching: Mapping[str, Any] = MATCHING,
+) -> Ask:
     """Ask as the tool box does."""
-    tool = Tool(ToolSpec("find", parameters=SCHEMA, taped=True), lambda args: None, wire, matching=MATCHING)
+    tool = Tool(ToolSpec("find", parameters=SCHEMA, taped=True), lambda args: None, wire, matching=matching)
     box = ToolTape(tape, retry_command="")
     return lambda n: box.play(ToolCall("c", 1, 0, "find", args(n)), tool)
 
@@ -128,6 +133,20 @@ def replays(place: Path) -> list[Cost]:
     return [
         _costs(place, "a tool, the very call", called, lambda tape: by_name(tape, _args, None)),
         _costs(place, "a tool, by the rules of parameters", called, lambda tape: by_name(tape, _other, None)),
+        _costs(
+            place,
+            "a tool, by a text within a text",
+            called,
+            lambda tape: by_name(
+                tape, lambda n: {**_args(n), "q": f"the word {n}?"}, None, {"q": "contains"}
+            ),
+        ),
+        _costs(
+            place,
+            "a tool, by a number alone",
+            lambda n: tool_interaction("find", {"x": n}, result={"n": n}),
+            lambda tape: by_name(tape, lambda n: {"x": n + 0.004}, None, MATCHING),
+        ),
         _costs(place, "an HTTP tool, the very request", sent, lambda tape: by_name(tape, _args, wire)),
         _costs(place, "an HTTP tool, by the rules", sent, lambda tape: by_name(tape, _other, wire)),
         _beyond(

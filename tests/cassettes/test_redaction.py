@@ -31,6 +31,7 @@ NAIVE = Redactor()
     [
         *("Authorization", "X-API-Key", "cookie", "Set-Cookie", "Proxy-Authorization", "appkey", "appsecret"),
         *("appKey", "X-Naver-Client-Secret", "x-goog-api-key", "X-Auth-Token", "x-amz-security-token"),
+        *("X-Auth", "Mcp-Session-Id", "X-Amz-Signature", "X-Passwd"),
     ],
 )
 def test_telling_headers(name: str) -> None:
@@ -54,7 +55,18 @@ def test_telling_headers(name: str) -> None:
             "https://x/?ttbkey=<redacted>&TTBKey=<redacted>&access_token=<redacted>",
         ),
         ("https://me:abc@x/a", "https://<redacted>@x/a"),
+        (
+            "https://x/a?api_token=a&googleApiKey=b",
+            "https://x/a?api_token=<redacted>&googleApiKey=<redacted>",
+        ),
+        ("https://x/cb#access_token=abc&n=1", "https://x/cb#access_token=<redacted>&n=1"),
+        ("/cb?api_key=abc&n=1", "/cb?api_key=<redacted>&n=1"),
+        (
+            "https://x/in?to=https%3A%2F%2Fy%2F%3Ftoken%3Da%2Bb%26n%3D1",
+            "https://x/in?to=https%3A%2F%2Fy%2F%3Ftoken%3D<redacted>%26n%3D1",
+        ),
         ("https://x/a?keyword=abc&tokens=2&monkey=3", "https://x/a?keyword=abc&tokens=2&monkey=3"),
+        ("https://x/a?page_token=abc&nextToken=abc", "https://x/a?page_token=abc&nextToken=abc"),
     ],
 )
 def test_telling_parameters(uri: str, cleaned: str) -> None:
@@ -78,6 +90,15 @@ def test_telling_parameters(uri: str, cleaned: str) -> None:
         ('{"secret": "torn', '{"secret": "<redacted>"'),
         ("user=me&password=abc&key=x", "user=me&password=<redacted>&key=<redacted>"),
         ("see https://x/?serviceKey=abc&q=1, please", "see https://x/?serviceKey=<redacted>&q=1, please"),
+        ("<link>https://x/?q=1&amp;ttbkey=abc</link>", "<link>https://x/?q=1&amp;ttbkey=<redacted></link>"),
+        (
+            '{"userAccessToken": "abc", "api_token": "x"}',
+            '{"userAccessToken": "<redacted>", "api_token": "<redacted>"}',
+        ),
+        (
+            '--b\r\nContent-Disposition: form-data; name="password"\r\n\r\nabc\r\n--b--\r\n',
+            '--b\r\nContent-Disposition: form-data; name="password"\r\n\r\n<redacted>\r\n--b--\r\n',
+        ),
     ],
 )
 def test_telling_keys_of_a_body(body: str, cleaned: str) -> None:
@@ -127,10 +148,41 @@ def test_a_secret_in_a_binary_body() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "cleaned"),
+    [
+        ('{"이름": "홍길동", "access_token": "abc"}', '{"이름": "홍길동", "access_token": "<redacted>"}'),
+        ("name=홍길동&password=abc", "name=홍길동&password=<redacted>"),
+    ],
+)
+def test_telling_keys_of_a_body_in_another_encoding(body: str, cleaned: str) -> None:
+    """What is no UTF-8 is looked through as well, and its other bytes stay."""
+    given = NAIVE.response(Response(200, body=body.encode("euc-kr"))).body
+
+    assert given == cleaned.encode("euc-kr")
+
+
+def test_addresses_in_headers() -> None:
+    """The address of the next page or of the way back may hold a credential."""
+    given = {"Link": '<https://x/?page=2&access_token=abc>; rel="next"', "Location": "/cb#token=abc"}
+
+    cleaned = NAIVE.response(Response(302, headers=given)).headers
+
+    assert cleaned["Link"] == ('<https://x/?page=2&access_token=<redacted>>; rel="next"',)
+    assert cleaned["Location"] == ("/cb#token=<redacted>",)
+
+
+def test_a_key_that_is_kept_as_addresses_write_it() -> None:
+    """Portals hand out a key percent-encoded: it is found decoded, too."""
+    knowing = Redactor.from_environ({"DATA_API_KEY": "abc%2Bdef%3D%3D"})
+
+    assert knowing.text("abc+def== abc%2Bdef%3D%3D") == "<redacted> <redacted>"
+
+
+@pytest.mark.parametrize(
     ("name", "secret"),
     [
         *((name, True) for name in ("OPENAI_API_KEY", "GH_TOKEN", "DB_PASSWORD_FILE", "NAVER_CLIENT_SECRET")),
-        *((name, True) for name in ("AWS_SECRET_ACCESS_KEY", "TMAP_APP_KEY")),
+        *((name, True) for name in ("AWS_SECRET_ACCESS_KEY", "TMAP_APP_KEY", "KIS_APPSECRET")),
         *((name, False) for name in ("SORT_KEY", "TOKENIZERS_PARALLELISM", "SECRETS_FOLDER")),
     ],
 )

@@ -179,6 +179,10 @@ def test_nothing_goes_on_behind_the_trials_back() -> None:
 class Second:
     """Makes the second call of a tool fail."""
 
+    def in_turn(self, asked: ToolCall) -> bool:
+        """Remember nothing."""
+        return False
+
     def strike(self, asked: ToolCall, nth: int) -> ToolResult | None:
         """Strike at the second."""
         return ToolResult(error=ToolError("timeout", "struck")) if nth == 2 else None

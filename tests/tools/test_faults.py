@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -94,3 +95,26 @@ def test_each_trial_counts_for_itself() -> None:
     """Faults are made anew of the plan, so that what one trial called strikes no other."""
     planned = {"tool": "search", "type": "timeout", "times": 1}
     assert [asked(planned, "x")[0].error is None for _ in range(2)] == [False, False]
+
+
+def test_of_an_empty_text_nothing_is_left() -> None:
+    """Half of nothing is nothing."""
+    fault = faults_of([{"tool": "t", "type": "partial"}])[0]
+    assert fault.bend(ToolCall("1", 1, 0, "t", {}), 1, ToolResult("")) == ToolResult("")
+
+
+def test_the_first_answer_is_that_of_the_first_call() -> None:
+    """Also where calls run side by side and a later one ends sooner."""
+    box = ToolBox(Recorder(lambda: 0.0), faults=faults_of([{"tool": "wait", "type": "stale"}]))
+
+    async def wait(args: Mapping[str, Any]) -> Any:
+        await asyncio.sleep(args["s"])
+        return args["s"]
+
+    box.offer(Tool(ToolSpec("wait", blocking=False), wait))
+
+    async def at_once() -> list[ToolResult]:
+        calls = (ToolCall(str(n), 1, n, "wait", {"s": s}) for n, s in enumerate((0.05, 0.01, 0)))
+        return await asyncio.gather(*map(box.call, calls))
+
+    assert [result.value for result in asyncio.run(at_once())] == [0.05] * 3

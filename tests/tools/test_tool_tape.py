@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.cassette import Mode
+from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.tools.http.declaration import ToolDeclaration
+from pytest_agenteval.tools.http.wire import http_tool
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
 
@@ -125,3 +128,22 @@ def test_tools_of_the_workspace_are_never_taped(tmp_path: Path) -> None:
     box, recorder = box_of(tape, search)
     assert call(box, "local", q="x").value["hits"] == ["x"]
     assert (search.reached, recorder.calls[0].tape, tape.hits, tape.misses) == (1, "none", 0, 0)
+
+
+def test_calls_of_which_no_request_can_be_made_are_the_agents_mistake(tmp_path: Path) -> None:
+    """Nor is another tool's recording read as such a call: its path holds none of the arguments."""
+    request = {"url": "https://a.b/of/{word}/all"}
+    parameters = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+    said = {"name": "t", "description": "d", "parameters": parameters, "request": request}
+    library = Library(tmp_path)
+    elsewhere = Request("GET", "https://a.b/elsewhere")
+    tape_of(tmp_path / "t.yaml", "once", library).own.record(elsewhere, Response(200, "OK", body="{}"))
+    library.save()
+    box = ToolBox(Recorder(lambda: 0.0), tape=tape_of(tmp_path / "t.yaml", "none"))
+    box.offer(http_tool(ToolDeclaration.model_validate(said)))
+
+    up = call(box, "t", word="..")
+    assert up.error is not None
+    assert up.error.type == "bad_arguments"
+    with pytest.raises(CassetteMiss, match="t\\(word='a'\\)"):
+        call(box, "t", word="a")

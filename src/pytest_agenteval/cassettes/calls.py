@@ -42,13 +42,13 @@ def reading_of(tool: str, schema: Mapping[str, Any], rules: Rules, wire: Written
 
 
 def reading_of_requests(rules: Rules) -> Reading:
-    """Read any HTTP request: its address, and by name the parameters of its query and JSON body."""
+    """Read any HTTP request: its address, and by name the parameters of its query and of its body."""
 
     def read(request: Request) -> Mapping[str, Any] | None:
         if request.uri.startswith((TOOL, CHAT)):
             return None
-        # The empty name is nobody's parameter.
-        return {**arguments(request), "": " ".join(address_of(request))}
+        # The empty name is nobody's parameter. What is asked in a body is not what is asked in a query.
+        return {**arguments(request), "": [*address_of(request), bool(request.body)]}
 
     return Reading(("HTTP", rules.ident), read, read, rules)
 

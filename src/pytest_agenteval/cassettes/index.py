@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.interaction import Interaction, Request
+from pytest_agenteval.cassettes.narrowing import Bucket
 from pytest_agenteval.cassettes.rules import Rules
 
 Slot: TypeAlias = int
@@ -31,13 +32,13 @@ class Reading:
 class Index:
     """One tool's calls in one cassette, in buckets: those of other buckets are not looked at.
 
-    A bucket holds the calls that are equal in every parameter with the rule ``exact`` or ``folded``. Only
-    the others, ``contains`` and ``number``, are compared one by one within a bucket.
+    A bucket holds the calls that are equal in every parameter with the rule ``exact`` or ``folded``. Within
+    a bucket only those are compared that one of the others, ``contains`` and ``number``, leaves.
     """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._buckets: dict[Hashable, list[Slot]] = defaultdict(list)
+        self._buckets: dict[Hashable, Bucket] = defaultdict(lambda: Bucket(reading.rules))
         self._args: dict[Slot, Args] = {}
         self._seen = 0
 
@@ -47,12 +48,13 @@ class Index:
             args = self._reading.read(items[slot].request)
             if args is not None:
                 self._args[slot] = args
-                self._buckets[self._reading.rules.key(args)].append(slot)
+                self._buckets[self._reading.rules.key(args)].add(args, slot)
         self._seen = len(items)
 
     def candidates(self, args: Args) -> Sequence[Slot]:
         """Give the slots of calls that may be accepted for these arguments, in order of recording."""
-        return self._buckets.get(self._reading.rules.key(args), ())
+        bucket = self._buckets.get(self._reading.rules.key(args))
+        return () if bucket is None else bucket.near(args)
 
     def args(self, slot: Slot) -> Args:
         """Give what the call of a slot asked."""

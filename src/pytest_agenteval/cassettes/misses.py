@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import parse_qsl
 
+from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, chat_place, text_of, tool_call
 from pytest_agenteval.cassettes.matching import address_of, parted
+from pytest_agenteval.cassettes.rules import equal
 
 LONGEST, COMPARED = 60, 200
 CHAT_PLACE = ("role", "model", "repetition", "ask")
 NOT_SHOWN = "nothing that is shown here"
+_FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
 _NONE = object()
 
 
@@ -36,15 +40,31 @@ def found_instead(asked: Request, same: int, recorded: Sequence[Request]) -> str
 
 
 def arguments(request: Request) -> dict[str, Any]:
-    """Give what was asked for by name: a tool's arguments, or the parameters and body of an HTTP request."""
+    """Give what was asked for by name: a tool's arguments, or the parameters and body of an HTTP request.
+
+    A name that is given several times has the list of its values.
+    """
     if request.uri.startswith(TOOL):
         return tool_call(request)[1]
-    _, query_text, fragment = parted(request.uri)
-    query = dict(parse_qsl(query_text, True) + parse_qsl(fragment, True))
-    body = _json(request)
+    _, query, fragment = parted(request.uri)
+    found: dict[str, list[Any]] = {}
+    for name, value in (*_pairs(query), *_pairs(fragment), *_of_body(request)):
+        found.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+
+def _of_body(request: Request) -> Iterable[tuple[str, Any]]:
+    text, body = text_of(request.body), _json(request)
     if isinstance(body, dict):
-        return {**query, **body}
-    return {**query, "body": text_of(request.body)} if request.body else query
+        return body.items()
+    if _FORM.fullmatch(text):
+        return _pairs(text)
+    return [("body", text)] if text else ()
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    """Read a query or a form; words in EUC-KR are no UTF-8, and stay different words."""
+    return parse_qsl(text, True, errors="surrogateescape")
 
 
 def _nearest_call(asked: Request, recorded: Sequence[Request]) -> str:
@@ -75,8 +95,13 @@ def _differences(wanted: Mapping[str, Any], told: Mapping[str, Any]) -> Iterable
     """Give what differs, with the recorded side of it."""
     for name in [*wanted, *(name for name in told if name not in wanted)]:
         there = told.get(name, _NONE)
-        if wanted.get(name, _NONE) != there:
+        if not _same(wanted.get(name, _NONE), there):
             yield f"{name}: {'(not given)' if there is _NONE else _short(there)}"
+
+
+def _same(wanted: Any, told: Any) -> bool:
+    """Compare as a recording is looked for: ``1`` is not ``true``."""
+    return wanted is told or (_NONE not in (wanted, told) and equal(wanted, told))
 
 
 def _nearest_ask(asked: Request, recorded: Sequence[Request]) -> str:
@@ -129,10 +154,13 @@ def _first_change(name: str, here: list[Any], there: list[Any]) -> str:
 
 
 def _json(request: Request) -> Any:
+    """Read a body of JSON; one with NaN, which Python reads and nobody can compare, is a text like others."""
     try:
-        return json.loads(text_of(request.body))
+        value = json.loads(text_of(request.body))
+        canonical(value)
     except (ValueError, RecursionError):
         return None
+    return value
 
 
 def _address(request: Request) -> str:

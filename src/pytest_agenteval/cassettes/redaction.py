@@ -8,36 +8,54 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
-from pytest_agenteval.cassettes.interaction import Body, Headers, Interaction, Request, Response
+from pytest_agenteval.cassettes.interaction import (
+    CHAT,
+    TOOL,
+    Body,
+    Headers,
+    Interaction,
+    Request,
+    Response,
+)
 
 MARK = "<redacted>"
 SHORTEST = 8
 
 _NAMES = (
-    r"(?:[\w-]+[-_])?(?:(?:api|app|service|ttb|confm|crtfc|auth|secret|access|private)[-_]?key"
-    r"|(?:access|refresh|auth|bearer|session|id|oauth|security)[-_]?token"
-    r"|(?:client|app)?[-_]?secret)|[\w-]*passw(?:or)?d|authorization"
+    r"(?:[\w-]*(?:(?:api|app|service|ttb|confm|crtfc|auth|secret|access|private|approval)[-_]?key"
+    r"|(?:access|refresh|auth|bearer|session|security|api)[-_]?token|secret|passw(?:or)?d)"
+    r"|(?:[\w-]+[-_])?id[-_]?token|authorization|jwt)"
 )
 # Ordinary words in JSON, where redacting them would make one of different calls; in an address, credentials.
-_IN_ADDRESS = rf"(?:{_NAMES}|key|token|sig|signature)"
+_IN_ADDRESS = rf"(?:{_NAMES}|key|token|sig|(?:[\w-]+-)?signature)"
 # Bare, it is as often the name of a coin as a credential: there the value has to be long.
 _IN_JSON = rf"(?:{_NAMES}|token(?=\\*\"\s*:\s*\\*\"[^\s\"\\]{{8,}}))"
 
 _HEADER = re.compile(
-    r"authorization|cookie|password|secret|token(?!s)|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])",
+    r"authorization|^x-auth|cookie|passw|secret|session|signature|jwt|token(?!s)"
+    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])",
     re.I,
 )
-_QUERY = re.compile(rf"((?:[?&;]|^){_IN_ADDRESS}=)[^&;#\s]+", re.I)
-_LINK = re.compile(rf"([?&](?:{_NAMES})=)[^&;#\s\"'\\<>]+", re.I)
-_USER = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
+_QUERY = re.compile(rf"((?:[?&;#]|^){_IN_ADDRESS}=)[^&;#\s<>\"]+", re.I)
+# An address in a parameter of another one, as logins send it.
+_INNER = re.compile(rf"((?:%3F|%26|%23){_IN_ADDRESS}%3D)(?:(?!%26|%23)[^&;#\s<>\"])+", re.I)
+_LINK = re.compile(rf"((?:[?&#]|&amp;|\\u0026){_NAMES}=)[^&;#\s\"'\\<>]+", re.I)
+_PART = re.compile(
+    rf"(content-disposition:[^\n]*\bname=\"?{_NAMES}\"?[^\n]*\n(?:[^\r\n]+\r?\n){{0,5}}\r?\n)"
+    r".*?(?=\r?\n--)",
+    re.I | re.S,
+)
+_USER = re.compile(r"(?<=://)[^/?#@&\s]+(?=@)")
 _FORM = re.compile(r"[^\s{}\[\]\"<>=&]+=[^\s{}\[\]\"]*")
 _JSON = re.compile(rf"(?<!\\)(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
 _NUMBER = re.compile(r"-?\d[\w.+-]*")
 _TORN = re.compile(r"\"?[^\",}\]\n]*\"?")
 _SECRET_VARIABLE = re.compile(
-    r"PASSWORD|PASSWD|(?:^|_)(?:TOKEN|SECRET)$|(?:^|_)(?:API|APP|ACCESS|SECRET|SERVICE|PRIVATE)_?KEY$", re.I
+    r"PASSWORD|PASSWD|(?:^|_)(?:TOKEN|(?:APP|CLIENT)?SECRET)$"
+    r"|(?:^|_)(?:API|APP|ACCESS|SECRET|SERVICE|PRIVATE)_?KEY$",
+    re.I,
 )
 _decoder = json.JSONDecoder()
 
@@ -74,8 +92,8 @@ class Redactor:
 
     def uri(self, uri: str) -> str:
         """Give the address without the secrets of its query, and without user and password."""
-        if uri.startswith(("http://", "https://")):
-            uri = _QUERY.sub(rf"\1{MARK}", _USER.sub(MARK, uri))
+        if not uri.startswith((TOOL, CHAT)):
+            uri = _INNER.sub(rf"\1{MARK}", _QUERY.sub(rf"\1{MARK}", _USER.sub(MARK, uri)))
         return self.text(uri)
 
     def text(self, text: str) -> str:
@@ -84,12 +102,13 @@ class Redactor:
 
     def _body(self, body: Body) -> Body:
         if isinstance(body, bytes):
-            return self.text(body.decode("latin-1")).encode("latin-1")
-        if not body:
-            return body
+            return self._text_body(body.decode("latin-1")).encode("latin-1")
+        return self._text_body(body) if body else body
+
+    def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):
-            return self.text(_QUERY.sub(rf"\1{MARK}", body))
-        return self.text(_LINK.sub(rf"\1{MARK}", _json_values(body)))
+            return self.uri(body)
+        return self.text(_PART.sub(rf"\1{MARK}", _LINK.sub(rf"\1{MARK}", _json_values(body))))
 
     def _headers(self, headers: Headers) -> Headers:
         return {
@@ -107,7 +126,7 @@ def _worth(value: str) -> bool:
 
 def _spellings(value: str) -> set[str]:
     """Give the forms in which a value can stand in a body or an address."""
-    once = {value, value.strip()}
+    once = {value, value.strip(), unquote(value.strip())}
     once |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in once for ascii in (True, False)}
     twice = {json.dumps(form, ensure_ascii=False)[1:-1] for form in once}
     in_address = {

@@ -53,9 +53,9 @@ class Rules:
         self._rules = {name: _checked(rule, f"{where}.{name}") for name, rule in matching.items()}
         self.ident = canonical(matching)
         self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
-        self._left_out = {
-            name for name, rule in self._rules.items() if rule.word in ("number", "contains", "ignore")
-        }
+        self.texts = frozenset(name for name, rule in self._rules.items() if rule.word == "contains")
+        self.numbers = {name: rule.tolerance for name, rule in self._rules.items() if rule.word == "number"}
+        self._left_out = {*self.texts, *self.numbers, *filter(self.ignores, self._rules)}
 
     def key(self, args: Mapping[str, Any]) -> Hashable:
         """Give what accepted calls share: the parameters whose rule can be told from one value alone."""
@@ -122,11 +122,11 @@ def _contained(recorded: Any, asked: Any) -> bool:
 
 
 def _near(recorded: Any, asked: Any, tolerance: Decimal) -> bool:
-    there, here = _number(recorded), _number(asked)
+    there, here = number_of(recorded), number_of(asked)
     return there is not None and here is not None and abs(there - here) <= tolerance
 
 
-def _number(value: Any) -> Decimal | None:
+def number_of(value: Any) -> Decimal | None:
     """Read a number as it is written: between 37.5 and 37.6 lies 0.1, which floats would not say."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -55,6 +56,7 @@ class ToolBox:
         self._registered = registered or {}
         self._tools: dict[str, Tool] = {}
         self._times: dict[str, int] = {}
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.specs: tuple[ToolSpec, ...] = ()
 
     def offer(self, *tools: Tool) -> None:
@@ -102,6 +104,12 @@ class ToolBox:
         if not self._faults:
             return await self._answered(call)
         nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
+        if any(fault.in_turn(call) for fault in self._faults):
+            async with self._turns[call.tool]:
+                return await self._faulty(call, nth)
+        return await self._faulty(call, nth)
+
+    async def _faulty(self, call: ToolCall, nth: int) -> tuple[str, ToolResult]:
         for fault in self._faults:
             struck = fault.strike(call, nth)
             if struck is not None:
@@ -134,7 +142,10 @@ class ToolBox:
         return _error("bad_arguments", wrong) if wrong else None
 
     async def _taped(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
-        played = tape.play(call, tool)
+        try:
+            played = tape.play(call, tool)
+        except ToolFailed as failed:  # no request can be made of these arguments
+            return "none", _error(failed.type, str(failed))
         if played is not None:
             return "hit", played
         if tool.uses_http:
@@ -156,7 +167,7 @@ class ToolBox:
         except UsageMistake as mistake:
             raise NoKey(str(mistake)) from None
         tape.record_response(call, tool, response)
-        return tool.wire.result(response, call.args)
+        return tool.wire.result(tape.own.cassette.redactor.response(response), call.args)
 
     async def _over_http(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
         """Call a tool each of whose requests is taped by itself; one refused is a miss, whoever hides it."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.tool import ToolResult
 
@@ -41,6 +40,10 @@ class ToolFault:
         return (
             call.tool == self.tool and late_enough and (self.times is None or nth <= self.after + self.times)
         )
+
+    def in_turn(self, call: ToolCall) -> bool:
+        """Whether the tool's calls go one after the other: which answer is the first must not be chance."""
+        return self.type == "stale" and call.tool == self.tool
 
     def strike(self, call: ToolCall, nth: int) -> ToolResult | None:
         """Give the error that is shown in place of the tool's answer, if this is such a fault."""
@@ -88,4 +91,4 @@ def _within(value: Any) -> Any:
 
 
 def _first_half(text: str) -> str:
-    return text[: len(text) // 2] if text else compact(None)
+    return text[: len(text) // 2]

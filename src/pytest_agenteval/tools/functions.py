@@ -7,7 +7,7 @@ import sys
 import types
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NoReturn
 
 from pytest_agenteval.errors import UsageMistake
@@ -37,31 +37,26 @@ def tool_of(
     UsageMistake, with file and line, for a function that no schema describes.
     """
     arguments = _model(function)
-    called = _async_call if inspect.iscoroutinefunction(function) else _call
     spec = ToolSpec(
         name or function.__name__,
         inspect.getdoc(function) or "",
         _schema(function, arguments),
         taped=taped or uses_http,
-        blocking=called is _call,
+        blocking=not inspect.iscoroutinefunction(function),
     )
-    return Tool(spec, called(function, arguments), uses_http=uses_http, matching=matching or NOTHING)
+    return Tool(spec, _call(function, arguments), uses_http=uses_http, matching=matching or NOTHING)
 
 
 def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[[Mapping[str, Any]], Any]:
     def call(args: Mapping[str, Any]) -> Any:
-        return _plain(function(**_converted(arguments, args)))
+        value = function(**_converted(arguments, args))
+        return _awaited(value) if inspect.isawaitable(value) else _plain(value)
 
     return call
 
 
-def _async_call(
-    function: Callable[..., Any], arguments: type[BaseModel]
-) -> Callable[[Mapping[str, Any]], Any]:
-    async def call(args: Mapping[str, Any]) -> Any:
-        return _plain(await function(**_converted(arguments, args)))
-
-    return call
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return _plain(await value)
 
 
 def _converted(arguments: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +83,8 @@ def _model(function: Callable[..., Any]) -> type[BaseModel]:
     from pydantic import ConfigDict, Field, create_model
     from pydantic.errors import PydanticUserError
 
+    if inspect.isasyncgenfunction(function):
+        _refuse(function, "it yields what it finds; return a list")
     hints = _hints(function)
     fields: dict[str, Any] = {}
     for number, one in enumerate(inspect.signature(function).parameters.values()):

@@ -20,14 +20,18 @@ def python_tools(path: Path) -> dict[str, Tool]:
     """Give the tools of a Python file, in its order.
 
     They are the public functions with type hints that the file defines, and the tools that it makes itself,
-    which come before functions of the same name.
+    which come before functions of the same name. Each request that a function makes is taped: nobody has to
+    say of one that it asks the outside world.
     """
     module = _imported(path)
     public = [value for name, value in vars(module).items() if not name.startswith("_")]
     functions = [one for one in public if inspect.isfunction(one) and _defined(one, module)]
     made = {one.spec.name: one for one in public if isinstance(one, Tool)}
     free = [one for one in functions if one.__name__ not in made and inspect.get_annotations(one)]
-    return {**{one.__name__: tool_of(one) for one in free}, **made}
+    if not free and not made:
+        found = f"{', '.join(one.__name__ for one in functions)} without any" if functions else "no function"
+        raise ProblemsFound([Problem(shown(path), None, (), "a public function with type hints", found)])
+    return {**{one.__name__: tool_of(one, uses_http=True) for one in free}, **made}
 
 
 def _defined(function: object, module: ModuleType) -> bool:
@@ -44,13 +48,13 @@ def _imported(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # an author's file may raise anything
+    except (Exception, SystemExit) as error:  # an author's file may raise anything
         sys.modules.pop(name, None)
         raise ProblemsFound([_told(path, error)]) from None
     return module
 
 
-def _told(path: Path, error: Exception) -> Problem:
+def _told(path: Path, error: BaseException) -> Problem:
     lines = [
         frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
     ]

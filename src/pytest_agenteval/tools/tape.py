@@ -28,6 +28,9 @@ from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.tool import Tool, ToolResult
 
+OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then:  "
+"""For a connection of a tool's own: it says nothing that could be recorded as a request."""
+
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http import Scope
 
@@ -106,7 +109,8 @@ class ToolTape:
 
     def http_miss(self, request: Request) -> CassetteMiss:
         """Make the error for a request that was refused under ``http``."""
-        return self.own.miss(request, self._retry_command)
+        way = OWN_CONNECTION if request.method == "CONNECT" else ""
+        return self.own.miss(request, way + self._retry_command)
 
     def _tapes(self, tool: Tool) -> tuple[Tape, ...]:
         name = tool.spec.name

@@ -84,6 +84,10 @@ class ToolResult:
 class Fault(Protocol):
     """Something that makes a tool fail on purpose."""
 
+    def in_turn(self, call: ToolCall) -> bool:
+        """Whether the tool's calls go one after the other: what one of them gave, a later one shows."""
+        ...
+
     def strike(self, call: ToolCall, nth: int) -> ToolResult | None:
         """Give the result to show in place of the real one; None lets the nth call of the tool through."""
         ...

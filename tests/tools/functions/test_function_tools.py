@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -128,3 +130,32 @@ def test_a_function_that_no_schema_describes_is_a_mistake(function: Any, why: st
     line = function.__code__.co_firstlineno
     with pytest.raises(UsageMistake, match=rf"test_function_tools\.py:{line}: {function.__name__} .*{why}"):
         tool_of(function)
+
+
+def test_a_wrapped_async_function_is_awaited() -> None:
+    """A decorator may hide that a function is async: its value is shown, not its coroutine."""
+
+    async def add(a: int) -> int:
+        return a + 1
+
+    @functools.wraps(add)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return add(*args, **kwargs)
+
+    tool = tool_of(wrapped)
+    assert tool.spec.blocking
+
+    async def called() -> Any:
+        return await tool.function({"a": 1})
+
+    assert asyncio.run(called()) == 2
+
+
+def test_a_function_that_yields_asynchronously_is_no_tool() -> None:
+    """Its value would be a generator that nobody reads."""
+
+    async def each(a: int) -> AsyncIterator[int]:
+        yield a
+
+    with pytest.raises(UsageMistake, match="return a list"):
+        tool_of(each)

@@ -11,6 +11,8 @@ import pytest
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.tools.http import sending
+from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
+from pytest_agenteval.tools.http.wire import http_tool
 from pytest_agenteval.tools.sets import packaged
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 
@@ -194,3 +196,23 @@ def test_a_loop_that_ends_closes_its_client() -> None:
         loop.run_until_complete(sending.close())
         loop.close()
     assert not sending._of_loops
+
+
+@pytest.mark.parametrize("text", ["x" * 70_000, "a\r\nb"], ids=["too-long", "line-break"])
+def test_a_request_that_cannot_be_written_is_the_agents_mistake(text: str) -> None:
+    """An address may be too long, a header may not hold a line break: that breaks no trial."""
+    declared = ToolDeclaration.model_validate(
+        {
+            "name": "t",
+            "description": "d",
+            "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+            "request": {"url": "http://127.0.0.1:9/q", "query": {"q": "{q}"}, "headers": {"X-Q": "{q}"}},
+        }
+    )
+    with playing(lambda asked: (200, {})) as provider:
+        provider_spec = ProviderSpec(name="p", base="http://127.0.0.1:9")
+        tool = http_tool(declared, provider_spec, provider.base)
+        with pytest.raises(ToolFailed, match="no request to") as failed:
+            asyncio.run(made(tool, {"q": text}))
+    assert failed.value.type == "bad_arguments"
+    assert not provider.asked

@@ -56,6 +56,48 @@ def problems(folder: Path, text: str) -> list[str]:
         ("type: object", "type: array", "6 tools.0.parameters.type: 'array' (text) "),
         ('{n: "{n}"}', "{n: {param: n, tabel: {}}}", "11 tools.0.request.query.n: a map with param, tabel "),
         ("    description: finds\n", "", "3 tools.0.description: no key 'description' "),
+        ('"https://a.b"', "a.b", "1 provider.base: 'a.b' (text) "),
+        ('"https://a.b"', '"https://a.b:99999"', "1 provider.base: 'https://a.b:99999' (text) "),
+        ('"https://a.b"', '"https://{n}.b"', "1 provider.base: unknown name 'n' "),
+        ("/find/{q}", "find/{q}", "10 tools.0.request.url: 'find/{q}' (text) "),
+        ("/find/{q}", '"/f?x={q}"', "10 tools.0.request.url: '/f?x={q}' (text) what stands behind ? belongs"),
+        ("url: /find/{q}", "url: {param: q}", "10 tools.0.request.url: an argument "),
+        ('{n: "{n}"}', '{n: "${MY-KEY}"}', "11 tools.0.request.query.n: unknown name 'MY-KEY' "),
+        ("[P_API_KEY]", "[MY KEY]", "1 provider.secrets.0: 'MY KEY' (text) "),
+        (
+            "{type: integer}",
+            '{type: string, pattern: "(("}',
+            "7 tools.0.parameters.properties.n.pattern: '((' ",
+        ),
+        ("{type: integer}", '{$ref: "#/$defs/n"}', "7 tools.0.parameters.properties.n.$ref: '#/$defs/n' "),
+        ("{type: integer}", '{$ref: "http://a/b"}', "7 tools.0.parameters.properties.n.$ref: 'http://a/b' "),
+        ("    matching", "    result: {limit: abc}\n    matching", "12 tools.0.result.limit: 'abc' (text) "),
+        (
+            "    matching",
+            "    result: {fields: {a: 'b[*].c'}}\n    matching",
+            "12 tools.0.result.fields.a: 'b[*].c' (text) ",
+        ),
+        (
+            "    matching",
+            "    errors: [{pattern: '(('}]\n    matching",
+            "12 tools.0.errors.0.pattern: '((': ",
+        ),
+        (
+            "    matching",
+            "    result: {fields: {a: {paht: b}}}\n    matching",
+            "12 tools.0.result.fields.a.paht: unknown key 'paht' did you mean 'path'?",
+        ),
+        (
+            "url: /find/{q}",
+            "url: {param: q, tabel: {}}",
+            "10 tools.0.request.url.tabel: unknown key 'tabel' did you mean 'table'?",
+        ),
+        ("    matching", "    errors: [{message: m}]\n    matching", "12 tools.0.errors.0: neither "),
+        (
+            "      query",
+            "      body_as: form\n      body: ['{n}']\n      query",
+            "12 tools.0.request.body: a list",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(old: str, new: str, told: str, tmp_path: Path) -> None:
@@ -83,3 +125,15 @@ def test_a_file_may_hold_one_tool(tmp_path: Path) -> None:
     assert tool.wire.request({}).uri == "https://a.b/c"
     assert tool.spec.taped
     assert problems(tmp_path, dedent(text).replace("https://a.b", "")) == ["3 request.url: '/c' (text) "]
+
+
+def test_a_name_that_braces_cannot_hold_is_a_mistake(tmp_path: Path) -> None:
+    """It would be sent as it stands: the map {param} can hold it."""
+    text = GOOD.replace("n: {type", "page-size: {type").replace(", n: {number: 2}", "")
+    assert problems(tmp_path, text.replace('"{n}"', '"{page-size}"')) == [
+        "11 tools.0.request.query.n: '{page-size}' (text) "
+    ]
+    (tmp_path / "t.yaml").write_text(text.replace('"{n}"', "{param: page-size}"), encoding="utf-8")
+    wire = load_tools("t.yaml", tmp_path)["find"].wire
+    assert wire is not None
+    assert wire.request({"q": "x", "page-size": 3}).uri == "https://a.b/find/x?n=3"

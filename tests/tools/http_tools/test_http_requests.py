@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http.wire import HttpWire
+from pytest_agenteval.tools.tool import ToolFailed
 
 TYPES = {"word": "string", "n": "integer", "x": "number", "yes": "boolean", "words": "array", "any": "object"}
 
@@ -123,5 +124,26 @@ def test_arguments_are_read_back(kind: str, args: dict[str, Any]) -> None:
 @given(word=st.text(st.characters(exclude_categories=["Cs"]), min_size=1), n=st.integers())
 def test_arguments_are_read_back_from_a_path(word: str, n: int) -> None:
     """Parts of a path are escaped, slashes too."""
+    assume(word not in (".", ".."))
     wire = wire_of({"url": "/of/{word}/at/{n}"}, {"name": "p", "base": "https://a.b/v1"})
     assert wire.args(wire.request({"word": word, "n": n})) == {"word": word, "n": n}
+
+
+@pytest.mark.parametrize("args", [{"word": ".."}, {"word": "."}, {}], ids=["up", "here", "absent"])
+def test_an_argument_never_leads_to_another_address(args: dict[str, Any]) -> None:
+    """Clients and servers walk up at two dots: the agent is told, and nothing is asked."""
+    wire = wire_of({"url": "/of/{word}/all"}, {"name": "p", "base": "https://a.b/v1"})
+    with pytest.raises(ToolFailed, match="name no address") as failed:
+        wire.request(args)
+    assert failed.value.type == "bad_arguments"
+
+
+def test_an_argument_may_stand_twice_in_one_text() -> None:
+    """Nor need its name be one that Python would take."""
+    numbered = {"type": "string"}
+    wire = wire_of(
+        {"url": "https://a.b", "query": {"at": "{word}-{word}", "of": "no. {1st}"}}, **{"1st": numbered}
+    )
+    request = wire.request({"word": "k", "1st": "z"})
+    assert request.uri == "https://a.b?at=k-k&of=no.%20z"
+    assert wire.args(request) == {"word": "k", "1st": "z"}

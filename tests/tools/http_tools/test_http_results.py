@@ -103,3 +103,29 @@ def test_json_of_older_providers_is_read() -> None:
 def test_an_empty_body_is_what_the_author_says() -> None:
     """204 means that nothing was found, not that something went wrong."""
     assert shown("", {"empty": {"n": 0}}, status=204) == ToolResult({"n": 0})
+
+
+@pytest.mark.parametrize(("body", "told"), [("", "HTTP 302: Odd"), ("<p>moved", "HTTP 302: <p>moved")])
+def test_being_sent_elsewhere_is_a_failure(body: str, told: str) -> None:
+    """Redirections are not followed, for keys would go with them: what they say is no answer."""
+    error = shown(body, {"text": "any"}, status=302).error
+    assert error is not None
+    assert error.message == told
+
+
+def test_json_may_begin_with_a_byte_order_mark() -> None:
+    """Some servers write one."""
+    assert shown('\ufeff{"a": 1}', {}).value == {"a": 1}
+
+
+def test_json_too_deep_to_read_is_no_json() -> None:
+    """It is a failed call, and breaks nothing."""
+    error = shown("[" * 100_000, {}).error
+    assert error is not None
+    assert error.message.startswith("the response is not JSON")
+
+
+def test_a_limit_that_is_no_number_cuts_nothing() -> None:
+    """An argument that no schema checked may be anything."""
+    assert shown([1, 2, 3], {"limit": "{most}"}, most="all").value == [1, 2, 3]
+    assert shown([1, 2, 3], {"limit": "{most}"}, most="2").value == [1, 2]

@@ -11,6 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.sets import load_tools
 from pytest_agenteval.tools.tool import Tool
 
@@ -183,6 +184,9 @@ def test_a_changed_document_is_read_anew(tmp_path: Path) -> None:
         ("- listBooks", "- byCookie", ("library.yaml", 38, "a required parameter in 'cookie'", "")),
         ("bearer: LIB", "other: LIB", ("library.yaml", 22, "variables for key, other", "")),
         ("name: add", "name: listBooks", ("tools.yaml", 4, "'listBooks' again", "")),
+        ("operations:", "base: a.b\noperations:", ("tools.yaml", 2, "'a.b' (text)", "")),
+        ("key: LIBRARY_API_KEY", "key: A KEY", ("tools.yaml", 6, "'A KEY' (text)", "")),
+        ("name: add", "errors: [{}], name: add", ("tools.yaml", 4, "neither", "")),
     ],
 )
 def test_a_mistake_in_our_file_is_told_with_its_place(
@@ -206,6 +210,7 @@ def test_a_mistake_in_our_file_is_told_with_its_place(
             "'other.yaml#/Shelf' (text)",
         ),
         ("https://{region}.books.example/v2", "/v2", "'/v2'"),
+        ("{region: {default: kr}}", "{}", "'https://{region}.books.example/v2'"),
         ("Shelf: {name: shelf-id,", 'Shelf: {$ref: "#/components/parameters/Shelf",', "a ring of references"),
     ],
 )
@@ -229,3 +234,63 @@ def test_a_body_that_is_no_object_is_one_parameter(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     tool = tools_in(tmp_path / "again", ours, document)["addMany"]
     assert json.loads(written(tool, body=[1, 2]).body) == [1, 2]
+
+
+ODD = """\
+openapi: 3.0.3
+servers: [{url: "https://a.b"}]
+paths:
+  /one/{id}:
+    get:
+      operationId: 하나
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: array, items: {type: string}}}
+  /two:
+    get:
+      operationId: two
+      parameters:
+        - {name: X-Ids, in: header, schema: {type: array, items: {type: integer}}}
+        - {name: where, in: query, style: deepObject, schema: {type: object}}
+        - {name: filter, in: query, content: {application/json: {schema: {type: object}}}}
+    post: {operationId: two}
+  /three:
+    post:
+      operationId: three
+      requestBody:
+        content:
+          application/json:
+            schema:
+              required: [id, of]
+              properties:
+                id: {type: integer, readOnly: true}
+                of: {type: object, properties: {n: {$ref: "#/components/schemas/A%20b"}}}
+components: {schemas: {A b: {type: integer}}}
+"""
+
+
+def test_what_a_request_cannot_hold_is_left_out(tmp_path: Path) -> None:
+    """An optional object in a query, and what only responses have; a list in a header has commas."""
+    ours = "openapi: library.yaml\noperations: [{id: GET /two, name: two}, three]\n"
+    tools = tools_in(tmp_path, ours, ODD)
+    assert list(tools["two"].spec.parameters["properties"]) == ["filter", "X_Ids"]
+    request = written(tools["two"], X_Ids=[1, 2], filter={"a": 1})
+    assert request.headers["X-Ids"] == ("1,2",)
+    assert request.uri == "https://a.b/two?filter=%7B%22a%22:1%7D"
+    assert tools["three"].spec.parameters["required"] == ["of"]
+    assert not complaint(tools["three"].spec, {"of": {"n": 1}})
+    assert complaint(tools["three"].spec, {"of": {"n": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("operations", "found"),
+    [
+        ("[two]", "'two' of two"),
+        ("[하나]", "only '하나'"),
+        ("[{id: 하나, name: one}]", "'array' (text)"),
+    ],
+)
+def test_an_operation_that_makes_no_tool_is_a_problem(operations: str, found: str, tmp_path: Path) -> None:
+    """Its id is another's too, or makes no name, or its path wants what no path can hold."""
+    with pytest.raises(ProblemsFound) as raised:
+        tools_in(tmp_path, f"openapi: library.yaml\noperations: {operations}\n", ODD)
+    assert raised.value.problems[0].found == found

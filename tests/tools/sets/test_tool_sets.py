@@ -98,10 +98,13 @@ def test_functions_of_a_python_file_are_tools(tmp_path: Path) -> None:
         ("x = 1\ny = x / 0\n", 2, "ZeroDivisionError: division by zero"),
         ("def f(:\n", 1, "SyntaxError: invalid syntax"),
         ("import no_such_thing\n", 1, "ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("import sys\nsys.exit(2)\n", 2, "SystemExit: 2"),
+        ("x = 1\n", None, "no function"),
+        ("def f(a):\n    return a\n", None, "f without any"),
     ],
 )
-def test_a_python_file_that_cannot_be_imported_is_a_problem(
-    text: str, line: int, found: str, tmp_path: Path
+def test_a_python_file_without_tools_is_a_problem(
+    text: str, line: int | None, found: str, tmp_path: Path
 ) -> None:
     """It names the file's own line, and what went wrong there."""
     path = written(tmp_path / "tools.py", text)

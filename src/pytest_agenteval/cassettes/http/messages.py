@@ -87,7 +87,7 @@ def whole(body: Any) -> bytes | None:
 
 
 def _decoded(coding: list[str], raw: bytes) -> bytes | None:
-    """Undo one gzip or deflate; None where that cannot be done, and the body stays as it travelled."""
+    """Undo what can be undone here; None where that is not so, and the body stays as it travelled."""
     if not coding or coding == ["identity"] or not raw:
         return raw
     try:
@@ -97,7 +97,18 @@ def _decoded(coding: list[str], raw: bytes) -> bytes | None:
             return zlib.decompress(raw, zlib.MAX_WBITS if raw[0] & 0x0F == 8 else -zlib.MAX_WBITS)
     except (OSError, EOFError, zlib.error):
         return None
-    return None
+    return _decoded_by_httpx(coding, raw)
+
+
+def _decoded_by_httpx(coding: list[str], raw: bytes) -> bytes | None:
+    """Undo brotli and the like, for which httpx finds the package if there is one."""
+    import httpx
+
+    try:
+        body = httpx.Response(200, headers={"Content-Encoding": ",".join(coding)}, content=raw).content
+    except httpx.DecodingError:
+        return None
+    return None if body == raw else body
 
 
 def _raw(body: Body) -> bytes:

@@ -39,6 +39,11 @@ class Scope:
             return "miss"
         return "live" if self.recorded else "hit" if self.played else "none"
 
+    @property
+    def live(self) -> bool:
+        """Whether a request that is not recorded is sent."""
+        return self._own.recording
+
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
         for tape in self._tapes:

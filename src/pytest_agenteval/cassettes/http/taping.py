@@ -25,12 +25,11 @@ def taped_http(
 
     Covered are httpx, aiohttp, urllib3 and with it requests, and urllib.request. They are patched once in a
     process, in what they send with, and never while a request is under way; which tape plays is read from a
-    context variable. So any number of trials may be open at once, in tasks of one loop, in functions given
-    to ``asyncio.to_thread`` or a ThreadPoolExecutor, and none gets what is another's. vcrpy's own
+    context variable. So any number of trials may be open at once, in tasks of one loop, in threads started
+    inside, in functions given to a ThreadPoolExecutor, and none gets what is another's. vcrpy's own
     ``use_cassette`` patches and un-patches the classes of the process each time it is entered and left: of
     eight trials on one loop, one cassette held the requests of all and seven trials of a replay went to the
-    network. A thread that user code starts itself, with ``threading.Thread``, is outside of every scope, as
-    are subprocesses.
+    network. Subprocesses are outside of every scope.
     """
     install()
     rules = matching if isinstance(matching, Rules) else Rules(matching or {})

@@ -77,10 +77,7 @@ class Asking:
     def request(self, args: Args, secrets: Secrets = lambda name: MARK, base: str = "") -> Request:
         """Write a call as a request; a ``base`` takes the place of the provider's."""
         full = self.filled(args)
-        if isinstance(self._url, Table) and not self._url.knows(full):
-            # An argument must never be an address.
-            raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
-        uri = self._url.write(full, secrets)
+        uri = self._uri(full, secrets)
         query = _pairs(self._query.write(full, secrets))
         uri = f"{uri}{'&' if '?' in uri else '?'}{query}" if query else uri
         if base and self.base and uri.startswith(self.base):
@@ -101,6 +98,15 @@ class Asking:
             found.update(self._body.read(self._read_body(text_of(request.body))) or {})
         found.update(_grouped(parse_qsl(address.fragment, True)))
         return {name: _typed(found[name], shape) for name, shape in self._properties.items() if name in found}
+
+    def _uri(self, full: Args, secrets: Secrets) -> str:
+        """Write the address: an argument must never be one, nor lead up and away from it."""
+        known = not isinstance(self._url, Table) or self._url.knows(full)
+        uri = self._url.write(full, secrets) if known else ABSENT
+        if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
+            raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
+        written: str = uri
+        return written
 
     def _kept(self) -> Iterable[str]:
         return (name for value in self.values for name in value.kept)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
 from pytest_agenteval.tasks.explain import in_words
-from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, TokenSpec, ToolDeclaration
+from pytest_agenteval.tools.http.addresses import is_address, is_path
+from pytest_agenteval.tools.http.declaration import (
+    Chosen,
+    ErrorSpec,
+    ProviderSpec,
+    TokenSpec,
+    ToolDeclaration,
+)
+from pytest_agenteval.tools.http.result_check import wrong_in_error, wrong_in_result
 from pytest_agenteval.tools.http.schema_check import wrong_in
-from pytest_agenteval.tools.http.showing import names_of
 from pytest_agenteval.tools.http.values import Value, compiled, is_chosen
 
 TOKEN = "token"
 RULES = ("exact", "folded", "ignore", "contains")
+
+_ODD_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +46,51 @@ def problems_of(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterato
     names = tuple(tool.parameters.get("properties") or ())
     known = (*tool.secrets, *(provider.secrets if provider else ()))
     if tool.token:
-        yield from _token(("token",), tool.token, known)
+        yield from _token(tool.token, known, provider)
     secrets = (*known, TOKEN) if tool.token or (provider and provider.token) else known
     yield from _flat(tool)
     for path, value in _values(tool):
         yield from _unknown(path, "a parameter of the tool", value.names, names)
         yield from _unknown(path, "a name in `secrets`", value.secrets, secrets)
-    yield from _unknown(("result",), "a parameter of the tool", names_of(tool.result), names)
+    for part in ("url", "query", "headers", "body"):
+        yield from _misspelt(("request", part), getattr(tool.request, part), names)
+    for place, *told in wrong_in_result(tool.result, names):
+        yield Found(("result", *place), *told)
+    yield from _errors(tool.errors)
     yield from _address(tool, provider)
     yield from _matching(tool.matching, names)
 
 
 def provider_problems(provider: ProviderSpec) -> Iterator[Found]:
     """Give what is wrong with what tools share; the path starts at the provider."""
+    yield from _of_nobody(("base",), provider.base, provider.secrets)
+    if not is_address(provider.base):
+        yield Found(("base",), "an address as https://host/path, without a query", in_words(provider.base))
+    yield from _errors(provider.errors)
     secrets = provider.secrets if provider.token is None else (*provider.secrets, TOKEN)
     for part in ("query", "headers"):
         for key, given in getattr(provider, part).items():
             yield from _of_nobody((part, key), given, secrets)
     if provider.token is not None:
-        yield from _token(("token",), provider.token, provider.secrets)
+        yield from _token(provider.token, provider.secrets, provider)
 
 
-def _token(path: KeyPath, token: TokenSpec, secrets: Iterable[str]) -> Iterator[Found]:
+def _errors(errors: Iterable[ErrorSpec]) -> Iterator[Found]:
+    for index, one in enumerate(errors):
+        for path, *told in wrong_in_error(one):
+            yield Found(("errors", index, *path), *told)
+
+
+def _token(token: TokenSpec, secrets: Iterable[str], provider: ProviderSpec | None) -> Iterator[Found]:
     for part in ("url", "query", "headers", "body"):
-        yield from _of_nobody((*path, part), getattr(token, part), secrets)
+        yield from _of_nobody(("token", part), getattr(token, part), secrets)
+    yield from _place(("token", "url"), token.url, provider)
 
 
 def _of_nobody(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[Found]:
     """Look at what is sent for every tool: it has secrets, but no arguments."""
     value = compiled(given)
+    yield from _misspelt(path, given, ())
     yield from _unknown(path, "no parameters: the tools' own requests have them", value.names, ())
     yield from _unknown(path, "a name in `secrets`", value.secrets, secrets)
 
@@ -85,11 +111,35 @@ def _schema(parameters: Mapping[str, Any]) -> Iterator[Found]:
 
 def _flat(tool: ToolDeclaration) -> Iterator[Found]:
     """Queries and headers have no maps in them: one there is a misspelt {param, table}."""
-    for part in ("query", "headers"):
-        for key, value in getattr(tool.request, part).items():
+    request = tool.request
+    form = request.body if request.body_as == "form" and request.body is not None else {}
+    if not isinstance(form, Mapping) or is_chosen(form):
+        yield Found(("request", "body"), "a map from field to value: it is sent as a form", in_words(form))
+        form = {}
+    for part, pairs in (("query", request.query), ("headers", request.headers), ("body", form)):
+        for key, value in pairs.items():
             if isinstance(value, Mapping) and not is_chosen(value):
                 expected = "a value, {param, table} or {param, join}"
                 yield Found(("request", part, key), expected, in_words(value))
+
+
+def _misspelt(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[Found]:
+    """Look for braces that would be sent as they stand, though they look like a name."""
+    if isinstance(given, str):
+        for secret, name in _ODD_NAME.findall(given):
+            if secret:
+                yield Found(path, "a name in `secrets`", f"unknown name {name!r}")
+            elif name in names:
+                expected = f"{{param: {name}}}: in braces stand letters, digits and _"
+                yield Found(path, expected, in_words(given))
+    elif isinstance(given, Chosen):
+        yield from _misspelt((*path, "table"), given.table, names)
+    elif isinstance(given, Mapping):
+        for key, value in given.items():
+            yield from _misspelt((*path, key), value, names)
+    elif isinstance(given, list | tuple):
+        for index, value in enumerate(given):
+            yield from _misspelt((*path, index), value, names)
 
 
 def _values(tool: ToolDeclaration) -> Iterator[tuple[KeyPath, Value]]:
@@ -120,9 +170,10 @@ def _unknown(path: KeyPath, expected: str, used: Iterable[str], known: Iterable[
 def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[Found]:
     url = tool.request.url
     texts = [url] if isinstance(url, str) else list(url.table.values())
+    if not texts or (isinstance(url, Chosen) and url.join is not None):
+        yield Found(("request", "url"), "an address, or {param, table} of them", "an argument")
     for text in texts:
-        if "://" not in str(text) and not provider:
-            yield Found(("request", "url"), "an address with its host, or a `provider`", in_words(text))
+        yield from _place(("request", "url"), str(text), provider)
         sure = {
             *tool.parameters.get("required", ()),
             *(name for name, shape in tool.parameters.get("properties", {}).items() if "default" in shape),
@@ -130,6 +181,14 @@ def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[F
         for name in compiled(str(text)).sure_of(sure):
             expected = "required parameters, or a value for an absent one, as in {unit=1}"
             yield Found(("request", "url"), expected, f"the optional parameter {name!r}")
+
+
+def _place(path: KeyPath, url: str, provider: ProviderSpec | None) -> Iterator[Found]:
+    if "://" not in url and not provider:
+        yield Found(path, "an address with its host, or a `provider`", in_words(url))
+    elif not (is_address(url) or is_path(url)):
+        hint = "what stands behind ? belongs under `query`" if "?" in url else ""
+        yield Found(path, "an address as https://host/path, or a path as /path", in_words(url), hint)
 
 
 def _matching(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[Found]:

@@ -17,6 +17,7 @@ from pytest_agenteval.tasks.parts import Count, Flag, Map, Named, Number, Positi
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Variable = Annotated[str, Field(pattern=r"^\w+$")]
 Values = Mapping[str, Any]
 
 
@@ -32,7 +33,7 @@ class RequestSpec(Spec):
     """What is sent for a call."""
 
     method: Method = Field(default="GET", description="GET, POST, PUT, PATCH, DELETE or HEAD")
-    url: Named | Chosen = Field(description="an address, or a path below `base`; or {param, table} of them")
+    url: Chosen | Named = Field(description="an address, or a path below `base`; or {param, table} of them")
     query: Values = Field(default_factory=dict, description="a map from query parameter to value")
     headers: Values = Field(default_factory=dict, description="a map from header to value")
     body: Any = Field(default=None, description="any JSON value; texts in it may name arguments")
@@ -73,14 +74,16 @@ class PartSpec(Spec):
     """A value that the agent is shown, made of the response."""
 
     path: Text = Field(default="", description="where the value stands, as in documents[0].address")
-    fields: Mapping[str, Text | PartSpec] | None = Field(
+    fields: Mapping[str, PartSpec | Text] | None = Field(
         default=None, description="a map from key to path, `{parameter}` or part"
     )
-    each: Mapping[str, Text | PartSpec] | None = Field(
+    each: Mapping[str, PartSpec | Text] | None = Field(
         default=None, description="for a list: a map from key to path in the item, `{parameter}` or part"
     )
     where: Starts | None = Field(default=None, description="a map {path, starts}: which items are kept")
-    limit: Count | Named | None = Field(default=None, description="how many items: a number or `{parameter}`")
+    limit: Count | Annotated[str, Field(pattern=r"^\{\w+\}$")] | None = Field(
+        default=None, description="how many items: a number or `{parameter}`"
+    )
     drop: tuple[Named, ...] = Field(default=(), description="a list of keys left out, at any depth")
     join: tuple[Named, ...] = Field(default=(), description="a list of paths whose texts are joined")
     between: Text = Field(default=" ", description="the text between joined texts")
@@ -117,7 +120,7 @@ class ToolDeclaration(Spec):
         default_factory=dict,
         description="a map from parameter to exact, folded, ignore, contains or {number: TOLERANCE}",
     )
-    secrets: tuple[Named, ...] = Field(default=(), description="a list of environment variables")
+    secrets: tuple[Variable, ...] = Field(default=(), description="a list of environment variables")
     token: TokenSpec | None = Field(default=None, description="a map: the request that gives a token")
     checked: Flag = Field(default=True, description="true or false: arguments are checked before sending")
 
@@ -129,7 +132,7 @@ class ProviderSpec(Spec):
     base: Named = Field(description="the address that paths are put behind")
     headers: Values = Field(default_factory=dict, description="a map from header to value")
     query: Values = Field(default_factory=dict, description="a map from query parameter to value")
-    secrets: tuple[Named, ...] = Field(default=(), description="a list of environment variables")
+    secrets: tuple[Variable, ...] = Field(default=(), description="a list of environment variables")
     token: TokenSpec | None = Field(default=None, description="a map: the request that gives a token")
     errors: tuple[ErrorSpec, ...] = Field(default=(), description="a list of what a failure looks like")
 

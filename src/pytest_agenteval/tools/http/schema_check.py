@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from pytest_agenteval.errors import KeyPath, nearest
 from pytest_agenteval.tasks.explain import in_words
@@ -19,6 +21,14 @@ def _is_number(value: Any) -> bool:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        re.compile(value)
+    except (re.error, TypeError):
+        return False
+    return True
 
 
 def _is_names(value: Any) -> bool:
@@ -38,7 +48,7 @@ _KEYWORDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "required": ("a list of names", _is_names),
     "properties": _SHAPES,
     "$defs": _SHAPES,
-    "pattern": _TEXT,
+    "pattern": ("a regular expression", _is_pattern),
     "description": _TEXT,
     "format": _TEXT,
     "minimum": _NUMBER,
@@ -53,8 +63,12 @@ _KEYWORDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def wrong_in(schema: Any, path: KeyPath = ()) -> Iterator[Wrong]:
-    """Give place, expected, found and hint of what no JSON Schema says."""
+def wrong_in(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[Wrong]:
+    """Give place, expected, found and hint of what no JSON Schema says.
+
+    References lead to something within the ``root``, the schema itself: nothing is fetched for a check.
+    """
+    root = schema if root is None else root
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
@@ -65,8 +79,20 @@ def wrong_in(schema: Any, path: KeyPath = ()) -> Iterator[Wrong]:
     for keyword, (expected, fits) in _KEYWORDS.items():
         if keyword in schema and not fits(schema[keyword]):
             yield (*path, keyword), expected, in_words(schema[keyword]), ""
+    if "$ref" in schema and not _leads(schema["$ref"], root):
+        expected = "a reference within `parameters`, as #/$defs/place"
+        yield (*path, "$ref"), expected, in_words(schema["$ref"]), ""
     for below, inner in _inner(schema):
-        yield from wrong_in(inner, (*path, *below))
+        yield from wrong_in(inner, (*path, *below), root)
+
+
+def _leads(ref: Any, root: Any) -> bool:
+    steps = ref.split("/") if isinstance(ref, str) else [""]
+    for step in (unquote(one).replace("~1", "/").replace("~0", "~") for one in steps[1:]):
+        if not isinstance(root, Mapping) or step not in root:
+            return False
+        root = root[step]
+    return steps[0] == "#"
 
 
 def _kind(kind: Any, path: KeyPath) -> Iterator[Wrong]:

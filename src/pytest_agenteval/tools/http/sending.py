@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.tools.http.showing import picked
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -68,7 +69,13 @@ async def _exchanged(
 ) -> Response:
     import httpx
 
-    request = asking.request(args, secrets.__getitem__, base)
+    used: list[str] = []
+
+    def secret(name: str) -> str:
+        used.append(secrets[name])
+        return used[-1]
+
+    request = asking.request(args, secret, base)
     try:
         client = (await _of_this_loop()).client
         async with asyncio.timeout(SECONDS):
@@ -78,9 +85,13 @@ async def _exchanged(
                 content=None if request.body is None else text_of(request.body).encode(),
                 headers=[(name.encode(), one.encode()) for name, (one,) in request.headers.items()],
             )
+    except (httpx.InvalidURL, httpx.LocalProtocolError) as failed:
+        told = f"no request to {_host(request)} can be made of this: {type(failed).__name__}"
+        raise ToolFailed(told, "bad_arguments") from None
     except (httpx.HTTPError, TimeoutError) as failed:
         raise ToolFailed(f"{_host(request)} did not answer: {type(failed).__name__}", "unreachable") from None
-    return Response(got.status_code, got.reason_phrase, dict(got.headers), got.text)
+    # A provider may say a key again, whose variable has a name that tells nobody what it is.
+    return Response(got.status_code, got.reason_phrase, dict(got.headers), Redactor(used).text(got.text))
 
 
 async def _token(wire: HttpWire, base: str) -> tuple[str, str]:

@@ -31,10 +31,10 @@ class Showing:
 
     def result(self, response: Response, args: Args) -> ToolResult:
         """Give what is shown, or the error that the response is."""
-        text = text_of(response.body).strip()
+        text = text_of(response.body).strip().removeprefix("\ufeff")
         body = _parsed(text)
         said = next((said for rule in self._errors if (said := rule.said(body, text))), "")
-        if said or response.status >= 400:
+        if said or response.status >= 300:
             return _failed(said or f"HTTP {response.status}: {_short(text) or response.message}")
         if not text:
             return ToolResult(self._empty)
@@ -148,7 +148,10 @@ def _cut(spec: PartSpec) -> Picked:
 
     def cut(value: Any, args: Args) -> Any:
         most = limit.write(args, str)
-        return value[: int(most)] if isinstance(value, list) and most is not ABSENT else value
+        try:
+            return value[: int(most)] if isinstance(value, list) else value
+        except (ValueError, TypeError):  # an argument that no schema checked, or none at all
+            return value
 
     return cut
 
@@ -231,28 +234,15 @@ _STEPS: dict[str, Callable[[PartSpec], Picked]] = {
 }
 
 
-def names_of(spec: PartSpec) -> list[str]:
-    """Give the arguments that a part takes."""
-    given = [spec.where.starts if spec.where else None, spec.limit]
-    below = [*(spec.fields or {}).values(), *(spec.each or {}).values()]
-    given += [one for one in below if isinstance(one, str)]
-    inner = [one for one in below if isinstance(one, PartSpec)]
-    here = [name for one in given for name in compiled(one).names]
-    return here + [name for part in inner for name in names_of(part)]
-
-
 def _parsed(text: str) -> Any:
     """Read JSON, also as older providers write it: with a last semicolon and with quotes escaped."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    if not text.startswith(("{", "[")):
-        return ABSENT
-    try:
-        return json.loads(text.rstrip("; \n").replace("\\'", "'"), strict=False)
-    except (ValueError, RecursionError):
-        return ABSENT
+    older = text.rstrip("; \n").replace("\\'", "'") if text.startswith(("{", "[")) else ""
+    for written, strict in ((text, True), (older, False)):
+        try:
+            return json.loads(written, strict=strict)
+        except (ValueError, RecursionError):
+            continue
+    return ABSENT
 
 
 def _failed(message: str) -> ToolResult:

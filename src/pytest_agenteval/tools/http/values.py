@@ -101,7 +101,7 @@ class Text(Value):
     def read(self, sent: Any) -> Args | None:
         """Find the arguments in the text."""
         found = self._pattern.fullmatch(text_of_value(sent))
-        return found.groupdict() if found else None
+        return dict(zip(self.names, found.groups(), strict=True)) if found else None
 
 
 class Table(Value):
@@ -245,5 +245,5 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 def _pattern(piece: _Piece, inner: str) -> str:
     if piece.name:
-        return f"(?P<{piece.name}>{inner})"
+        return f"({inner})"
     return ".*?" if piece.secret else re.escape(piece.text)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pytest_agenteval.tasks.parts import Map, Named, Spec
-from pytest_agenteval.tools.http.declaration import ErrorSpec, ResultSpec, Tag
+from pytest_agenteval.tools.http.declaration import ErrorSpec, ResultSpec, Tag, Variable
 
 
 class OperationSpec(Spec):
@@ -33,12 +33,12 @@ class OpenApiFile(Spec):
     """
 
     openapi: Named | Map = Field(description="the path of an OpenAPI document, or the document")
-    operations: Annotated[tuple[Named | OperationSpec, ...], Field(min_length=1)] = Field(
+    operations: Annotated[tuple[OperationSpec | Named, ...], Field(min_length=1)] = Field(
         description="a list of operationIds, or of maps with `id`"
     )
     name: Tag | None = Field(default=None, description="1 to 64 letters, digits, _ or -: the provider")
     base: Named | None = Field(default=None, description="the address that paths are put behind")
-    security: Mapping[str, Named] = Field(
+    security: Mapping[str, Variable] = Field(
         default_factory=dict, description="a map from security scheme to environment variable"
     )
     errors: tuple[ErrorSpec, ...] = Field(default=(), description="a list of what a failure looks like")

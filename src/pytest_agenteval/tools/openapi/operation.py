@@ -2,7 +2,8 @@
 
 Parameters of path, query and header and the properties of a JSON or form body are the tool's parameters. One
 whose name is taken has its place put before it: ``query_id``, ``header_id``, ``body_id``. A body that is no
-object is the parameter ``body``.
+object is the parameter ``body``. What is not sent by a tool (cookies, objects outside of bodies) is left out
+where it is optional.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.tasks.explain import in_words
 from pytest_agenteval.tools.http.declaration import RequestSpec, ResultSpec, ToolDeclaration
 from pytest_agenteval.tools.openapi.declaration import OperationSpec
 from pytest_agenteval.tools.openapi.schemas import Schemas, merged
@@ -63,7 +65,7 @@ def declaration(source: Source, operation: Operation, spec: OperationSpec, keys:
         parameters["$defs"] = draft.schemas.defs
     url = re.sub(r"\{([^{}]+)\}", lambda found: f"{{{draft.path.get(found[1], found[1])}}}", operation.path)
     return ToolDeclaration(
-        name=spec.name or re.sub(r"[^A-Za-z0-9_-]+", "_", operation.names[0]).strip("_")[:64],
+        name=name_of(operation, spec),
         description=spec.description or _described(operation),
         parameters=parameters,
         request=RequestSpec(
@@ -79,6 +81,11 @@ def declaration(source: Source, operation: Operation, spec: OperationSpec, keys:
         matching=spec.matching,
         secrets=keys.secrets,
     )
+
+
+def name_of(operation: Operation, spec: OperationSpec) -> str:
+    """Give the tool's name; empty where the operation's id has no letter that a tool's name may have."""
+    return spec.name or re.sub(r"[^A-Za-z0-9_-]+", "_", operation.names[0]).strip("_")[:64]
 
 
 def _parameters(source: Source, operation: Operation) -> list[tuple[KeyPath, Mapping[str, Any]]]:
@@ -104,16 +111,24 @@ def _parameter(draft: _Draft, source: Source, given: Mapping[str, Any], place: K
         return
     if where == "header" and name.lower() in _OF_HTTP:
         return
-    named = draft.take(name, where, _shape(draft, given, place), required=required)
+    shape = _shape(draft, given, place)
+    kinds = shape["type"] if isinstance(shape.get("type"), list) else [shape.get("type")]
+    if "content" not in given and ("object" in kinds or (where == "path" and "array" in kinds)):
+        if required:
+            source.refuse((*place, "schema", "type"), "single values in an address", in_words(shape["type"]))
+        return
+    named = draft.take(name, where, shape, required=required)
     if where == "path":
         draft.path[name] = named
     elif where == "header":
-        draft.headers[name] = f"{{{named}}}"
+        draft.headers[name] = {"param": named, "join": ","} if "array" in kinds else f"{{{named}}}"
     else:
         draft.query[name] = _in_query(given, named)
 
 
 def _shape(draft: _Draft, given: Mapping[str, Any], place: KeyPath) -> dict[str, Any]:
+    for kind, inner in (given.get("content") or {}).items():  # of which there is one
+        return draft.schemas.open(inner.get("schema", {}), (*place, "content", kind, "schema"))
     shape = draft.schemas.open(given.get("schema", {}), (*place, "schema"))
     said = given.get("description")
     return {**shape, "description": said} if said and "description" not in shape else shape

@@ -11,14 +11,18 @@ from pydantic import ValidationError
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import Document, read_document, shown
 from pytest_agenteval.tasks.explain import explain
-from pytest_agenteval.tools.http.checking import problems_of
+from pytest_agenteval.tools.http.addresses import is_address
+from pytest_agenteval.tools.http.checking import problems_of, provider_problems
 from pytest_agenteval.tools.http.declaration import ProviderSpec
 from pytest_agenteval.tools.http.wire import http_tool
 from pytest_agenteval.tools.openapi.declaration import OpenApiFile, OperationSpec
-from pytest_agenteval.tools.openapi.operation import declaration
+from pytest_agenteval.tools.openapi.operation import declaration, name_of
 from pytest_agenteval.tools.openapi.security import keys_of
 from pytest_agenteval.tools.openapi.source import Operation, Source
 from pytest_agenteval.tools.tool import Tool
+
+_OURS = ("matching", "errors", "result")
+"""What an author says of an operation; all else is the document's."""
 
 
 def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]]:
@@ -30,7 +34,7 @@ def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]
         shape = OpenApiFile.model_json_schema()
         raise ProblemsFound(explain(error, document, file, (), shape)) from None
     source = _source(document, read)
-    made = list(_made(document, source, read))
+    made = [*_shared(document, read), *_made(document, source, read)]
     problems = [one for one in made if isinstance(one, Problem)]
     if problems:
         raise ProblemsFound(problems)
@@ -51,8 +55,19 @@ def _source(document: Document, read: OpenApiFile) -> Source:
     return Source(read_document(path))
 
 
+def _shared(document: Document, read: OpenApiFile) -> Iterator[Problem]:
+    """Look at what the file says of all its operations."""
+    said = ProviderSpec(name="shared", base=read.base or "https://server", errors=read.errors)
+    for wrong in provider_problems(said):
+        yield _problem(document, wrong.path, wrong.expected, wrong.found, wrong.hint)
+
+
 def _made(document: Document, source: Source, read: OpenApiFile) -> Iterator[Tool | Problem]:
-    known = {name: operation for operation in source.operations() for name in operation.names}
+    known: dict[str, Operation] = {}
+    again: set[str] = set()
+    for operation in source.operations():
+        again.update(name for name in operation.names if name in known)
+        known.update(dict.fromkeys(operation.names, operation))
     names: set[str] = set()
     for index, given in enumerate(read.operations):
         spec = given if isinstance(given, OperationSpec) else OperationSpec(id=given)
@@ -62,13 +77,21 @@ def _made(document: Document, source: Source, read: OpenApiFile) -> Iterator[Too
             yield _problem(document, place, _some(known), found, nearest(spec.id, known))
             continue
         operation = known[spec.id]
+        if spec.id in again:
+            yield _problem(
+                document, place, "the id of one operation, or as `GET /path`", f"{spec.id!r} of two"
+            )
+            continue
+        if not name_of(operation, spec):
+            yield _problem(document, place, "a `name`: of letters, digits, _ or -", f"only {spec.id!r}")
+            continue
         declared = declaration(source, operation, spec, keys_of(source, operation, read.security))
         provider = _provider(document, source, operation, read)
         for wrong in problems_of(declared, provider):
-            where = (*place[:2], *wrong.path) if wrong.path[0] == "matching" else place
+            where = (*place[:2], *wrong.path) if wrong.path[0] in _OURS else place
             yield _problem(document, where, wrong.expected, wrong.found, wrong.hint)
         if declared.name in names:
-            yield _problem(document, place, "a name of its own: say `name`", f"{declared.name!r} again", "")
+            yield _problem(document, place, "a name of its own: say `name`", f"{declared.name!r} again")
         names.add(declared.name)
         yield http_tool(declared, provider)
 
@@ -87,7 +110,7 @@ def _server(source: Source, operation: Operation) -> str:
     url = str(servers[0].get("url", ""))
     for name, variable in variables.items():
         url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
-    if "://" not in url:
+    if not is_address(url) or "{" in url:
         place = ("servers", 0, "url")
         source.refuse(place, "an address with its host, or `base` in the tool file", repr(url))
     return url
@@ -99,5 +122,5 @@ def _some(known: dict[str, Operation]) -> str:
     return f"one of {shown_ones}{', …' if len(idents) > 12 else ''}"
 
 
-def _problem(document: Document, place: KeyPath, expected: str, found: str, hint: str) -> Problem:
+def _problem(document: Document, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
     return Problem(shown(document.path), document.line_of(place), place, expected, found, hint)

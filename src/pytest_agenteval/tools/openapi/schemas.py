@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.tools.openapi.source import Source
@@ -27,7 +29,7 @@ class Schemas:
         if isinstance(schema.get("$ref"), str):
             others = {key: value for key, value in schema.items() if key != "$ref"}
             return {"$ref": f"#/$defs/{self._defined(schema['$ref'], place)}", **others}
-        kept = {key: value for key, value in schema.items() if key not in _NOT_SCHEMA}
+        kept = {key: value for key, value in _of_requests(schema).items() if key not in _NOT_SCHEMA}
         read = {key: self._below(key, value, place) for key, value in kept.items()}
         return _as_of_3_1(read, nullable=schema.get("nullable") is True)
 
@@ -44,13 +46,28 @@ class Schemas:
 
     def _defined(self, ref: str, place: KeyPath) -> str:
         if ref not in self._names:
-            name = ref.rsplit("/", 1)[-1]
+            name = re.sub(r"\W+", "_", unquote(ref.rsplit("/", 1)[-1]))
             while name in self.defs:
                 name += "_"
             self._names[ref] = name
             self.defs[name] = {}  # its place: a schema may refer to itself
             self.defs[name] = self.written(self._source.target(ref, place), place)
         return self._names[ref]
+
+
+def _of_requests(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out the properties that only responses have."""
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return schema
+    read_only = {
+        name for name, one in properties.items() if isinstance(one, Mapping) and one.get("readOnly") is True
+    }
+    if not read_only:
+        return schema
+    needed = [name for name in schema.get("required") or () if name not in read_only]
+    sent = {name: one for name, one in properties.items() if name not in read_only}
+    return {**schema, "properties": sent, "required": needed}
 
 
 def _as_of_3_1(schema: dict[str, Any], *, nullable: bool) -> dict[str, Any]:

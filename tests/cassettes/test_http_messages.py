@@ -1,0 +1,46 @@
+"""Bodies are held decoded, so that they can be read in a review, and searched for secrets."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+
+from pytest_agenteval.cassettes.http.messages import answered
+
+BODY = '{"이름": "홍길동"}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("coding", "raw"),
+    [
+        ("gzip", gzip.compress(BODY)),
+        ("deflate", zlib.compress(BODY)),
+        ("deflate, gzip", gzip.compress(zlib.compress(BODY))),
+    ],
+    ids=["gzip", "deflate", "both"],
+)
+def test_what_an_http_library_can_decode_is_decoded(coding: str, raw: bytes) -> None:
+    """Also a coding that only httpx knows, as brotli where its package is there."""
+    held = answered("GET", 200, "OK", [("Content-Encoding", coding)], raw)
+
+    assert held.body == BODY.decode()
+    assert not held.headers
+
+
+def test_brotli() -> None:
+    """Where clients can read it, servers send it."""
+    brotli = pytest.importorskip("brotli")
+
+    assert (
+        answered("GET", 200, "OK", [("Content-Encoding", "br")], brotli.compress(BODY)).body == BODY.decode()
+    )
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate, gzip", "of-tomorrow"])
+def test_what_cannot_be_decoded_stays_as_it_travelled(coding: str) -> None:
+    """So does its header: whoever can read it will."""
+    held = answered("GET", 200, "OK", [("Content-Encoding", coding)], b"\x1f\x8bno")
+
+    assert (held.body, held.headers["Content-Encoding"]) == (b"\x1f\x8bno", (coding,))
