@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.hands import Hands
-from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.graders.grader import Grader, Judge
+from pytest_agenteval.errors import AgentEvalError, TrialBroken
+from pytest_agenteval.graders.grader import Grader, Judge, NotAsked
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import PlannedGrader
@@ -145,7 +145,7 @@ class _Asked:
 def _weighed(planned: PlannedGrader, asked: _Asked) -> Grade:
     """Put the task's label, threshold and weight onto what a grader found."""
     wrong = _not_a_grade(asked.found)
-    found = Grade(planned.label, None, wrong, details=_trace(asked.found)) if wrong else asked.found
+    found = Grade(planned.label, None, wrong, details=_details(asked.found)) if wrong else asked.found
     own: float = getattr(asked.grader, "threshold", 1.0)
     return replace(
         found,
@@ -158,6 +158,8 @@ def _weighed(planned: PlannedGrader, asked: _Asked) -> Grade:
 
 def _not_a_grade(found: Any) -> str:
     """Say why what a grader gave is no grade, or give an empty text."""
+    if isinstance(found, NotAsked):
+        return str(found)
     if isinstance(found, BaseException):
         return f"the grader raised {type(found).__name__}: {found}"
     if not isinstance(found, Grade):
@@ -168,6 +170,10 @@ def _not_a_grade(found: Any) -> str:
     return f"the grader gave the score {score!r}, not a number from 0 to 1"
 
 
-def _trace(found: Any) -> dict[str, Any]:
-    trace = traceback.format_exception(found) if isinstance(found, BaseException) else ()
-    return {"traceback": "".join(trace)} if trace else {}
+def _details(found: Any) -> dict[str, Any]:
+    """Give the traceback of what a grader raised; what we raise ourselves says all in its message."""
+    if isinstance(found, NotAsked):
+        return {"undecided": "no_judge"}
+    if not isinstance(found, BaseException) or isinstance(found, AgentEvalError):
+        return {}
+    return {"traceback": "".join(traceback.format_exception(found))}

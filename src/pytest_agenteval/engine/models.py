@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,4 +72,7 @@ def chat_cassette(plan: Plan) -> str:
 
 
 def _retry(plan: Plan, option: str) -> str:
-    return f"pytest {plan.task.file} -k {plan.task.id} {option}"
+    """Write the command that has the same asked again, by the same model and judges, and records it."""
+    judges = ",".join(judge.name for judge in plan.conditions.judges)
+    who = [f"--agent-model={plan.model.name}", *([f"--agent-judge={judges}"] if judges else [])]
+    return shlex.join(["pytest", plan.task.file, "-k", plan.task.id, option, *who])

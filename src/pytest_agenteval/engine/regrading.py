@@ -13,9 +13,9 @@ from pytest_agenteval.chat.trial_chat import JudgeChat
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
 from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.grading import JudgesOf
 from pytest_agenteval.engine.judges import TrialJudge, TrialJudges, role_of
-from pytest_agenteval.errors import AgentEvalError, TrialBroken
+from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.graders.grader import NotAsked
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Model, Plan
@@ -23,10 +23,6 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Event, Transcript
 from pytest_agenteval.records.trial import Trial
-
-
-class NotAsked(AgentEvalError):
-    """A judge was asked something else when the trial was graded first."""
 
 
 class InputChanged(TrialBroken):
@@ -44,11 +40,12 @@ async def regrade(plan: Plan, equipment: Equipment, stored: Trial) -> Trial:
     if stored.cause and stored.cause != "ungraded":
         return replace(stored, key=plan.key, attempt=plan.attempt)
     recorder = Recorder(lambda: stored.seconds)
+    heard = StoredJudges(stored.transcript, recorder)
     try:
-        digests = digests_of(plan, equipment, stored.digests.prompt, (), equipment.book)
+        digests = digests_of(_judged(plan, heard), equipment, stored.digests.prompt, (), equipment.book)
         _check_input(plan, stored, digests.input)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
-        asked = _judges(plan, equipment, recorder, stored.transcript)
+        asked = TrialJudges(plan, equipment, recorder).of if plan.conditions.judges else heard.of
         grades = await equipment.desk.grade(plan.task.graders, evidence, asked)
     except TrialBroken as broken:
         return _broken(plan, stored, broken)
@@ -61,10 +58,11 @@ def _check_input(plan: Plan, stored: Trial, now: str) -> None:
         raise InputChanged(f"{plan.task.file}: the input is not what it was in that run: try the task again")
 
 
-def _judges(plan: Plan, equipment: Equipment, recorder: Recorder, transcript: Transcript) -> JudgesOf:
-    if plan.conditions.judges:
-        return TrialJudges(plan, equipment, recorder).of
-    return StoredJudges(transcript, recorder).of
+def _judged(plan: Plan, heard: StoredJudges) -> Plan:
+    """Give the plan with the judges whose verdicts count, which are part of what trials are compared by."""
+    if plan.conditions.judges or not heard.models:
+        return plan
+    return replace(plan, conditions=replace(plan.conditions, judges=heard.models))
 
 
 def _graded(plan: Plan, stored: Trial, grades: tuple[Grade, ...], asked: tuple[Event, ...]) -> Trial:
@@ -110,15 +108,16 @@ class StoredJudges:
             if event.kind == "judge_ask" and "reply" in event.details:
                 self._said[event.details["role"]][event.details["prompt"]].append(event.details["reply"])
 
-    def of(self, label: str) -> tuple[TrialJudge, ...]:
-        """Give those that this grader asked, in the order in which they were first asked."""
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """All that were asked, in the order in which they were first asked."""
         names = dict.fromkeys(role.partition(" for ")[0] for role in self._said)
-        roles = {name: role_of(name, label) for name in names}
-        return tuple(
-            TrialJudge(Model(name, name), self._chat(role))
-            for name, role in roles.items()
-            if role in self._said
-        )
+        return tuple(Model(name, name) for name in names)
+
+    def of(self, label: str) -> tuple[TrialJudge, ...]:
+        """Give those that this grader asked."""
+        roles = [(model, role_of(model.name, label)) for model in self.models]
+        return tuple(TrialJudge(model, self._chat(role)) for model, role in roles if role in self._said)
 
     def _chat(self, role: str) -> Chat:
         said = {prompt: deque(replies) for prompt, replies in self._said[role].items()}

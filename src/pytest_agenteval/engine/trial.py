@@ -163,7 +163,8 @@ async def _within_limits(
     finally:
         limits.forgiving = None
     reached = limits.reached
-    if reached is None and deadline.expired():
+    left = limits.seconds_left  # below 0 where the last reply came late, and nothing was waited for after it
+    if reached is None and (deadline.expired() or (left is not None and left < 0)):
         reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds)
     if reached is not None:
         course.limit = reached.limit

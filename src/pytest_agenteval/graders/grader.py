@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Protocol, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Model
@@ -27,6 +28,10 @@ class Grader(Protocol):
         An exception makes the grade undecided, with the exception as its rationale.
         """
         ...
+
+
+class NotAsked(AgentEvalError):
+    """A judge that cannot be asked now: what it would decide is undecided, as where there is no judge."""
 
 
 class Judge(Protocol):

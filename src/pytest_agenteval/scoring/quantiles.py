@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 NEAR_NORMAL = 10_000.0
 FRACTION_DEPTH = 200
@@ -25,6 +26,7 @@ def normal_quantile(p: float) -> float:
     return above if p >= 0.5 else -above
 
 
+@lru_cache(maxsize=1024)
 def t_quantile(p: float, df: float) -> float:
     """Give the number below which Student's t with ``df`` degrees of freedom lies with probability ``p``.
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.graders.ko_agentbench.payloads import holds_something, says_error
+from pytest_agenteval.graders.ko_agentbench.trace import KoCall
 from tests.graders.ko_agentbench.ko_trials import by_default, called, did, golden
 
 HITS = {"items": [1]}
@@ -80,6 +81,8 @@ def test_an_answer_is_words_of_the_agents_own() -> None:
     assert by_default("ko_repeat_share", did(answer=" ", repetition_results=(True,))).score == 0.0
     flags = did(answer="네", repetition_results=(True, False, False, False))
     assert by_default("ko_repeat_share", flags).score == 0.25
+    silent_first = did(answer=" ", repetition_results=(True, True))
+    assert by_default("ko_repeat_share", silent_first).score == 0.5
 
 
 @pytest.mark.parametrize("name", ["ko_tool_acc", "ko_select_acc"])
@@ -97,6 +100,9 @@ def test_a_choice_needs_two() -> None:
     assert score("ko_select_acc", called("A"), golden_action=golden_action, available_tools=["A"]) is None
     assert score("ko_select_acc", called("A"), golden_action=golden_action, available_tools=["A", "B"]) == 1.0
     assert score("ko_tool_acc", called("A"), golden_action=golden_action, available_tools=["A"]) == 1.0
+    logged = did(called("A"), offered=("A",))
+    declared = {"golden_action": golden_action, "available_tools": ["A", "B"]}
+    assert by_default("ko_select_acc", logged, **declared).score is None
 
 
 def test_an_exact_call_may_leave_defaults_out() -> None:
@@ -113,6 +119,8 @@ def test_an_exact_call_may_leave_defaults_out() -> None:
     assert score("ko_call_em", called("A", q="x", z=1), **task) == 0.0
     assert score("ko_call_em", called("B"), called("A", q="x", n=1), **task) == 0.0
     assert score("ko_call_em", **task) == 0.0
+    garbled = KoCall(1, "A", success=False, error="no JSON", readable=False)
+    assert score("ko_call_em", garbled, golden_action=golden("A")) == 0.0
     assert score("ko_call_em", called("A")) is None
 
 
@@ -122,6 +130,7 @@ def test_the_form_of_an_answer() -> None:
     assert score("ko_resp_ok", answer='{"a": 1}', resp_schema=wanted) == 1.0
     assert score("ko_resp_ok", answer='{"b": 1}', resp_schema=wanted) == 0.0
     assert score("ko_resp_ok", answer="no JSON", resp_schema=wanted) == 0.0
+    assert score("ko_resp_ok", answer="[" * 100_000, resp_schema=wanted) == 0.0
     assert score("ko_resp_ok", answer="x", resp_schema={"type": "string"}) == 1.0
     assert score("ko_resp_ok", answer="", resp_schema={"type": "string"}) == 0.0
     assert score("ko_resp_ok", answer="x") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ BROKEN: dict[str, Any] = {
     "fallback_options": [{"tool": "B"}, {"tool": "C"}],
 }
 PLACES = {"places": [{"name": "서울역 카페", "longitude": 126.97, "latitude": 37.55}], "size": 1}
+NFD = unicodedata.normalize("NFD", "성수동 수제버거")
 REUSE = {"golden_action": [{"tool": "A", "args": {"q": 1}}, {"action": "context_used"}]}
 
 
@@ -94,6 +96,22 @@ def test_data_flows_are_counted_once_each() -> None:
     both = [flow("longitude", "x"), flow("latitude", "y"), flow("latitude", "y")]
     assert prov(FIND, called("B", 2, x=126.97, y=0.5), flows=both) == 0.5
     assert prov(FIND, flows=[]) is None
+    told = [flow("longitude", "x"), {**flow("longitude", "x"), "note": ["twice"]}]
+    assert prov(FIND, called("B", 2, x=126.97), flows=told) == 1.0
+
+
+def test_a_path_without_steps_has_one_in_each_place() -> None:
+    """Steps that nobody numbered are counted, as FSM counts them."""
+    path, flows = [{"tool": "A"}, {"tool": "B"}], [flow("longitude", "x")]
+    config: dict[str, Any] = {"golden_action": path, "data_flow": flows}
+    assert score("ko_prov_acc", FIND, called("B", 2, x=126.97), **config) == 1.0
+    assert score("ko_prov_acc", FIND, called("B", 2, x=1.0), **config) == 0.0
+
+
+def test_an_output_that_is_empty_gives_nothing() -> None:
+    """Where the output that is meant is there and holds nothing, other values of the result are no source."""
+    empty = called("A", 1, result={"places": [], "page": 1})
+    assert prov(empty, called("B", 2, x=1), flows=[flow("places", "x")]) == 0.0
 
 
 @pytest.mark.parametrize("name", ["ko_adaptive_routing", "ko_fallback_sr"])
@@ -106,6 +124,7 @@ def test_without_a_failure_there_is_nothing_to_cope_with(name: str) -> None:
     assert score(name, called("B", 0, seeded=True), **BROKEN) == 0.0
     assert score(name, called("A", ok=False), **BROKEN) == 0.0
     assert score(name, called("A", ok=False), called("X"), **BROKEN) == 0.0
+    assert score(name, called("X"), **BROKEN) == 0.0
 
 
 def test_routing_counts_calls_that_were_wasted() -> None:
@@ -117,6 +136,25 @@ def test_routing_counts_calls_that_were_wasted() -> None:
     waste = [called("A", step, ok=False) for step in (2, 3)]
     assert score("ko_adaptive_routing", fail, *waste, called("C", 4), **BROKEN) == pytest.approx(1 / 3)
     assert score("ko_adaptive_routing", called("B", 1), called("A", 2, ok=False), **BROKEN) == 0.0
+
+
+@pytest.mark.parametrize("name", ["ko_adaptive_routing", "ko_fallback_sr"])
+def test_the_calls_of_one_reply_have_no_order(name: str) -> None:
+    """In one reply neither call knew what came of the other: a fallback may stand before or behind."""
+    failed, fallback = called("A", 1, ok=False), called("B", 1)
+    assert score(name, failed, fallback, **BROKEN) == 1.0
+    assert score(name, fallback, failed, **BROKEN) == 1.0
+    twice, other = called("A", 2, ok=False), called("B", 2)
+    assert score(name, failed, twice, other, **BROKEN) == 1.0
+    assert score(name, failed, other, twice, **BROKEN) == 1.0
+    for calls in ([failed, called("A", 1)], [called("A", 1), failed]):
+        assert score(name, *calls, **BROKEN) == 0.0
+
+
+def test_who_gave_up_is_told_so() -> None:
+    """What was called before the failure is no answer to it, and the reason does not say it never was."""
+    found = by_default("ko_fallback_sr", did(called("B", 1), called("A", 2, ok=False)), **BROKEN)
+    assert (found.score, found.reason) == (0.0, "A failed, and nothing else was tried after that")
 
 
 def test_an_error_in_the_place_of_a_result_is_a_failure_too() -> None:
@@ -183,6 +221,15 @@ def test_seeded_calls_are_known_already() -> None:
         assert score(name, again, again, **REUSE) == 0.0
         assert score(name, given, given, **REUSE) == 1.0
         assert score(name, given, again) is None
+
+
+@pytest.mark.parametrize("text", [" 성수동  수제버거", NFD])
+def test_a_call_that_is_spelt_otherwise_is_a_repeat(text: str) -> None:
+    """Spaces, case and the way letters are put together make no other question."""
+    given, again = called("A", 0, q="성수동 수제버거", seeded=True), called("A", 1, q=text)
+    for name in ("ko_redundant_calls", "ko_reuse_rate"):
+        assert score(name, given, again, **REUSE) == 0.0
+        assert score(name, given, called("A", 1, q="성수동 피자"), **REUSE) == 1.0
 
 
 def test_redundancy_never_falls_below_nothing() -> None:

@@ -117,6 +117,7 @@ def test_the_package_has_nothing_else() -> None:
         _ = import_module("pytest_agenteval.graders.ko_agentbench").verdicts
 
 
+GARBLED = ToolCall("g", 1, 0, "A", {}, raw_args="{oops", error=ToolError("bad_args", "no JSON object"))
 CALLS = (
     ToolCall("s", 0, 0, "A", {"q": 1}, result=[1], by="seed"),
     ToolCall("a", 2, 0, "B", {}, error=ToolError("timeout", "Request timeout")),
@@ -152,6 +153,7 @@ def test_a_trial_of_our_own_is_seen_as_the_benchmark_sees_it() -> None:
     assert (trace.instruction, trace.question) == ("하나", "셋")
     assert (trace.success, trace.repetition_results, trace.final_response) == (True, (True,), "넷")
     assert trace_of(Evidence({"content": "부탁"}, Transcript(), Outcome())).question == "부탁"
+    assert not trace_of(Evidence({}, Transcript((), (GARBLED,)), Outcome())).calls[0].readable
     greeted = {"turns": [{"role": "assistant", "content": "안녕"}, {"role": "user", "content": "부탁"}]}
     assert trace_of(Evidence(greeted, Transcript(), Outcome())).instruction == "부탁"
 
@@ -163,6 +165,35 @@ def test_a_trial_without_a_reply_was_no_success() -> None:
     assert (trace.success, trace.repetition_results, trace.final_response) == (False, (False,), None)
 
 
+def test_an_agent_with_a_model_of_its_own_has_an_answer() -> None:
+    """One that does not talk through our chat leaves no message: its answer counts all the same, and what
+    was asked is what the task gave, the last turn as the question."""
+    turns = ["하나", {"role": "assistant", "content": "둘"}, {"role": "user", "content": "셋"}]
+    silent = Evidence({"turns": turns}, Transcript(), Outcome(Answer("넷")))
+    trace = trace_of(silent)
+
+    assert (trace.success, trace.answer) == (True, "넷")
+    assert (trace.instruction, trace.question) == ("하나", "셋")
+    assert [(each.role, each.seeded) for each in trace.messages or ()] == [
+        ("user", True),
+        ("assistant", True),
+        ("user", True),
+    ]
+    assert trace_of(Evidence({"content": "부탁"}, Transcript(), Outcome(Answer("넷")))).question == "부탁"
+
+
+def test_calls_of_replies_that_nobody_saw_come_one_after_another() -> None:
+    """An agent with a model of its own asks for tools in replies unknown: values travel all the same."""
+    found = ToolCall("a", 0, 0, "A", {}, result={"x": 126.97})
+    calls = (found, ToolCall("b", 0, 0, "B", {"q": 126.97}))
+    trial = Evidence({"content": "부탁"}, Transcript((), calls), Outcome(Answer("넷")))
+    flow = {"from_step": 1, "from_output": "x", "to_step": 2, "to_parameter": "q"}
+    made = grader_class("ko_prov_acc")(golden_action=[{"tool": "A"}, {"tool": "B"}], data_flow=[flow])
+    assert isinstance(made, Computed)
+
+    assert made.grade(trial).score == 1.0
+
+
 def test_an_imported_trial_is_seen_as_its_log_says() -> None:
     """The log's flags go before what can be worked out: also the answer that nobody gave."""
     log = {"success": False, "repetition_results": [True, False], "repetitions": 3, "conversation": False}
@@ -171,6 +202,8 @@ def test_an_imported_trial_is_seen_as_its_log_says() -> None:
     assert (trace.success, trace.answer, trace.final_response) == (False, "", "넷")
     assert (trace.repetition_results, trace.repetitions) == ((True, False), 3)
     assert (trace.messages, trace.level) == (None, 0)
+    told = trace_of(evidence(SAID, state={"ko_agentbench": {**log, "expected_tools": ["A"]}}))
+    assert (told.offered, trace.offered) == (("A",), ())
     assert trace_of(evidence(SAID, state={"ko_agentbench": None})).success
 
 

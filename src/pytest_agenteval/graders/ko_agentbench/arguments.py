@@ -19,7 +19,7 @@ from pytest_agenteval.graders.ko_agentbench.metric import Found, not_applicable
 from pytest_agenteval.graders.ko_agentbench.showing import as_json
 from pytest_agenteval.graders.ko_agentbench.single_tool import with_defaults
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
-from pytest_agenteval.graders.ko_agentbench.trace import KoTrace
+from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoTrace
 from pytest_agenteval.graders.matching.equality import same
 
 RUBRIC = "ko_arg_agreement"
@@ -30,9 +30,12 @@ async def argument_agreement(task: KoTask, trace: KoTrace, panel: Panel) -> Foun
     tool = task.first.get("tool")
     if not tool:
         return not_applicable("the task names no golden call")
-    given = _given(tool, trace)
-    if given is None:
+    made = _first(tool, trace)
+    if made is None:
         return Found(0.0, f"{tool} was never called")
+    if not made.readable:
+        return Found(0.0, "the arguments are no JSON object")
+    given = made.args
     wanted: Mapping[str, Any] = task.first.get("args") or {}
     if same(with_defaults(wanted, task), with_defaults(given, task)):
         return Found(1.0, "the arguments are equal")
@@ -48,7 +51,8 @@ async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: Panel
     tool = task.first.get("tool")
     if not tool:
         return Found(0.0, "the task names no golden call", {})
-    wanted, given = task.first.get("args") or {}, _given(tool, trace) or {}
+    made = _first(tool, trace)
+    wanted, given = task.first.get("args") or {}, (made and made.args) or {}
     if not wanted or not given:
         return _scored(0.0, wanted, given, task)
     if not panel.judges:
@@ -57,8 +61,8 @@ async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: Panel
     return _scored(mean_upstream(said)[2], wanted, given, task)
 
 
-def _given(tool: str, trace: KoTrace) -> Mapping[str, Any] | None:
-    return next((call.args or {} for call in trace.own if call.tool == tool), None)
+def _first(tool: str, trace: KoTrace) -> KoCall | None:
+    return next((call for call in trace.own if call.tool == tool), None)
 
 
 def _values(task: KoTask, wanted: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from pytest_agenteval.graders.ko_agentbench.judging import (
     without_judge,
 )
 from pytest_agenteval.graders.ko_agentbench.metric import Found, share
+from pytest_agenteval.graders.ko_agentbench.payloads import valid
 from pytest_agenteval.graders.ko_agentbench.showing import (
     before_the_question,
     calls_alone,
@@ -26,6 +27,7 @@ from pytest_agenteval.graders.ko_agentbench.showing import (
 )
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoTrace
+from pytest_agenteval.graders.matching.equality import same
 
 RUBRIC = "ko_completed"
 
@@ -86,9 +88,13 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
 def _needed(task: KoTask, trace: KoTrace) -> int:
     """Count the calls that were given, and the golden ones that none of them makes needless."""
     given = [call for call in trace.calls if call.seeded]
-    made = {(call.tool, _written(dict(call.args))) for call in given}
-    fresh = {(str(call["tool"]), _written(call.get("args"))) for call in task.golden_calls} - made
-    return max(len(given) + len(fresh), task.minimum_calls or 0)
+    needed, known = len(given), [(call.tool, call.args) for call in given if valid(call)]
+    for action in task.golden_calls:
+        wanted = (str(action["tool"]), action.get("args") or {})
+        if not any(same(wanted, one) for one in known):
+            known.append(wanted)
+            needed += 1
+    return max(needed, task.minimum_calls or 0)
 
 
 def _distinct(task: KoTask) -> int:

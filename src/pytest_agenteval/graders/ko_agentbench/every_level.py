@@ -33,12 +33,11 @@ def valid_calls_upstream(task: KoTask, trace: KoTrace) -> Found:
 def repeat_share(task: KoTask, trace: KoTrace) -> Found:
     """Give the share of repetitions that ended with an answer.
 
-    Only a log holds several; here each repetition is a trial of its own, and reports put them together.
+    Only a log holds several, and of all but the first no more than a flag; here each repetition is a trial
+    of its own, and reports put them together.
     """
-    if len(trace.repetition_results) > 1:
-        good, all_of = sum(trace.repetition_results), len(trace.repetition_results)
-    else:
-        good, all_of = int(bool(trace.answer)), 1
+    others = trace.repetition_results[1:]
+    good, all_of = sum((bool(trace.answer), *others)), 1 + len(others)
     return Found(good / all_of, f"{good} of {all_of} repetitions ended with an answer")
 
 

@@ -34,12 +34,19 @@ def mended(task: KoTask, trace: KoTrace) -> bool:
     """Whether the broken tool worked all the same: it never failed, or did when it was tried again."""
     calls = trace.own
     hit = first_hit(task, calls)
-    return any(works_again(task, calls, at) for at in range(hit + 1, len(calls)))
+    return any(works_again(task, calls, at, hit) for at in range(len(calls)))
 
 
-def works_again(task: KoTask, calls: Sequence[KoCall], at: int) -> bool:
-    """Whether a call is one of the broken tool that the failure did not hit."""
-    return calls[at].tool == task.injected_tool and not is_hit(task, calls, at)
+def works_again(task: KoTask, calls: Sequence[KoCall], at: int, hit: int) -> bool:
+    """Whether a call is one of the broken tool, made in knowledge of the failure, that it did not hit."""
+    if calls[at].tool != task.injected_tool or is_hit(task, calls, at):
+        return False
+    return hit < 0 or (at > hit and not at_once(calls[at], calls[hit]))
+
+
+def at_once(call: KoCall, other: KoCall) -> bool:
+    """Whether two calls were made in one reply: neither knew what came of the other."""
+    return call.step is not None and call.step == other.step
 
 
 def _places(task: KoTask, calls: Sequence[KoCall]) -> Iterator[int]:

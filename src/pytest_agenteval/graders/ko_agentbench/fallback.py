@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pytest_agenteval.graders.ko_agentbench.failures import first_hit, mended, works_again
+from pytest_agenteval.graders.ko_agentbench.failures import at_once, first_hit, mended, works_again
 from pytest_agenteval.graders.ko_agentbench.metric import Computed, Found, Metric, not_applicable, share
 from pytest_agenteval.graders.ko_agentbench.payloads import valid
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
@@ -17,18 +17,19 @@ def routing(task: KoTask, trace: KoTrace) -> Found:
     """Give 1 / (1 + calls wasted between the first failure and what was done about it).
 
     That is a call of another tool, or one of the same that worked. Calls of the reply that met the failure
-    are not wasted: their results were not known yet.
+    are not wasted, for its result was not known yet, nor are those of the reply that did it.
     """
     undecided = _without_failure(task, trace)
     if undecided is not None:
         return undecided
     calls, failed = trace.own, first_hit(task, trace.own)
-    later = range(failed + 1, len(calls))
-    coped = (at for at in later if _is_fallback(calls[at], task) or works_again(task, calls, at))
+    since = _since(calls, failed)
+    coped = (at for at in since if _is_fallback(calls[at], task) or works_again(task, calls, at, failed))
     switch = next(coped, None)
     if switch is None:
-        return Found(0.0, f"{task.injected_tool} failed, and nothing else was tried")
-    wasted = [call for call in calls[failed + 1 : switch] if call.step != calls[failed].step]
+        return _gave_up(task)
+    known = (calls[failed], calls[switch])
+    wasted = [call for call in calls[failed + 1 : switch] if not any(at_once(call, one) for one in known)]
     told = f"{calls[switch].tool} was tried after {len(wasted)} other calls"
     return Found(1 / (1 + len(wasted)), told)
 
@@ -68,12 +69,13 @@ def fallback_success(task: KoTask, trace: KoTrace) -> Found:
     undecided = _without_failure(task, trace)
     if undecided is not None:
         return undecided
-    later = trace.own[first_hit(task, trace.own) + 1 :]
+    calls = trace.own
+    later = [calls[at] for at in _since(calls, first_hit(task, calls))]
     tried = [call for call in later if call.tool in _others(task)]
     if not tried and mended(task, trace):
         return not_applicable(f"{task.injected_tool} worked when it was tried again")
     if not tried:
-        return Found(0.0, f"{task.injected_tool} failed, and nothing else was tried")
+        return _gave_up(task)
     good = sum(map(valid, tried))
     return Found(share(good, len(tried)), f"{good} of {len(tried)} fallback calls worked")
 
@@ -106,9 +108,19 @@ def _without_failure(task: KoTask, trace: KoTrace) -> Found | None:
         return not_applicable("the task injects no failure")
     if first_hit(task, trace.own) >= 0:
         return None
-    if trace.own:
+    if any(call.tool == task.injected_tool or _is_fallback(call, task) for call in trace.own):
         return not_applicable(f"{task.injected_tool} never failed")
     return Found(0.0, f"neither {task.injected_tool} nor anything in its place was called")
+
+
+def _gave_up(task: KoTask) -> Found:
+    return Found(0.0, f"{task.injected_tool} failed, and nothing else was tried after that")
+
+
+def _since(calls: Sequence[KoCall], failed: int) -> list[int]:
+    """Give the places of the calls that came with the failure, in the same reply, or after it."""
+    places = (at for at in range(len(calls)) if at != failed)
+    return [at for at in places if at > failed or at_once(calls[at], calls[failed])]
 
 
 def _failure(task: KoTask, calls: Sequence[KoCall]) -> int | None:

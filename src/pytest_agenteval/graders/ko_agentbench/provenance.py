@@ -18,12 +18,13 @@ Atom: TypeAlias = float | str
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _BETWEEN = re.compile(r"[,;|:]")
 _INDEX = re.compile(r"\[-?[0-9]+\]")
+_FLOW = ("from_step", "from_output", "to_step", "to_parameter")
 LEAST_PART = 2
 
 
 def data_flows(task: KoTask, trace: KoTrace) -> Found:
     """Give the share of the task's data flows whose value came from an earlier call's result."""
-    flows = list({tuple(sorted(flow.items())): flow for flow in task.data_flow or ()}.values())
+    flows = list({tuple(flow[key] for key in _FLOW): flow for flow in task.data_flow or ()}.values())
     if not flows:
         return not_applicable("the task has no data flow")
     lost = [flow for flow in flows if not _travelled(flow, task, trace)]
@@ -45,7 +46,9 @@ def _travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> bool:
 
 
 def _tools(task: KoTask, step: int) -> set[str]:
-    return {str(call["tool"]) for call in task.golden_calls if call.get("step") == step}
+    """Give the golden tools of a step; a path that numbers none has one in each place."""
+    numbered = ((call.get("step"), place, call) for place, call in enumerate(task.golden_calls, 1))
+    return {str(call["tool"]) for said, place, call in numbered if step == (place if said is None else said)}
 
 
 def _before(source: KoCall, call: KoCall) -> bool:
@@ -57,8 +60,8 @@ def _holds(result: Any, output: str, value: Any) -> bool:
     """Whether a value comes from a result: from the output that is meant or, without that, from any."""
     named = list(_named(result, _keys(output)))
     given = [leaf for one in named for leaf in _leaves(one)]
-    atoms = {atom for atom in map(_atom, given or _leaves(result)) if atom is not None}
-    return any(_comes_from(one, atoms, within=bool(given)) for one in _leaves(value))
+    atoms = {atom for atom in map(_atom, given if named else _leaves(result)) if atom is not None}
+    return any(_comes_from(one, atoms, within=bool(named)) for one in _leaves(value))
 
 
 def _comes_from(value: Any, atoms: set[Atom], *, within: bool) -> bool:

@@ -13,6 +13,7 @@ from pytest_agenteval.graders.ko_agentbench.payloads import valid
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoTrace
 from pytest_agenteval.graders.matching.equality import same
+from pytest_agenteval.graders.matching.folding import folded_all
 
 
 def repeated(calls: Sequence[KoCall]) -> int:
@@ -25,7 +26,8 @@ def repeated(calls: Sequence[KoCall]) -> int:
 
 
 def _equal(call: KoCall, other: KoCall) -> bool:
-    return call.tool == other.tool and same(call.args, other.args)
+    """Whether two calls ask for the same, however their texts are spaced, composed and cased."""
+    return call.tool == other.tool and same(folded_all(call.args), folded_all(other.args))
 
 
 def non_redundant(task: KoTask, trace: KoTrace) -> Found:

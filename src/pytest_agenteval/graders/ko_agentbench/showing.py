@@ -86,7 +86,9 @@ def _turn(number: int, message: KoMessage) -> str:
     most = MOST_OF_TOOL_TURN if message.role == "tool" else MOST_OF_TURN
     given = " (주어짐)" if message.seeded and message.role != "user" else ""
     who = _WHO.get(message.role, message.role)
-    return f"[{number}] {who}{given}: {bounded(message.content or '', most)}"
+    # No further line begins as a turn does: nobody can put words into another's mouth.
+    text = "\n    ".join(bounded(message.content or "", most).splitlines())
+    return f"[{number}] {who}{given}: {text}"
 
 
 def _asked(call: KoCall) -> str:

@@ -25,7 +25,8 @@ def first_tool(task: KoTask, trace: KoTrace) -> Found:
 
 def choice(task: KoTask, trace: KoTrace) -> Found:
     """Tell whether the first call is one of the golden tool, where there were others to choose from."""
-    if task.available_tools and len(set(task.available_tools)) < 2:
+    offered = trace.offered or task.available_tools
+    if offered and len(set(offered)) < 2:
         return not_applicable("there was one tool only")
     return first_tool(task, trace)
 
@@ -59,6 +60,8 @@ def exact_call(task: KoTask, trace: KoTrace) -> Found:
     made = trace.own[0]
     if made.tool != wanted["tool"]:
         return Found(0.0, f"{made.tool} was called first; {wanted['tool']} was wanted")
+    if not made.readable:
+        return Found(0.0, "the first call's arguments are no JSON object")
     if same(with_defaults(wanted.get("args") or {}, task), with_defaults(made.args, task)):
         return Found(1.0, "the first call is the golden call")
     return Found(0.0, "the first call has other arguments than the golden call")
@@ -121,7 +124,7 @@ def problem_with(schema: Mapping[str, Any], answer: Any) -> str:
 def _as_json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

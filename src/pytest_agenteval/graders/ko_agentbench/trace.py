@@ -15,7 +15,11 @@ IMPORTED = "ko_agentbench"
 
 @dataclass(frozen=True, slots=True)
 class KoCall:
-    """One tool call; ``step`` counts the model's replies, and ``seeded`` calls were given, not made."""
+    """One tool call; ``step`` counts the model's replies, and ``seeded`` calls were given, not made.
+
+    ``step`` is None where nobody saw the reply that asked for it: each such call is one by itself. One that
+    is not ``readable`` came with arguments that are no JSON object; its ``args`` are empty.
+    """
 
     step: Any
     tool: str
@@ -24,6 +28,7 @@ class KoCall:
     error: str | None = None
     result: Any = None
     seeded: bool = False
+    readable: bool = True
 
     @property
     def worked(self) -> bool:
@@ -46,7 +51,7 @@ class KoTrace:
 
     ``success`` is the benchmark's technical flag: there was a reply. ``messages`` is None where the log holds
     no conversation. ``level`` and ``instruction`` are what the log, or the task's input, says; a task's own
-    words come first.
+    words come first. ``offered`` names the tools that the log says were offered.
     """
 
     calls: tuple[KoCall, ...] = ()
@@ -57,6 +62,7 @@ class KoTrace:
     messages: tuple[KoMessage, ...] | None = None
     level: Any = None
     instruction: str = ""
+    offered: tuple[str, ...] = ()
 
     @property
     def own(self) -> tuple[KoCall, ...]:
@@ -90,12 +96,15 @@ def trace_of(evidence: Evidence) -> KoTrace:
         repetitions=imported.get("repetitions"),
         messages=_messages(evidence) if imported.get("conversation", True) else None,
         level=imported.get("task_level"),
-        instruction=_instruction(evidence),
+        instruction=next((turn.content or "" for turn in _given(evidence) if turn.role == "user"), ""),
+        offered=tuple(imported.get("expected_tools") or ()),
     )
 
 
 def _replied(evidence: Evidence) -> bool:
-    return any(message.role == "assistant" and not message.seeded for message in evidence.messages)
+    """Whether the agent said anything; one with a model of its own leaves nothing but its answer."""
+    said = (message.role == "assistant" and not message.seeded for message in evidence.messages)
+    return bool(evidence.answer) or any(said)
 
 
 def _flags(given: Any, success: bool) -> tuple[bool, ...]:
@@ -105,20 +114,23 @@ def _flags(given: Any, success: bool) -> tuple[bool, ...]:
 def _call(call: ToolCall) -> KoCall:
     error = None if call.error is None else call.error.message or call.error.type
     seeded = call.by == "seed"
-    return KoCall(call.turn, call.tool, dict(call.args), call.error is None, error, call.result, seeded)
+    step = call.turn if call.turn or seeded else None
+    fine, readable = call.error is None, call.raw_args is None
+    return KoCall(step, call.tool, dict(call.args), fine, error, call.result, seeded, readable)
 
 
 def _messages(evidence: Evidence) -> tuple[KoMessage, ...]:
-    said = (message for message in evidence.messages if message.role != "system")
-    return tuple(KoMessage(message.role, message.content, message.seeded) for message in said)
+    """Give what was said or, where nobody wrote that down, what the task gave."""
+    said = [message for message in evidence.messages if message.role != "system"]
+    told = tuple(KoMessage(message.role, message.content, message.seeded) for message in said)
+    return told or _given(evidence)
 
 
-def _instruction(evidence: Evidence) -> str:
-    """Give the task's text, or that of the first user turn."""
-    given = evidence.task_input
-    turns = given.get("turns")
-    if isinstance(turns, Sequence) and not isinstance(turns, str):
-        users = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
-        given = users[0] if users else NOTHING
-    content = given.get("content")
-    return content if isinstance(content, str) else ""
+def _given(evidence: Evidence) -> tuple[KoMessage, ...]:
+    """Give the turns of a task; its text is one of the user's, as is a turn that is a plain text."""
+    turns = evidence.task_input.get("turns")
+    if not isinstance(turns, Sequence) or isinstance(turns, str):
+        turns = [evidence.task_input.get("content")]
+    maps = (turn if isinstance(turn, Mapping) else {"content": turn} for turn in turns)
+    told = ((turn.get("role", "user"), turn.get("content")) for turn in maps)
+    return tuple(KoMessage(role, text, seeded=True) for role, text in told if isinstance(text, str))

@@ -1,0 +1,33 @@
+"""What a grade keeps of an exception that its grader raised."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_agenteval.engine.regrading import NotAsked
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import PlannedGrader
+from tests.engine.carried_out import carried_out, plan, registry
+
+
+class Raising:
+    """A grader that raises what it was made with."""
+
+    def __init__(self, raised: Exception) -> None:
+        self.raised = raised
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Raise."""
+        raise self.raised
+
+
+@pytest.mark.parametrize(
+    ("raised", "traced"), [(ValueError("oh"), True), (NotAsked("asked something else"), False)]
+)
+def test_our_own_errors_need_no_traceback(raised: Exception, traced: bool) -> None:
+    """Somebody's mistake is shown with its lines; what is foreseen is one sentence, a thousand times over."""
+    (trial,) = carried_out(registry(odd=lambda: Raising(raised)), plan("t", PlannedGrader("odd", "odd")))
+    (grade,) = trial.grades
+    assert str(raised) in grade.rationale
+    assert ("traceback" in grade.details) is traced
