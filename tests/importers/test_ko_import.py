@@ -268,6 +268,48 @@ def test_a_second_import_needs_force_and_leaves_what_is_not_its_own(clone: Path,
     assert (to / "pytest.ini").read_text(encoding="utf-8") == ini
 
 
+def test_what_the_user_put_into_the_suite_is_never_removed(
+    clone: Path, to: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A task, a conftest and a recorded cassette of one's own outlive --force, and are named."""
+    agenteval_import("ko-agentbench", clone, "--to", to)
+    suite, cassettes = to / "evals" / "ko-agentbench", to / "cassettes" / "ko-agentbench"
+    own = [suite / "L1" / "mine.yaml", suite / "conftest.py", cassettes / "L1" / "L1-001.yaml"]
+    for path in own:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("# mine\n", encoding="utf-8")
+    (suite / "L1" / "L1-001.yaml").write_text("changed", encoding="utf-8")
+    capsys.readouterr()
+
+    agenteval_import("ko-agentbench", clone, "--to", to, "--force")
+
+    assert [path.read_text(encoding="utf-8") for path in own] == ["# mine\n"] * 3
+    assert written(to, "L1-001")["id"] == "L1-001"
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told == f"not of this import, left as they are: {own[2]}, {own[0]}, {own[1]}"
+
+
+def test_a_suite_that_is_no_import_is_never_written_over(clone: Path, to: Path) -> None:
+    """A folder that merely has the suite's name is somebody's own, --force or not."""
+    mine = to / "evals" / "ko-agentbench" / "suite.yaml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("name: mine\n", encoding="utf-8")
+
+    with pytest.raises(UsageMistake, match="no import of Ko-AgentBench: nothing was written"):
+        agenteval_import("ko-agentbench", clone, "--to", to, "--force")
+
+    assert [path for path in to.rglob("*") if path.is_file()] == [mine]
+
+
+def test_what_cannot_be_written_is_said_in_a_sentence(clone: Path, to: Path) -> None:
+    """A file in the place of a folder is no traceback."""
+    to.mkdir()
+    (to / "evals").write_text("", encoding="utf-8")
+
+    with pytest.raises(UsageMistake, match=r"evals.*: (Not a directory|File exists)"):
+        agenteval_import("ko-agentbench", clone, "--to", to)
+
+
 def test_a_clone_may_lack_all_but_tasks(clone: Path, to: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without cache and logs there are task files alone, and the suite names no cassettes."""
     bare = clone.parent / "bare"
@@ -343,3 +385,59 @@ def test_a_task_of_another_shape_is_told_by_its_place(
         agenteval_import("ko-agentbench", clone, "--to", to)
 
     assert f"{path}: {said}" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"execution_time": "fast"}, "results[0].execution_time\n  expected: a number"),
+        ({"execution_time": float("nan")}, "results[0].execution_time\n  expected: a number"),
+        ({"token_usage": [42]}, "results[0].token_usage\n  expected: a map"),
+        ({"ttft_stats": "slow"}, "results[0].ttft_stats\n  expected: a map"),
+    ],
+)
+def test_a_result_of_another_shape_is_told_by_its_place(
+    clone: Path, to: Path, more: dict[str, object], said: str
+) -> None:
+    """A figure of a log that is none is a problem with file and key, and nothing is written."""
+    path = log(clone, "L1", result("L1-001", **more))
+
+    with pytest.raises(ProblemsFound) as found:
+        agenteval_import("ko-agentbench", clone, "--to", to)
+
+    assert f"{path}: {said}" in str(found.value)
+    assert not to.exists()
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ([7], "by_level.L1\n  expected: a level"),
+        ({"task_evaluations": ["L1-001"]}, "by_level.L1.task_evaluations[0]\n  expected: a task"),
+        (
+            {"task_evaluations": [{"metrics": {"SR": {"details": 5}}}]},
+            "task_evaluations[0]\n  expected: a task",
+        ),
+    ],
+)
+def test_a_report_of_another_shape_is_told_by_its_place(
+    clone: Path, to: Path, level: object, said: str
+) -> None:
+    """Verdicts are not guessed from what is no evaluation of the benchmark's."""
+    report = {"summary": {"model": MODEL, "execution_date": "20260301"}, "by_level": {"L1": level}}
+    dump(clone / "reports" / "small" / "evaluation_report.json", report)
+
+    with pytest.raises(ProblemsFound) as found:
+        agenteval_import("ko-agentbench", clone, "--to", to)
+
+    assert said in str(found.value)
+    assert not to.exists()
+
+
+def test_a_golden_path_that_is_none_is_an_oddity(clone: Path, to: Path) -> None:
+    """A text where golden calls are listed is listed itself, and the task is imported without them."""
+    dump(clone / "bench" / "tasks" / "L1.json", [task("L1-001", golden_action="none")])
+
+    assert agenteval_import("ko-agentbench", clone, "--to", to) == 0
+
+    assert "L1-001" in (to / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")

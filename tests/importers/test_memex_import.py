@@ -162,6 +162,21 @@ def test_nothing_but_an_earlier_import_is_written_over(memex: Path, tmp_path: Pa
         agenteval_import("memex", memex, "--to", to, "--force")
 
 
+def test_what_the_user_put_into_the_suite_is_never_removed(
+    memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A conftest of one's own outlives --force, and is named."""
+    to = tmp_path / "mine"
+    agenteval_import("memex", memex, "--to", to)
+    own = to / "evals" / "made_up_pkm" / "conftest.py"
+    own.write_text("# mine\n", encoding="utf-8")
+
+    agenteval_import("memex", memex, "--to", to, "--force")
+
+    assert own.read_text(encoding="utf-8") == "# mine\n"
+    assert f"not of this import, left as they are: {own}" in capsys.readouterr().out
+
+
 def test_what_is_no_folder_of_memex_is_refused(memex: Path, tmp_path: Path) -> None:
     """A folder that is not there, one without tasks, a target inside, two suites of a name: one sentence."""
     (tmp_path / "empty").mkdir()

@@ -330,3 +330,11 @@ def test_a_run_that_is_not_the_benchmarks_is_refused(tmp_path: Path) -> None:
     """The mistake says what was expected and which run has it not."""
     with pytest.raises(UsageMistake, match=r"baseline: expected grades of Ko-AgentBench .* there are none"):
         write_reports([stored(tmp_path, MIXED)], tmp_path / "out")
+
+
+def test_a_file_in_the_place_of_the_folder_is_a_usage_mistake(tmp_path: Path) -> None:
+    """What cannot be written is said with its path."""
+    (tmp_path / "out").write_text("", encoding="utf-8")
+
+    with pytest.raises(UsageMistake, match=r"out.*: cannot be written"):
+        written(tmp_path, [ko_trial("L1-001", {"ToolAcc": 1.0})])

@@ -53,6 +53,16 @@ def test_every_missing_key_is_named_at_once(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_the_keys_of_a_whole_panel_are_named_at_once(pytester: pytest.Pytester) -> None:
+    """Judges are models too: nobody mends one key to be told of the next."""
+    judged = task("here", graders=[{"name": "judge", "config": {"rubric": "task_fulfilment"}}])
+    write(pytester.path, {**TWO, "evals/a/task.json": judged})
+
+    result = run(pytester, "--agent-judge=ko")
+
+    result.stderr.fnmatch_lines(["*OPENAI_API_KEY*", "*ANTHROPIC_API_KEY*", "*GEMINI_API_KEY*"])
+
+
 def test_a_key_is_wanted_for_what_is_selected_only(pytester: pytest.Pytester, workers: int) -> None:
     """A model whose trials are all deselected needs no key."""
     write(pytester.path, TWO)

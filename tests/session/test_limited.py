@@ -72,6 +72,16 @@ class Forgiven:
         return Answer("Mina")
 
 
+class Late:
+    '''Waits for a reply that is charged once it is there, and says it at once.'''
+
+    async def run(self, task_input, ctx):
+        ctx.limits.forgive(9)
+        await asyncio.sleep(0.1)
+        ctx.limits.forgive(-9)
+        return Answer("Mina")
+
+
 class Dear:
     async def ask(self, messages, **more):
         return Reply("Hello, Mina!", usage=Usage(cost_usd=0.4, asks=1, attempts=1))
@@ -79,7 +89,7 @@ class Dear:
 
 def pytest_agenteval_register(registry):
     registry.model("dear", lambda model, plan: Dear())
-    for agent in (Asking, Swallowing, Wrapping, Stubborn, Blocking, Forgiven):
+    for agent in (Asking, Swallowing, Wrapping, Stubborn, Blocking, Forgiven, Late):
         registry.agent(agent.__name__.lower(), agent)
 """
 CAPABILITY = "name: demo\nkind: capability\n"
@@ -150,6 +160,12 @@ def test_seconds_that_are_not_the_trials_own_do_not_count(pytester: pytest.Pytes
     assert "limit" not in line
     assert line["ending"] == "passed"
     assert line.get("seconds", 0.0) < 0.15
+
+
+def test_an_answer_that_comes_late_is_graded_and_the_limit_is_named(pytester: pytest.Pytester) -> None:
+    """A reply is charged when it is there: whoever waits for nothing after it has still used up its time."""
+    carry_out(pytester, task("late", agent="late", limits={"seconds": 0.05})).assert_outcomes(passed=1)
+    assert finished(pytester.path)["late"]["limit"] == "seconds"
 
 
 def test_waiting_for_a_slot_does_not_count(pytester: pytest.Pytester) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,20 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 RUNS = ".agenteval/runs"
+
+POLITE = (
+    "---\nname: polite\nversion: 1\nscale: {low: 1, high: 5}\ndimensions: {tone: Is it kind?}\n"
+    "combine: mean\nshows: {answer: the reply}\noutput: answer\n---\nThe reply:\n{{ answer }}\n"
+)
+JUDGES = (
+    "from pytest_agenteval.chat.chat import Reply\n"
+    "class Kind:\n"
+    "    async def ask(self, messages, **more):\n"
+    '        return Reply(\'{"tone": 4, "rationale": "kind"}\')\n'
+    "def pytest_agenteval_register(registry):\n"
+    "    registry.model('kind', lambda model, plan: Kind())\n"
+    "    registry.model('stern', lambda model, plan: Kind())\n"
+)
 
 
 def files(*tasks: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +84,13 @@ def test_a_task_that_the_run_does_not_hold_is_left_out(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["*::a?scripted-1? PASSED*", "*::a?scripted-2? PASSED*"])
 
 
+def test_a_run_that_is_named_twice_is_graded_once(pytester: pytest.Pytester) -> None:
+    """Its name and ``latest`` mean the same trials."""
+    name = first_run(pytester, task("a"))
+
+    run(pytester, "evals", f"--agent-regrade=latest,{name}").assert_outcomes(passed=1)
+
+
 def test_another_question_is_not_graded_as_if_it_were_the_same(pytester: pytest.Pytester) -> None:
     """An answer to what was asked then says nothing about what is asked now: an error, not a score."""
     first_run(pytester, task("a"))
@@ -105,32 +125,37 @@ def test_a_run_that_is_not_there_is_a_usage_mistake(pytester: pytest.Pytester) -
 
 def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester) -> None:
     """Where judges would be asked the same, their stored replies decide; where not, the grade says so."""
-    rubric = (
-        "---\nname: polite\nversion: 1\nscale: {low: 1, high: 5}\ndimensions: {tone: Is it kind?}\n"
-        "combine: mean\nshows: {answer: the reply}\noutput: answer\n---\nThe reply:\n{{ answer }}\n"
-    )
     judged = {"name": "judge", "config": {"rubric": "polite.jinja"}, "threshold": 0.5}
-    conftest = (
-        "from pytest_agenteval.chat.chat import Reply\n"
-        "class Kind:\n"
-        "    async def ask(self, messages, **more):\n"
-        '        return Reply(\'{"tone": 4, "rationale": "kind"}\')\n'
-        "def pytest_agenteval_register(registry):\n"
-        "    registry.model('kind', lambda model, plan: Kind())\n"
+    write(
+        pytester.path,
+        {**files({**task("a"), "graders": [judged]}), "evals/polite.jinja": POLITE, "conftest.py": JUDGES},
     )
-    project = {
-        **files({**task("a"), "graders": [judged]}),
-        "evals/polite.jinja": rubric,
-        "conftest.py": conftest,
-    }
-    write(pytester.path, project)
     run(pytester, "evals", "-q", "--agent-judge=kind").assert_outcomes(passed=1)
 
     run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(passed=1)
     again = latest(pytester.path)
     assert again.trial(again.entries[0]).grades[0].score == 0.75
 
-    write(pytester.path, {"evals/polite.jinja": rubric.replace("The reply:", "Their reply:")})
+    write(pytester.path, {"evals/polite.jinja": POLITE.replace("The reply:", "Their reply:")})
     run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(errors=1)
     third = latest(pytester.path)
-    assert "--agent-judge" in json.dumps(third.trial(third.entries[0]).grades[0].rationale)
+    grade = third.trial(third.entries[0]).grades[0]
+    assert grade.rationale == "judges would be asked something else today: --agent-judge=MODEL asks them"
+    assert grade.details == {"undecided": "no_judge"}
+
+
+def test_stored_verdicts_are_those_of_the_judge_who_gave_them(pytester: pytest.Pytester) -> None:
+    """Two judges are two rulers, whether they are asked or what they said is read again."""
+    judged = {"name": "judge", "config": {"rubric": "polite.jinja"}, "threshold": 0.5}
+    write(
+        pytester.path,
+        {**files({**task("a"), "graders": [judged]}), "evals/polite.jinja": POLITE, "conftest.py": JUDGES},
+    )
+
+    rulers = []
+    for judge in ("kind", "stern"):
+        run(pytester, "evals", "-q", f"--agent-judge={judge}")
+        run(pytester, "evals", "-q", "--agent-regrade=latest")
+        rulers.append(latest(pytester.path).entries[0].digests.ruler)
+
+    assert rulers[0] != rulers[1]

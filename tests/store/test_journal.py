@@ -51,6 +51,16 @@ def test_a_trial_with_everything_in_it_comes_back_equal(folder: Path) -> None:
     assert run.trial(run.entries[0]) == FULL
 
 
+def test_half_a_surrogate_pair_loses_no_trial(folder: Path) -> None:
+    """Models and judges write what they like; the trial is read all the same."""
+    grades = tuple(replace(grade, rationale="ends with \ud83d") for grade in FULL.grades)
+
+    run = _stored(folder, replace(FULL, grades=grades))
+
+    assert (len(run.entries), run.torn) == (1, 0)
+    assert run.trial(run.entries[0]).grades[0].rationale == "ends with \ud83d"
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(TRIALS, min_size=1, max_size=3).map(_numbered))
 def test_any_trials_come_back_equal(trials: list[Trial]) -> None:

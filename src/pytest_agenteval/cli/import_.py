@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.importers.ko_agentbench.importing import Imported
     from pytest_agenteval.registry import Registry
 
+MOST_NAMED = 3
 LICENCE = "Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are."
 
 
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, metavar="DIR", help="where to write: a folder of your own")
-    parser.add_argument("--force", action="store_true", help="replace what was imported there before")
+    parser.add_argument("--force", action="store_true", help="write over what was imported there before")
 
 
 def import_(args: argparse.Namespace) -> int:
@@ -59,8 +61,19 @@ def _ko_agentbench(args: argparse.Namespace) -> int:
         command=_command(args),
         mode=args.mode,
     )
-    print("\n".join(_told(import_clone(wanted), args.to)))
+    with _writing():
+        found = import_clone(wanted)
+    print("\n".join(_told(found, args.to)))
     return 0
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Say in one sentence what cannot be written."""
+    try:
+        yield
+    except OSError as refused:
+        raise UsageMistake(f"{refused.filename}: {refused.strerror}") from None
 
 
 def _command(args: argparse.Namespace) -> tuple[str, ...]:
@@ -82,7 +95,7 @@ def _registry() -> Registry:
 
 
 def _told(found: Imported, to: str) -> list[str]:
-    lines = [*_suite_told(found, to), *_runs_told(found)]
+    lines = [*_suite_told(found, to), *_runs_told(found), *_others_told(found.others)]
     return lines or ["nothing to import: the clone has no logs"]
 
 
@@ -109,18 +122,26 @@ def _runs_told(found: Imported) -> Iterator[str]:
         yield f"no published verdicts, judged metrics are undecided: {', '.join(found.unjudged)}"
 
 
+def _others_told(others: Sequence[Path]) -> Iterator[str]:
+    if others:
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        yield f"not of this import, left as they are: {', '.join(map(str, others[:MOST_NAMED]))}{more}"
+
+
 def _memex(args: argparse.Namespace) -> int:
     from pytest_agenteval.builtin import AGENTS, GRADERS
     from pytest_agenteval.importers.memex.importing import Known, import_folder
 
     known = Known(sorted(AGENTS), sorted(GRADERS), _refusal(_registry()))
-    imported = import_folder(Path(args.source), Path(args.to), known, force=args.force)
+    with _writing():
+        imported = import_folder(Path(args.source), Path(args.to), known, force=args.force)
     for one in imported:
         for problem in one.problems:
             print(problem)
         print(f"{one.suite.name}: {len(one.suite.tasks)} task files, {one.broken} cannot run: {one.folder}")
         for change in (*one.suite.changes, *one.fixtures):
             print(f"  {change}")
+        print(*_others_told(one.others), sep="\n", end="\n" if one.others else "")
     print(LICENCE)
     return 1 if any(one.problems for one in imported) else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     0; 1 where something is wrong with what was looked at; 2 for a mistake in use.
     """
     args = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not every console knows Hangul
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         verb: Callable[[argparse.Namespace], int] = args.verb
         return verb(args)

@@ -10,10 +10,11 @@ from typing import Any
 WIDTH = 110
 
 
-def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
-    """Write one file, and the folders above it."""
+def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
+    """Write one file, and the folders above it; give its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml_text(content), encoding="utf-8")
+    return path
 
 
 def yaml_text(content: Mapping[str, Any]) -> str:

@@ -155,9 +155,8 @@ class Evals:
         asked = ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live)
         try:
             check_keys(asked, self.settings.record_chat)
-            for judge in self.cases.judges:
-                judged = ((judge, cassette) for cassette in self._judged())
-                check_keys(judged, self.settings.record_chat, "--agent-judge")
+            judged = ((judge, cassette) for judge in self.cases.judges for cassette in self._judged())
+            check_keys(judged, self.settings.record_chat, "--agent-judge")
         except UsageMistake as mistake:
             self.refuse(mistake)
 
@@ -195,6 +194,8 @@ class Evals:
             judges=tuple(map(_model, self.cases.judges)),
             self_judge=self.settings.self_judge,
             regraded=self.stored.names if self.stored else (),
+            record=self.settings.record,
+            record_chat=self.settings.record_chat,
             variants=tuple(dict.fromkeys(item.case.variant.name for item in self.selected)),
             suites=tuple(_suite(task, self.planner) for task in suites.values()),
             seed=self.settings.seed,

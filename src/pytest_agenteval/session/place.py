@@ -54,7 +54,8 @@ def _keep(config: pytest.Config, place: Mapping[str, Any]) -> None:
 def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
     now = datetime.now(UTC)
     # Four digits of chance: two runs may begin in one second.
-    parts = [now.strftime("%Y%m%d-%H%M%S"), *settings.models[:3], os.urandom(2).hex()]
+    who = ("regraded",) if settings.regrade else settings.models[:3]
+    parts = [now.strftime("%Y%m%d-%H%M%S"), *who, os.urandom(2).hex()]
     name = "-".join(part.replace("/", "_") for part in parts)
     own = Path(tempfile.gettempdir()) / f"agenteval-{os.getpid()}"
     return {

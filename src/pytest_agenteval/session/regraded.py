@@ -15,10 +15,10 @@ from pytest_agenteval.store.reader import Run, read_run
 
 
 class StoredTrials:
-    """The last attempts of every trial of some runs; a trial that several hold is refused."""
+    """The last attempts of every trial of some runs; a trial that two of them hold is refused."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self.runs = tuple(read_run(folder) for folder in folders)
+        self.runs = tuple(read_run(folder) for folder in dict.fromkeys(map(Path.resolve, folders)))
         models = (model for run in self.runs for model in run.header.models)
         self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
         self._found: dict[TrialKey, tuple[Run, Entry]] = {}

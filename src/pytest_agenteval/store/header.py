@@ -36,8 +36,9 @@ class RunHeader:
 
     ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
     its own. ``self_judge`` says that a model may judge its own trials. ``regraded``
-    names the runs whose trials were graded again. ``ended_at`` is empty and
-    ``exit_status`` None until the run has ended.
+    names the runs whose trials were graded again. ``record`` and ``record_chat`` say what tools and chats
+    were to be recorded; they are empty where nobody knows. ``ended_at`` is empty and ``exit_status`` None
+    until the run has ended.
     """
 
     started_at: str
@@ -55,6 +56,8 @@ class RunHeader:
     judges: tuple[RunModel, ...] = ()
     self_judge: bool = False
     regraded: tuple[str, ...] = ()
+    record: str = ""
+    record_chat: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from pytest_agenteval.canonical import compact, plain
 from pytest_agenteval.errors import UsageMistake
@@ -23,6 +24,14 @@ def as_bytes(line: Line) -> bytes:
         return to_json(line, inf_nan_mode="strings", fallback=plain) + b"\n"
     except (TypeError, ValueError):
         return compact(_tamed(line)).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def read_line(raw: bytes) -> Any:
+    """Read what ``as_bytes`` wrote; raises ValueError for what is no JSON."""
+    try:
+        return from_json(raw)
+    except ValueError:
+        return json.loads(raw)  # half a surrogate pair is refused above, and slow is better than lost
 
 
 def check_version(line: Mapping[str, Any], where: object) -> None:

@@ -8,14 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.store.entry import Begun, Entry
 from pytest_agenteval.store.header import RunHeader
 from pytest_agenteval.store.journal_lines import read_finished, read_key
-from pytest_agenteval.store.lines import VERSION, Line, as_bytes, check_version
+from pytest_agenteval.store.lines import VERSION, Line, as_bytes, check_version, read_line
 from pytest_agenteval.store.planned import PlannedGroup, read_planned
 from pytest_agenteval.store.runs import PLANNED, read_header
 from pytest_agenteval.store.texts import TextIndex
@@ -55,7 +53,7 @@ class Run:
         try:
             with (self.folder / file).open("rb") as transcripts:
                 transcripts.seek(offset)
-                line = json.loads(transcripts.read(length))
+                line = read_line(transcripts.read(length))
             found = tuple(line["trial"])
         except (OSError, ValueError, KeyError, TypeError) as broken:
             raise UsageMistake(f"{self.folder}: no transcript at {entry.place} ({broken})") from broken
@@ -154,14 +152,17 @@ def read_run(folder: Path) -> Run:
 def _planned(path: Path) -> tuple[PlannedGroup, ...]:
     if not path.is_file():
         return ()
-    data: Any = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as broken:
+        raise UsageMistake(f"{path} cannot be read ({broken})") from None
     check_version(data, path)
     return read_planned(data)
 
 
 def _parsed(raw: bytes) -> Line | None:
     try:
-        line = from_json(raw)
+        line = read_line(raw)
     except ValueError:
         return None
     return line if isinstance(line, dict) else None

@@ -137,7 +137,8 @@ HEADER = published(
         {"command": listed(TEXT), "models": listed(MODEL), "judges": listed(MODEL)}
         | {"self_judge": FLAG, "variants": listed(TEXT), "suites": listed(SUITE), "regraded": listed(TEXT)}
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
-        | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}},
+        | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
+        | {"record": TEXT, "record_chat": TEXT},
     ),
 )
 PLANNED_GROUP = {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}

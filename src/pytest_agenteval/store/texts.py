@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.store.lines import read_line
 
 
 class TextIndex:
@@ -28,7 +28,7 @@ class TextIndex:
         path, offset = self._places[digest]
         with path.open("rb") as file:
             file.seek(offset)
-            text: str = json.loads(file.readline())["t"]
+            text: str = read_line(file.readline())["t"]
         return text
 
 
@@ -39,6 +39,6 @@ def _places(folder: Path) -> dict[str, tuple[Path, int]]:
         with path.open("rb") as file:
             for raw in file:
                 with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
-                    places.setdefault(json.loads(raw)["d"], (path, offset))
+                    places.setdefault(read_line(raw)["d"], (path, offset))
                 offset += len(raw)
     return places

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +24,12 @@ from pytest_agenteval.importers.ko_agentbench.runs import (
     remove_runs,
     write_run,
 )
-from pytest_agenteval.importers.ko_agentbench.suite import cassette_folder, evals_folder, write_suite
+from pytest_agenteval.importers.ko_agentbench.suite import (
+    cassette_folder,
+    evals_folder,
+    is_imported,
+    write_suite,
+)
 from pytest_agenteval.importers.ko_agentbench.tasks import WrittenTask, left_out, written_tasks
 from pytest_agenteval.importers.ko_agentbench.trials import trials_of
 from pytest_agenteval.records.trial import Trial
@@ -33,7 +37,7 @@ from pytest_agenteval.records.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be imported where, and by which command; ``force`` replaces an earlier import.
+    """What is to be imported where, and by which command; ``force`` writes over an earlier import.
 
     ``mode`` is that of the tasks' graders. Logged runs are always graded as the benchmark's code grades.
     """
@@ -49,7 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was imported: counts, findings, and the names of runs."""
+    """What was imported: counts, findings, the names of runs, and files of others beside the new ones."""
 
     tasks: int
     findings: tuple[Finding, ...]
@@ -59,6 +63,7 @@ class Imported:
     trials: int
     unjudged: tuple[str, ...]
     page: Path | None
+    others: tuple[Path, ...]
 
 
 def import_clone(wanted: Wanted) -> Imported:
@@ -70,8 +75,7 @@ def import_clone(wanted: Wanted) -> Imported:
     cache = read_cache(clone.cache) if wanted.suite else None
     known = reports(clone) if wanted.runs else []
     logged = logged_runs(clone) if wanted.runs else []
-    _remove_earlier(wanted)
-    findings, written = _write_suite(wanted, tasks, cache, logged)
+    findings, written, others = _write_suite(wanted, tasks, cache, logged)
     runs, trials = _write_runs(wanted, clone, _by_id(tasks), logged, known)
     return Imported(
         tasks=len(written),
@@ -82,6 +86,7 @@ def import_clone(wanted: Wanted) -> Imported:
         trials=trials,
         unjudged=tuple(run.model for run in logged if report_of(run, known) is None),
         page=evals_folder(wanted.target) / PAGE if cache is not None else None,
+        others=tuple(others),
     )
 
 
@@ -94,35 +99,39 @@ def _check_places(wanted: Wanted) -> None:
 
 
 def _check_free(wanted: Wanted) -> None:
-    """Refuse to write over an earlier import."""
-    suite = [evals_folder(wanted.target), cassette_folder(wanted.target)] if wanted.suite else []
-    there = [str(path) for path in suite if path.exists()]
+    """Refuse to write over anything but an earlier import, and over that only by force."""
+    suite = evals_folder(wanted.target)
+    if wanted.suite and suite.exists() and not is_imported(suite):
+        raise UsageMistake(f"{suite} is there already, and no import of Ko-AgentBench: nothing was written")
+    folders = [suite, cassette_folder(wanted.target)] if wanted.suite else []
+    there = [str(path) for path in folders if path.exists()]
     there += [str(run.path) for run in imported_runs(wanted.target)] if wanted.runs else []
     if there and not wanted.force:
         shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
         raise UsageMistake(f"imported before: {shown}; --force replaces it")
 
 
-def _remove_earlier(wanted: Wanted) -> None:
-    if wanted.suite:
-        for folder in (evals_folder(wanted.target), cassette_folder(wanted.target)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def _write_suite(
     wanted: Wanted, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
-) -> tuple[list[Finding], list[WrittenTask]]:
+) -> tuple[list[Finding], list[WrittenTask], list[Path]]:
     if cache is None:
-        return [], []
+        return [], [], []
     target, written = wanted.target, written_tasks(tasks, cache, wanted.mode)
     found = [*oddities_of(tasks, cache), *drift_of(_by_id(tasks), logged)]
     found += [finding for task in written for finding in task.findings]
     findings = sorted(found, key=lambda finding: finding.task)
-    write_suite(target, written, with_cassettes=bool(cache.entries))
-    write_cassettes(cache, cassette_folder(target))
-    about = page(findings, cache, written, left_out(tasks))
-    (evals_folder(target) / PAGE).write_text(about, encoding="utf-8")
-    return findings, written
+    files = write_suite(target, written, with_cassettes=bool(cache.entries))
+    files += write_cassettes(cache, cassette_folder(target))
+    about = evals_folder(target) / PAGE
+    about.write_text(page(findings, cache, written, left_out(tasks)), encoding="utf-8")
+    return findings, written, _others(target, [*files, about])
+
+
+def _others(target: Path, written: Iterable[Path]) -> list[Path]:
+    """Give the files beside those written: the user's own, or of a task that the clone no longer has."""
+    folders = evals_folder(target), cassette_folder(target)
+    there = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return sorted(path for path in there.difference(written) if path.parent.name != "__pycache__")
 
 
 def _write_runs(

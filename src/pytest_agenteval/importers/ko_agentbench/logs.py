@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from pytest_agenteval.importers.reading import misshapen
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
 REPORT = "evaluation_report.json"
 ROLES = ("system", "user", "assistant", "tool")
+MAPS = ("conversation_log", "token_usage", "ttft_stats")
+NUMBERS = ("execution_time", "steps_taken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,18 @@ def _check(path: Path, log: Fields) -> None:
     for index, result in enumerate(log["results"]):
         if not isinstance(result, dict) or not isinstance(result.get("task_id"), str):
             raise misshapen(path, "a result: a map with task_id", result, "results", index)
+        _check_kinds(path, index, result)
         _check_said(path, index, result)
+
+
+def _check_kinds(path: Path, index: int, result: Fields) -> None:
+    for name in MAPS:
+        if result.get(name) and not isinstance(result[name], dict):
+            raise misshapen(path, "a map", result[name], "results", index, name)
+    for name in NUMBERS:
+        number = result.get(name) or 0
+        if not isinstance(number, int | float) or not isfinite(number):
+            raise misshapen(path, "a number", number, "results", index, name)
 
 
 def _check_said(path: Path, index: int, result: Fields) -> None:
@@ -149,10 +163,25 @@ def _report(path: Path) -> Report:
     about, levels = whole.get("summary"), whole.get("by_level")
     if not isinstance(about, dict) or not isinstance(levels, dict):
         raise misshapen(path, "an evaluation: summary and by_level", ", ".join(whole))
-    tasks = (task for level in levels.values() for task in level.get("task_evaluations") or ())
-    metrics = {str(task.get("task_id")): task.get("metrics") or {} for task in tasks}
+    metrics = {task: found for name, level in levels.items() for task, found in _evaluated(path, name, level)}
     date = str(about.get("execution_date") or "")
     return Report(path, str(about.get("model")), str(about.get("judge_model") or "judge"), date, metrics)
+
+
+def _evaluated(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapping[str, Fields]]]:
+    """Give the metrics of each task of a level."""
+    if not isinstance(level, dict):
+        raise misshapen(path, "a level: a map", level, "by_level", name)
+    for index, task in enumerate(level.get("task_evaluations") or ()):
+        metrics = task.get("metrics") or {} if isinstance(task, dict) else None
+        if not isinstance(metrics, dict) or not all(map(_is_metric, metrics.values())):
+            expected = "a task: task_id, and metrics with a score and a map of details each"
+            raise misshapen(path, expected, task, "by_level", name, "task_evaluations", index)
+        yield str(task.get("task_id")), metrics
+
+
+def _is_metric(found: Any) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("details"), dict | None)
 
 
 def _stamp(name: str) -> str:

@@ -49,7 +49,7 @@ def golden_hits(tasks: Iterable[WrittenTask], cache: Cache) -> dict[str, tuple[i
 def _golden(tasks: Iterable[WrittenTask]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
     for task in tasks:
         for action in task.content["graders"][0]["config"].get("golden_action") or ():
-            if action.get("tool"):
+            if isinstance(action, Mapping) and action.get("tool"):
                 yield task.level, action["tool"], action.get("args") or {}
 
 

@@ -14,9 +14,11 @@ from pytest_agenteval.records.trial import Kind
 NAME = "ko-agentbench"
 AGENT = "tool_calling"
 KIND: Kind = "capability"
+OURS = "suite.yaml"
+ABOUT = "Ko-AgentBench, from a clone of its repository"
 SUITE: dict[str, Any] = {
     "name": NAME,
-    "description": "Ko-AgentBench, from a clone of its repository",
+    "description": ABOUT,
     "agent": AGENT,
     "kind": KIND,
     "on_miss": "tool_error",
@@ -36,12 +38,18 @@ def cassette_folder(target: Path) -> Path:
     return target / "cassettes" / NAME
 
 
-def write_suite(target: Path, tasks: Iterable[WrittenTask], *, with_cassettes: bool = True) -> None:
-    """Write the suite's files; what the folder says of pytest already stays as it is."""
+def is_imported(folder: Path) -> bool:
+    """Say whether a suite's folder was written by an import of this benchmark."""
+    said = folder / OURS
+    return said.is_file() and ABOUT in said.read_text(encoding="utf-8", errors="replace")
+
+
+def write_suite(target: Path, tasks: Iterable[WrittenTask], *, with_cassettes: bool = True) -> list[Path]:
+    """Write the suite's files and give their paths; what the folder says of pytest already stays as it is."""
     folder = evals_folder(target)
-    folder.mkdir(parents=True, exist_ok=True)
     left_out = () if with_cassettes else ("cassettes",)
-    write_yaml(folder / "suite.yaml", {key: value for key, value in SUITE.items() if key not in left_out})
-    for task in tasks:
-        write_yaml(folder / task.level / f"{task.id}.yaml", task.content)
+    said = {key: value for key, value in SUITE.items() if key not in left_out}
+    written = [write_yaml(folder / OURS, said)]
+    written += [write_yaml(folder / task.level / f"{task.id}.yaml", task.content) for task in tasks]
     make_project(target)
+    return written

@@ -35,12 +35,16 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A suite that was imported: where it is now, its tasks, what was changed, what cannot run and why."""
+    """A suite that was imported: where it is now, its tasks, what was changed, what cannot run and why.
+
+    ``others`` are files there that are not of this import.
+    """
 
     suite: FoundSuite
     folder: Path
     fixtures: tuple[str, ...]
     problems: tuple[Problem, ...]
+    others: tuple[Path, ...]
 
     @property
     def broken(self) -> int:
@@ -81,7 +85,6 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
 
 
 def _import(suite: FoundSuite, place: Path, source: Path, target: Path, known: Known) -> Imported:
-    shutil.rmtree(place, ignore_errors=True)
     _copy(suite.folder, place)
     write_yaml(place / OURS, suite.said)
     (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
@@ -91,12 +94,13 @@ def _import(suite: FoundSuite, place: Path, source: Path, target: Path, known: K
     for one in loaded:
         fixtures += _mapped(one, place, source, target)
         problems += _misfits(one, suite, place, target, known)
-    return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems))
+    others = _others(suite.folder, place)
+    return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
 
 
 def _copy(source: Path, place: Path) -> None:
     try:
-        shutil.copytree(source, place, ignore=lambda folder, _: _theirs(folder, source))
+        shutil.copytree(source, place, ignore=lambda folder, _: _theirs(folder, source), dirs_exist_ok=True)
     except (shutil.Error, OSError) as refused:
         raise UsageMistake(f"{source} cannot be copied to {place}: {refused}") from None
 
@@ -104,6 +108,14 @@ def _copy(source: Path, place: Path) -> None:
 def _theirs(folder: str, source: Path) -> set[str]:
     """Leave out their suite file: ours stands in its place."""
     return {THEIRS, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
+
+
+def _others(source: Path, place: Path) -> Iterator[Path]:
+    """Give the files that their folder does not hold: the user's own, or of a task that is no more."""
+    for path in sorted(path for path in place.rglob("*") if path.is_file()):
+        own = path == place / OURS or path.parent.name == "__pycache__"
+        if not own and not (source / path.relative_to(place)).is_file():
+            yield path
 
 
 def _loaded(suite: FoundSuite, place: Path, target: Path, problems: list[Problem]) -> Iterator[LoadedTask]:

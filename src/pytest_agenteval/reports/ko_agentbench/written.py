@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,13 @@ def write_reports(runs: Iterable[Run], to: Path) -> list[Path]:
     """
     found = [each for run in runs for each in _evaluated(run)]
     folders = _folders(found)
+    try:
+        return _written(folders, to)
+    except OSError as refused:
+        raise UsageMistake(f"{refused.filename}: cannot be written ({refused.strerror})") from None
+
+
+def _written(folders: Sequence[tuple[str, Evaluated]], to: Path) -> list[Path]:
     written = [path for folder, each in folders for path in _write(to / folder, each.evaluation)]
     if len(folders) > 1:
         rows = [(folder.rpartition("_")[0], each.evaluation) for folder, each in folders]
