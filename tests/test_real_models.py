@@ -110,13 +110,13 @@ def test_a_card_is_made_by_a_model_over_http(trials: dict[str, Trial]) -> None:
 
 
 def test_a_busy_provider_is_asked_again_when_it_says(trials: dict[str, Trial]) -> None:
-    """A 429 is waited out as long as it says; the wait is counted, and is not the agent's time."""
+    """A 429 is waited out as long as it says; the wait is neither the agent's time nor the reply's."""
     trial = trials["busy"]
     assert trial.ending == "passed"
     assert (trial.usage.attempts, trial.usage.asks) == (2, 1)
     (ask,) = trial.transcript.asks
-    assert ask.ended - ask.started >= 0.4
-    assert trial.seconds < ask.ended - ask.started
+    assert ask.started >= 0.4
+    assert trial.seconds < ask.started
 
 
 def test_a_broken_provider_is_asked_again(trials: dict[str, Trial]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.chat import ChatSettings
+from pytest_agenteval.chat.chat import ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed, retry_after_s
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.records.plan import Model
@@ -30,6 +30,7 @@ SCHEMA = {
     "required": ["ok"],
     "additionalProperties": False,
 }
+USAGE = {"input_tokens": 1, "output_tokens": 1, "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 ROOT = Path(__file__).parents[2]
 
 
@@ -271,6 +272,74 @@ def test_no_server_and_no_key_are_not_the_providers_fault(
     assert (keyless.value.cause, keyless.value.retryable) == ("auth", False)
 
 
+def test_a_key_that_the_provider_repeats_is_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where litellm found key and address by itself, and where the text is cut within the key."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-real-key")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-real-key")
+    text = "wrong key: sk-real-key " + "x" * 270 + " sk-real-key"
+    with ModelServer([ReplyPlan(status=401, text=text)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
+        monkeypatch.setenv("ANTHROPIC_API_BASE", server.anthropic_base)
+        with pytest.raises(AttemptFailed) as caught:
+            bench.ask(LitellmChat(Model("m", bench.model(server).id)))
+        assert "sk-real-key" in json.dumps(dict(server.requests[0].headers))
+
+    assert caught.value.cause == "auth"
+    assert "wrong key: ***" in caught.value.message
+    assert "sk-" not in caught.value.message
+
+
+def answered(bench: Bench, body: bytes) -> Reply:
+    """Ask a server that answers with this body, whatever it is."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    async def ask() -> Reply:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            return await LitellmChat(Model("m", f"{bench.wire}/x", params={"api_base": base})).ask(QUESTION)
+
+    reply: Reply = bench.loop.run(ask())
+    return reply
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>hello</html>",
+        b"[1]",
+        b'{"error": {"message": "inner trouble", "code": 503}}',
+        b'{"id": "x", "object": "chat.completion", "model": "x", "choices": [], "content": 7}',
+    ],
+)
+def test_a_reply_that_cannot_be_read_is_no_lost_connection(bench: Bench, body: bytes) -> None:
+    """Somebody is there and says something else: one line says so, and no traceback of litellm's."""
+    with pytest.raises(AttemptFailed) as caught:
+        answered(bench, body)
+
+    assert caught.value.cause == "provider"
+    assert not any(word in caught.value.message for word in ("\n", "Traceback", 'File "'))
+
+
+def test_calls_with_one_id_are_told_apart(bench: Bench) -> None:
+    """Each result answers one call, also where the model has given two calls the same id."""
+    if bench.wire == "openai":
+        call = {"id": "same", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call, call]}
+        reply = {"object": "chat.completion", "choices": [{"index": 0, "message": message}]}
+    else:
+        use = {"type": "tool_use", "id": "same", "name": "add", "input": {}}
+        reply = {"type": "message", "role": "assistant", "content": [use, use], "stop_reason": "tool_use"}
+    calls = answered(bench, json.dumps({"id": "x", "model": "x", "usage": USAGE, **reply}).encode()).calls
+
+    assert [call.id for call in calls] == ["same", "call_1_1"]
+
+
 def test_retry_after_is_read_in_every_form() -> None:
     """Seconds, milliseconds and a date are understood; nonsense is as good as nothing."""
     soon = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 30))
@@ -300,8 +369,14 @@ async def main():
     while not all(task.done() for task in imports):
         await asyncio.sleep(0.01)
         ticks += 1
-    socket.socket.connect = real
     assert ticks > 20, ticks
+    first, late = (LitellmChat(Model("m", "openai/x")).prepare(tools=True) for _ in range(2))
+    first = asyncio.create_task(first)
+    while litellm_chat.FOR_TOOLS[0] not in sys.modules:
+        await asyncio.sleep(0)
+    await late
+    assert first.done(), "what tools need was taken for there when it had only begun to come"
+    socket.socket.connect = real
     ours = {"LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP", "SECRET_OF_DOTENV"}
     assert not ours & set(os.environ), "environment changed"
     for id, base in zip(("openai/x", "anthropic/claude-sonnet-4-5"), sys.argv[1:]):
@@ -316,7 +391,10 @@ asyncio.run(main())
 
 
 def test_litellm_comes_late_quietly_and_goes_without_a_trace(tmp_path: Path) -> None:
-    """It is imported when first needed, off the loop, without network; nothing is printed, even at exit."""
+    """It is imported when first needed, off the loop, without network; nothing is printed, even at exit.
+
+    Whoever comes while it is on its way waits for it.
+    """
     tmp_path.joinpath(".env").write_text("SECRET_OF_DOTENV=1")
     alone = [sys.executable, "-W", "error::ResourceWarning", "-c", ALONE]
     with ModelServer() as server:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from pytest_agenteval.chat.chat import ChatMessage, Reply
+from pytest_agenteval.chat.retries import Retrying
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.records.plan import Allowance
+from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.plan import Allowance, Model
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan
 
@@ -112,6 +120,69 @@ def test_a_slow_reply_is_the_trials_own_time(bench: Bench) -> None:
 
     assert bench.budget.seconds >= 0.3
     assert sum(forgiven) == pytest.approx(0, abs=0.05)
+
+
+def test_the_request_that_brought_the_reply_is_what_a_reply_took(bench: Bench) -> None:
+    """What came before it, a failed attempt and a wait here, is no part of the reply's own time."""
+    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "0.5"}), OK]) as server:
+        chat = TrialChat(bench.retrying(bench.chat(server)), recorder=bench.recorder, budget=bench.begin())
+        bench.ask(chat)
+
+    (ask,) = bench.recorder.transcript().asks
+    assert ask.started >= 0.5
+    assert ask.ended - ask.started < 0.4
+
+
+@dataclass
+class Cumbersome:
+    """A model that takes its time to get ready, longer where tools are passed, and answers at once."""
+
+    model: Model = Model("m", "m/m")
+    longest_s: float = 0.05
+    ready_s: float = 0.0
+
+    async def prepare(self, *, tools: bool = False) -> None:
+        """Get ready, as far as it is not."""
+        needed = 0.4 if tools else 0.2
+        await asyncio.sleep(needed - self.ready_s)
+        self.ready_s = needed
+
+    async def ask(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), **said: Any
+    ) -> Reply:
+        """Answer."""
+        await self.prepare(tools=bool(tools))
+        return Reply("ok")
+
+
+def test_getting_ready_is_forgiven_however_long_it_takes() -> None:
+    """Nobody's limit falls into the import of a library, nor of what only tools need."""
+    budget = Budget(Allowance(seconds=0.1))
+    recorder = Recorder(lambda: budget.at)
+    chat = TrialChat(
+        Retrying(Cumbersome(), budget=budget, recorder=recorder), recorder=recorder, budget=budget
+    )
+
+    async def within_the_limit() -> None:
+        async with asyncio.timeout(budget.seconds_left) as deadline:
+            budget.forgiving = lambda seconds: deadline.reschedule((deadline.when() or 0) + seconds)
+            await chat.ask(QUESTION, tools=[ToolSpec("add", "adds", {})])
+
+    asyncio.run(within_the_limit())
+    (ask,) = recorder.transcript().asks
+    assert budget.seconds < 0.1
+    assert ask.ended - ask.started < 0.1
+
+
+def test_a_key_that_was_never_named_is_what_to_mend(bench: Bench) -> None:
+    """An address of the user's own is sent no key until its table names one: the environment is in order."""
+    with (
+        ModelServer([ReplyPlan(status=401)]) as server,
+        pytest.raises(
+            ProviderDown, match=r"; name its key's variable: api_key_env in \[tool.agenteval.models\]$"
+        ),
+    ):
+        bench.ask(bench.retrying(bench.chat(server)))
 
 
 def test_the_wait_one_trial_is_told_holds_for_all(bench: Bench) -> None:

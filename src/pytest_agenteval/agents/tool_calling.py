@@ -17,7 +17,7 @@ from pytest_agenteval.records.outcome import Answer
 class ToolCallingAgent:
     """An agent with no ways of its own: the suite says its system prompt and its tools.
 
-    ``system`` is the system prompt, empty for none; a prompt template called ``system`` goes before it.
+    ``system`` is the system prompt, empty for none; a prompt template called ``system`` takes its place.
     ``tools`` names the tools to offer. Where the task's turns hold an assistant's, ``seed_replay`` takes what
     stands before the last user turn as said and done, and answers that one turn; ``full_rollout`` passes
     over the assistant's turns and answers every user turn itself.

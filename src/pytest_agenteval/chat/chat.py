@@ -46,8 +46,8 @@ class Reply:
     """What a model answered, and what it took.
 
     ``finish`` is ``stop``, ``tool_calls``, ``length`` or ``content_filter``. ``first_token_s`` is seconds
-    from the request to the first token, None when the reply was not streamed. ``taped`` says that it was
-    played, not sent.
+    from the request to the first token, None when the reply was not streamed; ``seconds`` what the request
+    took that brought it, None when nobody looked. ``taped`` says that it was played, not sent.
     """
 
     text: str = ""
@@ -57,6 +57,7 @@ class Reply:
     reasoning: str = ""
     first_token_s: float | None = None
     taped: bool = False
+    seconds: float | None = None
 
     @property
     def cost_usd(self) -> float | None:

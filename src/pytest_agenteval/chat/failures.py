@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ _CAUSES: Mapping[str, str] = {
 _STATUSES: Mapping[int, str] = {401: "auth", 403: "auth", 404: "unknown_model", 429: "rate_limit"}
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
 _WRAPPING = re.compile(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
+_APPENDED = re.compile(r"\. Handle with `litellm\.|Traceback \(most recent call last\)")
 _NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "credit balance is too low")
 
 
@@ -50,16 +51,21 @@ class AttemptFailed(AgentEvalError):
         self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
 
 
-def failure_of(raised: Exception, timeout_s: float, secret: str = "") -> AttemptFailed:
-    """Read what litellm raised; ``secret`` is kept out of the text."""
-    words = _plain_words(str(raised)) or type(raised).__name__
-    if secret:
-        words = words.replace(secret, "***")
+def failure_of(raised: Exception, timeout_s: float, secrets: Iterable[str] = ()) -> AttemptFailed:
+    """Read what litellm raised; ``secrets`` are kept out of the text."""
+    said = str(raised)
+    for secret in filter(None, secrets):
+        said = said.replace(secret, "***")
+    words = _plain_words(said) or type(raised).__name__
     headers = getattr(raised, "litellm_response_headers", None)
     cause = _cause(raised, words, answered=headers is not None)
-    status = None if cause in ("connection", "timeout") else getattr(raised, "status_code", None)
+    unusable = cause == "provider" and headers is None
+    made_up = unusable or cause in ("connection", "timeout")
+    status = None if made_up else getattr(raised, "status_code", None)
     if cause == "timeout":
         words = f"no reply within {timeout_s:g} s"
+    elif unusable:
+        words = f"no usable reply: {words}"
     told = f"{status} {cause}" if status else cause
     return AttemptFailed(
         f"{told}: {words}",
@@ -98,14 +104,31 @@ def _cause(raised: Exception, words: str, *, answered: bool) -> str:
     if cause in ("rate_limit", "bad_request") and any(phrase in said for phrase in _NO_CREDIT):
         return "quota"
     if cause == "provider" and not answered:
-        return "auth" if "missing credentials" in said or "api_key" in said else "connection"
+        if "missing credentials" in said or "api_key" in said:
+            return "auth"
+        return "connection" if any(map(_lost_on_the_way, _led_to(raised))) else "provider"
     return cause
+
+
+def _led_to(raised: BaseException) -> Iterator[BaseException]:
+    """Give what was raised, and what that was raised for, back to the first."""
+    reason: BaseException | None = raised
+    while reason is not None:
+        yield reason
+        reason = reason.__cause__ or reason.__context__
+
+
+def _lost_on_the_way(raised: BaseException) -> bool:
+    """Whether a request or its reply got lost."""
+    from httpx import TransportError
+
+    return isinstance(raised, OSError | TransportError)
 
 
 def _plain_words(text: str) -> str:
     """Give the provider's own words in one line, without litellm's wrapping."""
     wrapping = _WRAPPING.match(text)
-    said = text[wrapping.end() if wrapping else 0 :].partition(". Handle with `litellm.")[0]
+    said = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
     line = " ".join((_message_in(said) or said).split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 

@@ -6,9 +6,8 @@ import asyncio
 import gc
 import logging
 import os
-import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -17,6 +16,7 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettin
 from pytest_agenteval.chat.failures import AttemptFailed, failure_of
 from pytest_agenteval.chat.litellm_reply import reply_of
 from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
+from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec
@@ -25,7 +25,7 @@ REQUEST_SECONDS = 120.0
 GRACE_S = 1.0
 NO_KEY = "no-key"
 # What litellm would import during its first request, on the loop; some of it only where tools are passed.
-LATE = ("openai.resources.chat",)
+LATE = ("openai.resources.chat", "litellm.proxy._types")
 FOR_TOOLS = ("litellm.responses.mcp.chat_completions_handler",)
 OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format")
 # What litellm makes of a setting for some providers, and what these then call it where they refuse it.
@@ -33,7 +33,7 @@ ALSO_CALLED = {"response_format": ("output_format", "output_config", "json_schem
 
 _lock = threading.Lock()
 _litellm: Any = None
-_importing: asyncio.Task[None] | None = None
+_importing: dict[Callable[[], None], asyncio.Task[None]] = {}
 
 
 class LitellmChat:
@@ -60,9 +60,9 @@ class LitellmChat:
     async def prepare(self, *, tools: bool = False) -> None:
         """Import litellm, which takes seconds, without holding up the loop; what ``tools`` need, too."""
         if _litellm is None:
-            await asyncio.shield(_imported())
-        if tools and FOR_TOOLS[0] not in sys.modules:
-            await in_daemon_thread(_import_late, FOR_TOOLS)
+            await asyncio.shield(_imported(_import))
+        if tools:
+            await asyncio.shield(_imported(_import_for_tools))
 
     async def ask(
         self,
@@ -86,7 +86,7 @@ class LitellmChat:
                 )
             reply = reply_of(answer, f"call_{self._asks}")
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
-            raise self._failure(raised, asked, key.get("api_key", "")) from raised
+            raise self._failure(raised, asked) from raised
         self._remember(answer, reply)
         return reply
 
@@ -129,8 +129,10 @@ class LitellmChat:
         if thoughts and reply.calls:
             self._thoughts[reply.calls[0].id] = thoughts
 
-    def _failure(self, raised: Exception, asked: Mapping[str, Any], key: str) -> AttemptFailed:
-        failed = failure_of(raised, self._timeout_s, "" if key == NO_KEY else key)
+    def _failure(self, raised: Exception, asked: Mapping[str, Any]) -> AttemptFailed:
+        # litellm finds a provider's usual key by itself, so all that may hold one are looked through.
+        secrets = [os.environ.get(name, "") for name in key_names(self.model)]
+        failed = failure_of(raised, self._timeout_s, secrets)
         if failed.cause != "bad_request":
             return failed
         said = str(raised).lower()
@@ -157,13 +159,12 @@ def _is_named(setting: str, said: str) -> bool:
     return any(name in said for name in (setting, *ALSO_CALLED.get(setting, ())))
 
 
-def _imported() -> asyncio.Task[None]:
-    """Give this loop's task that imports litellm: trials that begin together wait for it together."""
-    global _importing
-    loop = asyncio.get_running_loop()
-    if _importing is None or _importing.get_loop() is not loop:
-        _importing = loop.create_task(in_daemon_thread(_import))
-    return _importing
+def _imported(work: Callable[[], None]) -> asyncio.Task[None]:
+    """Give this loop's task that does an import: trials that begin together wait for it together."""
+    loop, task = asyncio.get_running_loop(), _importing.get(work)
+    if task is None or task.get_loop() is not loop:
+        task = _importing[work] = loop.create_task(in_daemon_thread(work))
+    return task
 
 
 def _import() -> None:
@@ -182,6 +183,10 @@ def _import() -> None:
         if not os.environ.get("LITELLM_LOG"):
             logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
         _litellm = litellm
+
+
+def _import_for_tools() -> None:
+    _import_late(FOR_TOOLS)
 
 
 def _import_late(names: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.chat.chat import Reply
@@ -21,13 +21,13 @@ FINISHES: Mapping[str, str] = {
 
 
 def reply_of(answer: Any, call_ids: str) -> Reply:
-    """Read a whole reply; calls that come without an id get ``call_ids`` and their place."""
+    """Read a whole reply; a call without an id of its own gets ``call_ids`` and its place."""
+    if not answer.choices:
+        raise ValueError("it holds no choices")
     choice = answer.choices[0]
     message = choice.message
     refusal = _refusal(message)
-    calls = tuple(
-        _call(call, f"{call_ids}_{place}", place) for place, call in enumerate(message.tool_calls or ())
-    )
+    calls = tuple(_calls(message.tool_calls or (), call_ids))
     return Reply(
         text=message.content or refusal,
         calls=calls,
@@ -37,9 +37,14 @@ def reply_of(answer: Any, call_ids: str) -> Reply:
     )
 
 
-def _call(call: Any, id: str, place: int) -> ToolCall:
-    args, raw = parse_args(call.function.arguments or "{}")
-    return ToolCall(call.id or id, 0, place, call.function.name or "", args, raw)
+def _calls(told: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
+    """Read calls; an id that comes twice would leave open which result answers which call."""
+    taken: set[str] = set()
+    for place, call in enumerate(told):
+        id = call.id if call.id and call.id not in taken else f"{call_ids}_{place}"
+        taken.add(id)
+        args, raw = parse_args(call.function.arguments or "{}")
+        yield ToolCall(id, 0, place, call.function.name or "", args, raw)
 
 
 def _refusal(message: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.models import key_names
+from pytest_agenteval.chat.models import TABLE, key_names
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Model
@@ -20,7 +20,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 
 SPREAD = 0.1
-LONGEST_QUEUE_S = 3600.0
+LONGEST_HOLD_UP_S = 3600.0
 
 # Until when each model wants to be left alone, by the monotonic clock: what one trial is told, all heed.
 _quiet_until: dict[str, float] = {}
@@ -49,8 +49,8 @@ class Provider(Chat, Protocol):
         """How many seconds one request can take at most."""
         ...
 
-    async def prepare(self) -> None:
-        """Get ready to be asked: what it takes is not the trial's own time."""
+    async def prepare(self, *, tools: bool = False) -> None:
+        """Get ready to be asked, with ``tools`` too: what it takes is not the trial's own time."""
         ...
 
 
@@ -93,8 +93,8 @@ class Retrying:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
-        with _forgiven(self._budget, self._chat.longest_s):
-            await self._chat.prepare()
+        with _forgiven(self._budget, LONGEST_HOLD_UP_S):
+            await self._chat.prepare(tools=bool(tools))
         wait_s, attempt = 0.0, 0
         while True:
             await self._wait(wait_s)
@@ -108,8 +108,9 @@ class Retrying:
                 except AttemptFailed as failed:
                     wait_s = self._failed(failed, attempt, self._budget.at - began)
                 else:
-                    self._budget.forgive(began - self._budget.at)
-                    return replace(reply, usage=replace(reply.usage, attempts=attempt))
+                    took = self._budget.at - began
+                    self._budget.forgive(-took)
+                    return replace(reply, usage=replace(reply.usage, attempts=attempt), seconds=took)
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -117,7 +118,7 @@ class Retrying:
         if self._asking is None:
             yield
             return
-        with _forgiven(self._budget, LONGEST_QUEUE_S):
+        with _forgiven(self._budget, LONGEST_HOLD_UP_S):
             await self._asking.acquire()
         try:
             yield
@@ -172,7 +173,8 @@ class Retrying:
 def _advice(failed: AttemptFailed, model: Model) -> str:
     base = model.params.get("api_base")
     if failed.cause == "auth":
-        return f"check the key in {' or '.join(key_names(model)) or 'the environment'}"
+        names = " or ".join(key_names(model))
+        return f"check the key in {names}" if names else f"name its key's variable: api_key_env in {TABLE}"
     if failed.cause == "connection" and base:
         return f"check that {base} can be reached"
     return _WHAT_TO_DO.get(failed.cause, "try again later")

@@ -51,8 +51,10 @@ class TrialChat:
         except TrialBroken as broken:
             recorder.broken = broken
             raise
-        usage = reply.usage
-        ask = Ask(turn, started, recorder.at(), usage, reply.finish, reply.first_token_s, reply.reasoning)
+        usage, ended = reply.usage, recorder.at()
+        if reply.seconds is not None:  # what came before: a queue, back-off, failed attempts
+            started = ended - reply.seconds
+        ask = Ask(turn, started, ended, usage, reply.finish, reply.first_token_s, reply.reasoning)
         recorder.replied(reply.message(), _stamped(reply.calls, turn), ask)
         self._budget.spend(usage)
         return reply

@@ -101,7 +101,6 @@ class Conditions:
     judges: tuple[Model, ...] = ()
     seed: int = 0
     keep_workspaces: str = ""
-    retry_command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,8 +111,8 @@ class Event:
 class Ask:
     """One reply of a model: when it was asked, when it answered, what it took.
 
-    ``started``, ``ended`` are seconds since the trial began; ``first_token_s`` is seconds after ``started``,
-    None when the reply was not streamed.
+    ``started``, ``ended`` are seconds since the trial began, of the request that brought the reply;
+    ``first_token_s`` is seconds after ``started``, None when the reply was not streamed.
     """
 
     turn: int
