@@ -126,6 +126,25 @@ def litellm(place: Path) -> Iterator[Row]:
     )
 
 
+def regrading(place: Path) -> Iterator[Row]:
+    """Recorded trials of the Korean benchmark, graded again, and as many tests that do nothing."""
+    clone = ROOT / ".." / "shared" / "data" / "ko-agentbench"
+    if not clone.is_dir():
+        print("regrading: needs a clone of the benchmark beside this project")
+        return
+    suite, plain = place / "ko", suites.write(place / "plain_728", 728, 100)
+    agenteval = str(Path(sys.executable).with_name("agenteval"))
+    measuring.run((agenteval, "import", "ko-agentbench", str(clone), "--to", str(suite)), place)
+    runs = sorted((suite / ".agenteval" / "runs").glob("2*"))
+    named = f"--agent-regrade={','.join(run.name for run in runs)}"
+    without, with_it = interleaved(
+        3, lambda: pytest(plain, "test_plain.py"), lambda: pytest(suite, "evals", named, expected=(0, 1))
+    )
+    walls = middle(without, "wall"), middle(with_it, "wall")
+    note = f"728 tests that do nothing {walls[0]:.2f} s, the whole command {walls[1]:.2f} s"
+    yield Row("regrading 8 x 91, beyond plain items, wall", walls[1] - walls[0], 3, "s", note)
+
+
 CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
     "unused": unused,
     "trials": trials,
@@ -133,6 +152,7 @@ CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
     "cards": cards,
     "thinking": thinking,
     "litellm": litellm,
+    "regrading": regrading,
 }
 
 

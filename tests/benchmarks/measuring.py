@@ -25,8 +25,14 @@ class Taken:
     output: str
 
 
-def run(command: Sequence[str], folder: Path, environ: Mapping[str, str] | None = None) -> Taken:
-    """Run a command and give what it took; it must end with status 0."""
+def run(
+    command: Sequence[str],
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    expected: Sequence[int] = (0,),
+) -> Taken:
+    """Run a command and give what it took; it must end with an expected status."""
     before = time.perf_counter()
     process = subprocess.Popen(
         command,
@@ -40,14 +46,19 @@ def run(command: Sequence[str], folder: Path, environ: Mapping[str, str] | None 
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - before
-    if status:
+    if os.waitstatus_to_exitcode(status) not in expected:
         raise SystemExit(f"{' '.join(command)} ended with {status}:\n{output[-2000:]}")
     return Taken(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, output)
 
 
-def pytest(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> Taken:
+def pytest(
+    folder: Path,
+    *arguments: str,
+    environ: Mapping[str, str] | None = None,
+    expected: Sequence[int] = (0,),
+) -> Taken:
     """Run pytest with as few other plugins as may be."""
-    return run((*PYTEST, *UNUSED, *arguments), folder, environ)
+    return run((*PYTEST, *UNUSED, *arguments), folder, environ, expected=expected)
 
 
 def median(rounds: int, measure: Callable[[], float]) -> float:
