@@ -202,10 +202,10 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         evals = _evals(session.config)
         if evals is not None and evals.ran:
             evals.run.close()
-            if hasattr(session.config, "workeroutput"):
-                from pytest_agenteval.session.summary import told_by_worker
+        if evals is not None and hasattr(session.config, "workeroutput"):
+            from pytest_agenteval.session.summary import told_by_worker
 
-                session.config.workeroutput["agenteval"] = told_by_worker(session.config, evals)
+            session.config.workeroutput["agenteval"] = told_by_worker(session.config, evals)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -242,11 +242,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Show the table, the misses and where the run is written down."""
+    """Show the table, the misses and where the run is written down; or why nothing was tried."""
+    from pytest_agenteval.stash import evals_key, remarks_key
+
     if _begun(config):
         from pytest_agenteval.session.summary import summarize
 
         summarize(terminalreporter, config)
+    elif evals_key in config.stash or remarks_key in config.stash:
+        from pytest_agenteval.session.summary import say_why_nothing
+
+        say_why_nothing(terminalreporter, config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

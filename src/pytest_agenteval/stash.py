@@ -15,6 +15,7 @@ registry_key: pytest.StashKey[Registry] = pytest.StashKey()
 evals_key: pytest.StashKey[Evals] = pytest.StashKey()
 place_key: pytest.StashKey[Mapping[str, Any]] = pytest.StashKey()
 held_up_key: pytest.StashKey[dict[str, int]] = pytest.StashKey()
+remarks_key: pytest.StashKey[dict[str, None]] = pytest.StashKey()
 leftovers_key: pytest.StashKey[Mapping[str, Mapping[str, Any]]] = pytest.StashKey()
 
 STOP = "stop"

@@ -148,7 +148,10 @@ def test_the_failing_tool_of_a_task_fails_on_purpose(clone: Path, to: Path) -> N
 def test_of_several_answers_to_a_call_one_is_kept(
     clone: Path, to: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An entry that can be reached wins, else the newest; retired tools are left out; all is counted."""
+    """An entry that can be reached wins, else the newest; retired tools are left out; all is counted.
+
+    Which entry won over which is listed, for whoever doubts an answer.
+    """
     args = {"keyword": "한빛역 도서관"}
     cached(clone, "PlaceSearch_kakao", args, {"places": []}, "2026-02-02T00:00:00", key="ab" * 32)
     for day, key in (("01", "cd" * 32), ("03", "ef" * 32), ("02", "12" * 32)):
@@ -170,6 +173,9 @@ def test_of_several_answers_to_a_call_one_is_kept(
     out = capsys.readouterr().out
     assert "2 recorded calls of 2 tools, 1 of them stale" in out
     assert "2 collisions, 1 files of retired tools left out, 1 without data" in out
+    page = (to / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
+    assert '- `AddressToCoord_kakao {"address":"한빛동 1"}`: efefefefefef kept, left out 1212' in page
+    assert "121212121212, cdcdcdcdcdcd (another answer)" in page
 
 
 def test_a_logged_result_becomes_a_trial_with_everything_the_log_says(clone: Path, to: Path) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.reports.cells import cell_width
+from pytest_agenteval.reports.leaderboard.after import level_lines
 from pytest_agenteval.reports.leaderboard.data import boards_json
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid, grid_lines, grid_markdown
 from pytest_agenteval.reports.leaderboard.standing import Board, boards_of
 from pytest_agenteval.reports.leaderboard.tables import board_grids, standing_grids
 from pytest_agenteval.store.header import RunModel
 from pytest_agenteval.store.reader import Run
-from tests.reports.ko_runs import broken, every_level, key, ko_run, ko_trial
+from tests.reports.ko_runs import broken, every_level, grade, key, ko_run, ko_trial
 from tests.reports.runs import MIXED, PLANNED, stored
 
 LONG = RunModel("bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0", "x")
@@ -144,6 +146,20 @@ def test_a_single_model_has_its_levels_with_the_way_to_the_composite(tmp_path: P
     assert any(line.split()[:3] == ["L3", "PSM", "0.50"] and line.endswith("2") for line in lines)
     assert any("0.4 x basic 0.51 + 0.2 x robustness 0.50" in line for line in lines)
     assert any(line.split() == ["level", "SR", "EPR_CVR", "pass@k", "share", "RRR"] for line in lines)
+
+
+def test_a_level_without_a_value_says_what_it_lacks(tmp_path: Path) -> None:
+    """After a run its line leaves no tried level out, nor the composite; one never tried is just lacking."""
+    unjudged = replace(grade("ContextRetention", None), details={"undecided": "no_judge"})
+    trials = [trial for trial in every_level(0.5) if trial.bucket not in ("L5", "L6", "L7")]
+    trials += [ko_trial("L6-001", {"ReuseRate": None}), ko_trial("L7-001", {}, grades=(unjudged,))]
+
+    lines = [line.text for line in level_lines(ko_run(tmp_path, trials), 200, whole=False)]
+
+    assert lines[0] == (
+        "levels of ko with gpt: L1 0.50, L2 0.50, L3 0.50, L4 0.50, L6 - (undecided), "
+        "L7 - (needs --agent-judge); composite - (lacks L5, L6, L7) (-v: each metric)"
+    )
 
 
 def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:

@@ -92,6 +92,18 @@ def test_a_run_that_is_not_there_is_a_usage_error(ended: pytest.Pytester) -> Non
     result.stderr.fnmatch_lines([f"ERROR: there is no run '1999' in *{first.name}*"])
 
 
+def test_where_nothing_ended_so_the_run_that_was_looked_in_is_named(ended: pytest.Pytester) -> None:
+    """`6 deselected` alone would not say which run is the latest, nor that it has none of these."""
+    (first,) = (ended.path / ".agenteval" / "runs").glob("2*")
+
+    for workers in (0, 2):
+        result = run(ended, "--agent-only=failed", workers=workers)
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        result.stdout.fnmatch_lines(
+            [f"agenteval: --agent-only=failed: nothing to try: none of 6 trials ended so in run {first.name}"]
+        )
+
+
 def test_repetitions_and_models_are_chosen_one_by_one(pytester: pytest.Pytester) -> None:
     """Each trial has an ending of its own."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": task("greet")})

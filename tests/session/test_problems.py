@@ -280,3 +280,39 @@ def test_a_task_of_a_list_is_told_by_its_place(pytester: pytest.Pytester) -> Non
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["evals/many.json:*: ?1?.graders?0?.name"])
     told(result)
+
+
+LOOKING = """
+from pytest_agenteval.tools.functions import tool_of
+
+def look() -> str:
+    "Look around."
+    return "seen"
+
+def pytest_agenteval_register(registry):
+    registry.tool(tool_of(look, taped=True))
+"""
+
+
+def test_a_recording_that_cannot_be_written_is_told_by_its_trial_and_at_the_end(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    """A file is at fault and no code of anybody's; the trial beside it keeps its recording."""
+    script = [{"calls": [{"tool": "look"}]}, {"text": "Hello, Mina!"}]
+    tasks = {f"evals/{name}.json": task(name, script=script) for name in "ab"}
+    asked = suite(more="settings: {tools: [look]}\n")
+    write(pytester.path, {"conftest.py": LOOKING, "evals/suite.yaml": asked, **tasks})
+    (pytester.path / "cassettes" / ".b.yaml.lock").mkdir(parents=True)
+
+    result = run(pytester, "--agent-record=once", workers=workers)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "file_problem: cassettes/b.yaml",
+            "  expected: a file that can be written",
+            "recordings not written: cassettes/b.yaml: *",
+        ]
+    )
+    assert (pytester.path / "cassettes" / "a.yaml").is_file()
+    told(result)

@@ -84,6 +84,28 @@ def test_a_task_that_the_run_does_not_hold_is_left_out(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["*::a?scripted-1? PASSED*", "*::a?scripted-2? PASSED*"])
 
 
+def test_stored_trials_without_a_task_are_counted(pytester: pytest.Pytester) -> None:
+    """Tasks that are gone, or another suite: the run says what it left out, also where that is all."""
+    name = first_run(pytester, task("a"), task("b"))
+    with next((pytester.path / RUNS / name).glob("journal-*")).open("ab") as journal:
+        journal.write(b'{"v": 1, "kind": "fini')
+    (pytester.path / "evals" / "b.json").unlink()
+
+    result = run(pytester, "evals", f"--agent-regrade={name}")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [f"{name}: no task here for 1 of 2 stored trials: not graded again", f"{name}: 1 journal line half*"]
+    )
+
+    write(pytester.path, {"evals/suite.yaml": suite("other")})
+    nothing = run(pytester, "evals", f"--agent-regrade={name}", workers=2)
+    assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    nothing.stdout.fnmatch_lines(
+        [f"agenteval: {name}: no task here for 2 of 2 stored trials: not graded again"]
+    )
+    assert str(nothing.stdout).count("no task here") == 1
+
+
 def test_a_run_that_is_named_twice_is_graded_once(pytester: pytest.Pytester) -> None:
     """Its name and ``latest`` mean the same trials."""
     name = first_run(pytester, task("a"))
@@ -124,7 +146,10 @@ def test_a_run_that_is_not_there_is_a_usage_mistake(pytester: pytest.Pytester) -
 
 
 def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester) -> None:
-    """Where judges would be asked the same, their stored replies decide; where not, the grade says so."""
+    """Where judges would be asked the same, their stored replies decide; where not, the grade says so.
+
+    The run names those who were heard, as reports name who judged.
+    """
     judged = {"name": "judge", "config": {"rubric": "polite.jinja"}, "threshold": 0.5}
     write(
         pytester.path,
@@ -135,6 +160,7 @@ def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester)
     run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(passed=1)
     again = latest(pytester.path)
     assert again.trial(again.entries[0]).grades[0].score == 0.75
+    assert [judge.name for judge in again.header.judges] == ["kind"]
 
     write(pytester.path, {"evals/polite.jinja": POLITE.replace("The reply:", "Their reply:")})
     run(pytester, "evals", "-q", "--agent-regrade=latest").assert_outcomes(errors=1)

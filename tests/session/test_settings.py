@@ -58,6 +58,30 @@ def test_flags_may_be_said_at_every_rank(pytester: pytest.Pytester, monkeypatch:
     run(pytester, "--agent-strict").assert_outcomes(failed=1)
 
 
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--agent-regrade", "a run: a path, name, prefix, latest or MODEL@YYYYMMDD"),
+        ("--agent-only", "endings, as in missed,errored"),
+        ("--agent-model", "the name of a model*"),
+        ("--agent-judge", "the name of a model*"),
+        ("--agent-prompt", "NAME=PATH"),
+        ("--agent-results", "a folder, or none"),
+    ],
+)
+def test_an_empty_text_is_not_taken_for_nothing(
+    pytester: pytest.Pytester, option: str, expected: str
+) -> None:
+    """A shell's variable may be empty: nobody is asked, and paid, in place of what was meant."""
+    write(pytester.path, GREET)
+
+    result = run(pytester, f"{option}=")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"ERROR: {option}: expected {expected}; found ''"])
+    assert not (pytester.path / ".agenteval").exists()
+
+
 def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers read the same project and the same environment."""
     monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2")

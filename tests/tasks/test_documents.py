@@ -175,6 +175,19 @@ def test_what_is_not_quite_json_is_refused_with_its_line(
     assert problems_of(text, "task.json") == [(line, expected, found)]
 
 
+def test_a_text_in_braces_that_a_comma_ends_is_told_with_the_way_out() -> None:
+    """The rest would be a key with nothing in it, and the agent asked half a question; null can be said."""
+    with pytest.raises(ProblemsFound) as caught:
+        parse_document(Path("task.yaml"), "id: a\ninput:\n  {content: Ask for 소금, please. }\n".encode())
+
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.path) == (3, ("input", "please."))
+    assert (problem.expected, problem.found) == ("a key and its value", "'please.' alone")
+    assert problem.hint.endswith("put the whole text in quotes")
+    said = {"content": "Ask, please.", "a": None, "b": None}
+    assert value_of("{content: 'Ask, please.', a: null, b: }") == said
+
+
 def test_every_repeated_key_of_a_file_is_reported_with_both_lines() -> None:
     """Keeping the last of two keys in silence hides the first; in JSON and YAML alike."""
     text = '{"a": 1,\n "b": [{"c": 1,\n "c": 2}],\n "a": 3}'

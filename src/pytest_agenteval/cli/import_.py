@@ -110,7 +110,8 @@ def _suite_told(found: Imported, to: str) -> Iterator[str]:
     retired, nulls = cache.retired.total(), len(cache.nulls)
     yield f"{found.tasks} tasks: {Path(to, 'evals', 'ko-agentbench')}"
     yield f"{cache.kept} recorded calls of {found.cassettes} tools, {cache.stale} of them stale"
-    yield f"  {cache.collisions} collisions, {retired} files of retired tools left out, {nulls} without data"
+    collisions = f"{len(cache.collisions)} collisions"
+    yield f"  {collisions}, {retired} files of retired tools left out, {nulls} without data"
     yield f"{len(odd)} oddities in {odd_tasks} tasks, {changed} tasks changed: {found.page}"
 
 

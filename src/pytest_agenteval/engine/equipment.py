@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,14 +99,25 @@ class Equipment:
         suites = (tool for tools in self._tools.values() for tool in tools.values())
         return (*self.registry.tools.values(), *suites)
 
-    def save_cassettes(self) -> None:
-        """Write what was recorded."""
-        if self._library is not None:
-            self._library.save()
+    def save_cassettes(self, names: Iterable[str]) -> None:
+        """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""
+        dirty = [each for each in self.opened if each.dirty]
+        if dirty:
+            root = self._root or Path.cwd()
+            asked = {(root / name).resolve() for name in names}
+            for cassette in dirty:
+                if cassette.path in asked:
+                    cassette.save()
 
     async def close(self) -> None:
-        """Write what was recorded and let go of what is held."""
-        self.save_cassettes()
+        """Write what was recorded and let go of what is held; raises ProblemsFound for what cannot be."""
+        try:
+            if self._library is not None:
+                self._library.save()
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
         self.desk.close()
         litellm_chat = sys.modules.get("pytest_agenteval.chat.litellm_chat")
         if litellm_chat is not None:  # only where a real model was asked

@@ -60,7 +60,7 @@ async def ask_about(
             ]
         )
     finally:
-        equipment.save_cassettes()
+        equipment.save_cassettes(cassettes_of(plan))
     return Answers(conditions.judges, tuple(asked), usage)
 
 

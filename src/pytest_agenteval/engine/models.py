@@ -64,6 +64,11 @@ def _chat_tape(model: Model, plan: Plan, equipment: Equipment, role: str) -> Cha
     )
 
 
+def recordings_of(plan: Plan) -> tuple[str, ...]:
+    """Give the files that the tools and chats of one trial may be recorded into."""
+    return (f"{plan.task.cassette}.yaml", chat_cassette(plan)) if plan.task.cassette else ()
+
+
 def chat_cassette(plan: Plan) -> str:
     """Give the path of the file that holds the chats of one trial: a file of its own, beside the tools'."""
     variant = f"@{plan.variant.name}" if plan.variant.name else ""

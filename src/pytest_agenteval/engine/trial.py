@@ -22,8 +22,8 @@ from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.grading import nobody
 from pytest_agenteval.engine.judges import TrialJudges
-from pytest_agenteval.engine.models import chat_of, tool_tape_of
-from pytest_agenteval.errors import LimitReached, TrialBroken
+from pytest_agenteval.engine.models import chat_of, recordings_of, tool_tape_of
+from pytest_agenteval.errors import LimitReached, ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock, LimitIgnored
 from pytest_agenteval.output import CURRENT, Captured
 from pytest_agenteval.records.evidence import Evidence
@@ -37,6 +37,8 @@ from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.workspace.workspace import Workspace
 
 NO_TAPE = TapeCounts()
+FILE_PROBLEM = "file_problem"
+"""The cause where a cassette or a tool file has to be mended, which only the trial came upon."""
 
 
 @dataclass(slots=True)
@@ -56,8 +58,9 @@ class _Course:
 
     def broke(self, raised: BaseException) -> None:
         """Note that the trial broke; what we or an agent's author did wrong keeps its traceback."""
-        if isinstance(raised, TrialBroken):
-            self.cause, self.message, self.traceback = raised.cause, str(raised), ""
+        if isinstance(raised, TrialBroken | ProblemsFound):
+            self.cause = raised.cause if isinstance(raised, TrialBroken) else FILE_PROBLEM
+            self.message, self.traceback = str(raised), ""
         else:
             self.cause, self.message = "crash", f"{type(raised).__name__}: {raised}"
             self.traceback = "".join(traceback.format_exception(raised))
@@ -86,6 +89,7 @@ async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = No
     finally:
         if not plan.conditions.keep_workspaces:
             workspace.remove()
+    _save(plan, equipment, course)
     return _record(plan, recorder, workspace, course, tapes, captured, started_at)
 
 
@@ -219,6 +223,15 @@ async def _grade(
     why = ungraded(course.grades)
     if why:
         course.cause, course.message = "ungraded", why
+
+
+def _save(plan: Plan, equipment: Equipment, course: _Course) -> None:
+    """Write what this trial recorded; what cannot be written breaks it, and no other trial."""
+    try:
+        equipment.save_cassettes(recordings_of(plan))
+    except Exception as raised:
+        if not course.cause:  # what broke first is told with the trial, the rest when all is closed
+            course.broke(raised)
 
 
 def _record(

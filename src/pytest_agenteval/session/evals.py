@@ -19,7 +19,7 @@ from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
 from pytest_agenteval.session.run import Run, key_of
-from pytest_agenteval.session.selection import select
+from pytest_agenteval.session.selection import none_ended_so, select
 from pytest_agenteval.session.settings import Settings, settings_of
 from pytest_agenteval.stash import evals_key, registry_key
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
@@ -66,6 +66,7 @@ class Evals:
         self.selected: list[Any] = []
         self.calibrations: list[Any] = []
         self.refusal = ""
+        self._none_ended_so = ""
         self._marks = {"agenteval", "capability", "regression", "mixed"}
 
     def new_marks(self, names: Iterable[str]) -> list[str]:
@@ -105,6 +106,17 @@ class Evals:
         """Whether any trial was asked for."""
         return "run" in self.__dict__
 
+    def remarks(self) -> Iterator[str]:
+        """Say what this process has neither tried nor kept, though somebody may have expected it."""
+        if self.refusal:
+            return
+        if self._none_ended_so:
+            yield self._none_ended_so
+        if self.stored is not None:
+            yield from self.stored.remarks()
+        for problem in self.run.unsaved if self.ran else ():
+            yield f"recordings not written: {problem.file}: {problem.found}"
+
     def refuse(self, mistake: UsageMistake) -> None:
         """Remember a usage mistake, which ends the session once everything is collected.
 
@@ -126,8 +138,11 @@ class Evals:
 
     def _wanted(self, trials: list[Any]) -> list[Any]:
         try:
-            earlier = place_of(self.config)["earlier"] if self.settings.only else ""
-            return select(self.settings, trials, Path(earlier) if earlier else None)
+            earlier = Path(place_of(self.config)["earlier"]) if self.settings.only else None
+            kept = select(self.settings, trials, earlier)
+            if earlier is not None and not kept:
+                self._none_ended_so = none_ended_so(self.settings, trials, earlier)
+            return kept
         except UsageMistake as mistake:
             self.refuse(mistake)
             return []

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask, Variant
 from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.reports.wording import counted
 from pytest_agenteval.session.cases import UNNAMED, Case
+from pytest_agenteval.store.atomic import replace_json
 from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.header import RunModel
 from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.runs import HEADER, read_header
+
+
+def name_judges_heard(folder: Path, stored: Sequence[Path]) -> None:
+    """Write into a regraded run's header whose verdicts of then were read again, where no judge was asked."""
+    run = read_run(folder)
+    if run.header.judges:
+        return
+    trials = (run.trial(entry) for entry in run.entries if entry.grades)
+    events = (event for trial in trials for event in trial.transcript.events if event.kind == "judge_ask")
+    heard = dict.fromkeys(event.details["role"].partition(" for ")[0] for event in events)
+    if heard:
+        headers = [read_header(each) for each in stored]
+        known = {judge.name: judge for header in headers for judge in header.judges}
+        judges = tuple(known.get(name) or RunModel(name, name) for name in heard)
+        meant = run.header.self_judge or all(header.self_judge for header in headers)
+        header = replace(run.header, judges=judges, self_judge=meant)
+        replace_json(folder / HEADER, header.to_json())
 
 
 class StoredTrials:
@@ -23,6 +45,7 @@ class StoredTrials:
         self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
         self._found: dict[TrialKey, tuple[Run, Entry]] = {}
         self._of_task: dict[tuple[str, str, str], list[TrialKey]] = {}
+        self._asked: set[tuple[str, str, str]] = set()
         self._cases: dict[tuple[tuple[str, str, int], ...], tuple[Case, ...]] = {}
         self._variants: dict[str, Variant] = {"": UNNAMED}
         for run in self.runs:
@@ -31,7 +54,9 @@ class StoredTrials:
 
     def cases(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give the cases in which the task was tried; equal ones of two tasks are the same object."""
-        keys = self._of_task.get((task.suite, task.id, task.agent), ())
+        name = task.suite, task.id, task.agent
+        self._asked.add(name)
+        keys = self._of_task.get(name, ())
         asked = tuple((key.model, key.variant, key.repetition) for key in keys)
         if asked not in self._cases:
             self._cases[asked] = tuple(map(self._case, keys))
@@ -46,6 +71,18 @@ class StoredTrials:
     def names(self) -> tuple[str, ...]:
         """The runs' names."""
         return tuple(run.folder.name for run in self.runs)
+
+    def remarks(self) -> Iterator[str]:
+        """Say of each run what is not graded again, once all tasks have been asked for."""
+        for run in self.runs:
+            name = run.folder.name
+            keys = [entry.key for entry in run.entries]
+            strays = sum((key.suite, key.task, key.agent) not in self._asked for key in keys)
+            if strays:
+                stored = counted(len(keys), "stored trial")
+                yield f"{name}: no task here for {strays} of {stored}: not graded again"
+            if run.torn:
+                yield f"{name}: {counted(run.torn, 'journal line')} half written (a crash?), left out"
 
     def _take(self, run: Run, entry: Entry) -> None:
         key = entry.key

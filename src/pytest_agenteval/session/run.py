@@ -16,6 +16,7 @@ import pytest
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.errors import Problem
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.registry import Registry
@@ -88,9 +89,9 @@ class Run:
         self._equipment = Equipment(
             registry, root=config.rootpath, started=_began(config), asks_at_once=settings.concurrency
         )
-        executor = LocalExecutor(self._equipment)
+        self._executor = LocalExecutor(self._equipment)
         self._undo = divert(config)
-        self.pool = Pool(executor, settings.concurrency, Witnesses(self.journal, self.spent))
+        self.pool = Pool(self._executor, settings.concurrency, Witnesses(self.journal, self.spent))
         self._live = _live_line(config)
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
@@ -128,6 +129,11 @@ class Run:
     def leftovers(self) -> dict[str, dict[str, Any]]:
         """Give what this process's cassettes hold that no trial had a use for."""
         return leftovers_of(self._equipment)
+
+    @property
+    def unsaved(self) -> tuple[Problem, ...]:
+        """Which recordings could not be written, once the run is closed."""
+        return self._executor.unsaved
 
     def carried_out(self, item: Any, work: Callable[[Equipment], Coroutine[Any, Any, T]]) -> T:
         """Have something other than a trial done on the loop of the trials, and wait for it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Ending, TrialKey
+from pytest_agenteval.reports.wording import counted
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.naming import find_run
 from pytest_agenteval.store.reader import read_run
@@ -27,7 +28,7 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
 
     ``earlier`` is the run that ``--agent-only`` chooses from.
     """
-    kept = [trial for trial in trials if settings.split in ("all", trial.task.split)]
+    kept = _of_split(settings, trials)
     if earlier is not None:
         ended = _endings(earlier)
         asked = set(_asked(settings.only)[0])
@@ -36,6 +37,13 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
         drawn = sample((trial.task for trial in kept), settings.sample, settings.seed)
         kept = [trial for trial in kept if (trial.task.suite, trial.task.id) in drawn]
     return kept
+
+
+def none_ended_so(settings: Settings, trials: Iterable[T], earlier: Path) -> str:
+    """Say where endings were looked up, for a selection that has come out empty."""
+    number = len(_of_split(settings, trials))
+    said = f"--agent-only={settings.only}: nothing to try: none of {counted(number, 'trial')} ended so"
+    return f"{said} in run {earlier.name}" if number else ""
 
 
 def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:
@@ -54,6 +62,10 @@ def earlier_run(settings: Settings, root: Path) -> Path:
     """Find the run that ``--agent-only`` names, else the latest; raises UsageMistake when there is none."""
     _, name = _asked(settings.only)
     return find_run(settings.results or root / RESULTS, name or "latest")
+
+
+def _of_split(settings: Settings, trials: Iterable[T]) -> list[T]:
+    return [trial for trial in trials if settings.split in ("all", trial.task.split)]
 
 
 def _place(name: tuple[str, str], seed: int) -> bytes:

@@ -71,7 +71,9 @@ class _Sources:
         here = self.config.invocation_params.dir
         option = self.config.getoption(OPTION_OF.get(name, f"agent_{name}"), default=None)
         if option not in (None, [], False):
-            return _Said(option, FLAG_OF.get(name, "--agent-" + name.replace("_", "-")), here)
+            flag = FLAG_OF.get(name, "--agent-" + name.replace("_", "-"))
+            _check_not_blank(flag, name, option)
+            return _Said(option, flag, here)
         variable = ENVIRONMENT + name.upper()
         if os.environ.get(variable):
             return _Said(os.environ[variable], variable, here)
@@ -82,6 +84,16 @@ class _Sources:
 
 OPTION_OF = {"repetitions": "repetitions"}
 FLAG_OF = {"repetitions": "--repetitions"}
+EXPECTED = {
+    "model": "the name of a model, or a comma list",
+    "prompt": "NAME=PATH",
+    "only": "endings, as in missed,errored",
+    "judge": "the name of a model, or a comma list",
+    "regrade": "a run: a path, name, prefix, latest or MODEL@YYYYMMDD",
+    "results": "a folder, or none",
+}
+"""What those options expect that would take an empty text, such as a shell's empty variable, for nothing."""
+
 NAMES = (
     "model",
     "repetitions",
@@ -171,6 +183,14 @@ def _table(value: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise UsageMistake(f"{place}: expected a table; found {value!r}")
     return value
+
+
+def _check_not_blank(flag: str, name: str, option: Any) -> None:
+    """Refuse an empty text: to go on as if nothing had been said may cost money."""
+    values = option if isinstance(option, list) else [option]
+    for value in values if name in EXPECTED else ():
+        if not value.replace(",", " ").strip():
+            raise UsageMistake(f"{flag}: expected {EXPECTED[name]}; found {value!r}")
 
 
 def _list(said: _Said | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
 from pytest_agenteval.session.evals import Evals
 from pytest_agenteval.session.leftovers import said, together, wanted
-from pytest_agenteval.stash import evals_key, held_up_key, leftovers_key, place_key
+from pytest_agenteval.stash import evals_key, held_up_key, leftovers_key, place_key, remarks_key
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import end_run
 
@@ -56,6 +56,11 @@ def _introduced(name: str, offline: bool, id: str) -> str:
 
 def end(config: pytest.Config, status: int) -> None:
     """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
+    regraded = config.stash[place_key]["regraded"]
+    if regraded:
+        from pytest_agenteval.session.regraded import name_judges_heard
+
+        name_judges_heard(_folder(config), [Path(folder) for folder in regraded])
     end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
     from _pytest.junitxml import xml_key
 
@@ -77,13 +82,19 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     *tables, where = summary(view, width)
     for line in (*_calibrations(config, width), *tables, *_levels(run, width, talkative), where):
         _write(reporter, _kept(line, config))
-    for remark in (*_held_up(config), *_leftovers(config)):
+    for remark in (*_held_up(config), *_leftovers(config), *_remarks(config)):
         for piece in wrap(remark, width):
             reporter.write_line(piece)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         found = [line.text for line in _calibrations(config, WIDE)]
         written = summary_markdown(view) + (verbatim(found) if found else "")
         append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), written)
+
+
+def say_why_nothing(reporter: Any, config: pytest.Config) -> None:
+    """Say why nothing was tried, where that is ours to say."""
+    for remark in _remarks(config):
+        reporter.write_line(f"agenteval: {remark}")
 
 
 def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
@@ -113,15 +124,20 @@ def tidy(config: pytest.Config) -> None:
 
 def told_by_worker(config: pytest.Config, evals: Evals) -> dict[str, Any]:
     """Give what a worker has to say at its end, for ``take_over``."""
-    found = evals.run.leftovers() if wanted(config) else {}
-    return {"held_up": dict(evals.run.closures.held_up), "leftovers": found}
+    return {
+        "held_up": dict(evals.run.closures.held_up) if evals.ran else {},
+        "leftovers": evals.run.leftovers() if evals.ran and wanted(config) else {},
+        "remarks": list(evals.remarks()),
+    }
 
 
 def take_over(config: pytest.Config, told: Mapping[str, Any]) -> None:
-    """Add what a worker says of trials that ran one by one, and of its cassettes."""
+    """Add what a worker says of trials that ran one by one, of its cassettes, and beside them."""
     held_up = config.stash.setdefault(held_up_key, {})
     for name, count in told["held_up"].items():
         held_up[name] = held_up.get(name, 0) + count
+    # Each worker looks at all tasks: most say the same.
+    config.stash.setdefault(remarks_key, {}).update(dict.fromkeys(told["remarks"]))
     config.stash[leftovers_key] = together(config.stash.get(leftovers_key, {}), told["leftovers"])
 
 
@@ -173,6 +189,13 @@ def _leftovers(config: pytest.Config) -> Iterator[str]:
     evals = config.stash.get(evals_key, None)
     own = evals.run.leftovers() if evals is not None and evals.ran and wanted(config) else {}
     yield from said(together(config.stash.get(leftovers_key, {}), own))
+
+
+def _remarks(config: pytest.Config) -> Iterable[str]:
+    """Give what was not tried or not kept, as this process and its workers know of it."""
+    evals = config.stash.get(evals_key, None)
+    own = () if evals is None else evals.remarks()
+    return dict.fromkeys((*config.stash.get(remarks_key, {}), *own))
 
 
 def _folder(config: pytest.Config) -> Path:

@@ -31,6 +31,7 @@ else:
 
 
 PLAIN, QUOTED = "plain", "quoted"
+COMMA = "in braces a comma ends a text that is not in quotes: put the whole text in quotes"
 _DEEPEST = 200
 _VALUES_PER_CHARACTER = 20  # a text without aliases has fewer than one
 _WORDS: dict[str, JSON] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -61,7 +62,7 @@ def read_yaml(text: str, file: str) -> JSON:
     """Give a YAML document's value, or raise every problem that its reading shows."""
     try:
         root = _compose(text)
-        values = _Values(file, len(text))
+        values = _Values(file, text)
         value = None if root is None else values.value(root, ())
     except yaml.YAMLError as error:
         raise ProblemsFound([_syntax(error, text, file)]) from None
@@ -109,11 +110,11 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Nod
 class _Values:
     """Turns nodes into values, and collects what has no JSON counterpart."""
 
-    def __init__(self, file: str, size: int) -> None:
+    def __init__(self, file: str, text: str) -> None:
         self.problems: list[Problem] = []
-        self._file = file
+        self._file, self._text = file, text
         self._open: set[int] = set()
-        self._left = _VALUES_PER_CHARACTER * (size + 1)
+        self._left = _VALUES_PER_CHARACTER * (len(text) + 1)
 
     def value(self, node: yaml.Node, path: KeyPath) -> JSON:
         """Give the value of a node; where there is none, note a problem and give None."""
@@ -163,6 +164,8 @@ class _Values:
             if key in found:
                 again = f"{key!r} a second time (first on line {lines[key]})"
                 self._refuse(key_node, (*path, key), "each key only once", again)
+            if node.flow_style and self._lacks_colon(key_node, value_node):
+                self._refuse(key_node, (*path, key), "a key and its value", f"{key!r} alone", COMMA)
             lines[key] = _line(key_node)
             found[key] = self.value(value_node, (*path, key))
         return found
@@ -176,8 +179,15 @@ class _Values:
             return None
         return str(node.value)
 
-    def _refuse(self, node: yaml.Node, path: KeyPath, expected: str, found: str) -> JSON:
-        self.problems.append(Problem(self._file, _line(node), path, expected, found))
+    def _lacks_colon(self, key: yaml.Node, value: yaml.Node) -> bool:
+        """Whether a key of a map in braces stands alone, as the rest of a text after its comma does."""
+        after, begins = key.end_mark.index, value.start_mark.index
+        if value.value != "" or value.tag != PLAIN or begins < after:  # an alias begins elsewhere
+            return False
+        return ":" not in self._text[after:begins]
+
+    def _refuse(self, node: yaml.Node, path: KeyPath, expected: str, found: str, hint: str = "") -> JSON:
+        self.problems.append(Problem(self._file, _line(node), path, expected, found, hint))
         return None
 
 

@@ -16,6 +16,7 @@ from pytest_agenteval.errors import (
     AgentEvalError,
     CassetteMiss,
     NoKey,
+    ProblemsFound,
     TrialBroken,
     UsageMistake,
     nearest,
@@ -83,7 +84,7 @@ class ToolBox:
         try:
             tape, result = await self._carried_out(call)
             return result
-        except TrialBroken as broken:
+        except (TrialBroken, ProblemsFound) as broken:
             tape = "miss" if isinstance(broken, CassetteMiss) else "none"
             self._recorder.broken = broken
             raise

@@ -8,15 +8,20 @@ from pathlib import Path
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.regrading import regrade
 from pytest_agenteval.engine.trial import run_trial
+from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 
 
 class LocalExecutor:
-    """Runs each plan as a coroutine of the calling loop."""
+    """Runs each plan as a coroutine of the calling loop.
+
+    ``unsaved`` says, once it is closed, which recordings could not be written.
+    """
 
     def __init__(self, equipment: Equipment) -> None:
         self.equipment = equipment
+        self.unsaved: tuple[Problem, ...] = ()
 
     async def ready(self) -> None:
         """Nothing has to come up first."""
@@ -30,10 +35,11 @@ class LocalExecutor:
         """
         if stored is not None:
             return await regrade(plan, self.equipment, stored())
-        trial = await run_trial(plan, self.equipment, given=given)
-        self.equipment.save_cassettes()
-        return trial
+        return await run_trial(plan, self.equipment, given=given)
 
     async def close(self) -> None:
         """Write what was recorded and let go of what is held."""
-        await self.equipment.close()
+        try:
+            await self.equipment.close()
+        except ProblemsFound as found:
+            self.unsaved = found.problems

@@ -15,29 +15,39 @@ from pytest_agenteval.importers.reading import misshapen, read_all
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One entry: a call's normalised arguments and what the tool gave; ``stale`` when no key leads to it."""
+    """One entry: a call's normalised arguments and what the tool gave; ``stale`` when no key leads to it.
+
+    ``file`` is the name of its file, without the ending: the key that once led to it.
+    """
 
     tool: str
     args: Mapping[str, Any]
     data: Any
     created_at: str
     stale: bool
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """Several entries for the same call: the one that is kept, and the others."""
+
+    kept: Recorded
+    lost: tuple[Recorded, ...]
 
 
 @dataclass(slots=True)
 class Cache:
     """The entries to keep, by tool and arguments, and what became of the others.
 
-    ``read`` and ``reachable`` count files; ``collisions`` the arguments that several files hold;
-    ``superseded`` the files that lost to another one; ``retired`` the files of tools that are no more;
-    ``nulls`` the files without data.
+    ``read`` and ``reachable`` count files, ``retired`` those of tools that are no more; ``nulls`` are those
+    without data.
     """
 
     entries: dict[str, dict[str, Recorded]] = field(default_factory=lambda: defaultdict(dict))
     read: int = 0
     reachable: int = 0
-    collisions: int = 0
-    superseded: int = 0
+    collisions: list[Collision] = field(default_factory=list)
     retired: Counter[str] = field(default_factory=Counter)
     nulls: list[str] = field(default_factory=list)
 
@@ -57,6 +67,11 @@ class Cache:
         return sum(map(len, self.entries.values()))
 
     @property
+    def superseded(self) -> int:
+        """How many files lost to another one."""
+        return sum(len(one.lost) for one in self.collisions)
+
+    @property
     def stale(self) -> int:
         """How many of them no key leads to any more."""
         return sum(one.stale for tool in self.entries.values() for one in tool.values())
@@ -64,7 +79,7 @@ class Cache:
 
 def read_cache(folder: Path) -> Cache:
     """Read every entry; a folder that is not there gives an empty cache."""
-    cache, held = Cache(), Counter[tuple[str, str]]()
+    cache, held = Cache(), defaultdict[tuple[str, str], list[Recorded]](list)
     for path, entry in read_all(sorted(_files(folder))):
         _check(path, entry)
         cache.read += 1
@@ -76,12 +91,13 @@ def read_cache(folder: Path) -> Cache:
             continue
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
         cache.reachable += key == path.stem
-        one = Recorded(tool, args, entry.get("data"), str(entry.get("created_at", "")), key != path.stem)
-        place = canonical(args)
-        held[tool, place] += 1
-        _keep(cache.entries[tool], place, one)
-    cache.collisions = sum(number > 1 for number in held.values())
-    cache.superseded = held.total() - len(held)
+        made = str(entry.get("created_at", ""))
+        one = Recorded(tool, args, entry.get("data"), made, key != path.stem, path.stem)
+        held[tool, canonical(args)].append(one)
+    for (tool, place), found in held.items():
+        kept = cache.entries[tool][place] = max(found, key=_rank)
+        if len(found) > 1:
+            cache.collisions.append(Collision(kept, tuple(one for one in found if one is not kept)))
     return cache
 
 
@@ -99,12 +115,6 @@ def _check(path: Path, entry: Any) -> None:
         raise misshapen(path, "a cached call: key, tool, input_params, data", ", ".join(entry))
 
 
-def _keep(kept: dict[str, Recorded], place: str, one: Recorded) -> None:
-    """Of entries for the same call keep one that can be reached, else the newest."""
-    other = kept.get(place)
-    if other is None or _rank(one) > _rank(other):
-        kept[place] = one
-
-
 def _rank(one: Recorded) -> tuple[bool, str]:
+    """Of entries for the same call one that can be reached comes first, else the newest."""
     return not one.stale, one.created_at

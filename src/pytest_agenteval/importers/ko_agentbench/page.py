@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_agenteval.importers.ko_agentbench.cache import Cache
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.importers.ko_agentbench.cache import Cache, Collision, Recorded
 from pytest_agenteval.importers.ko_agentbench.findings import Finding, changes, oddities, section, table
 from pytest_agenteval.importers.ko_agentbench.tasks import WrittenTask
 
 PAGE = "ANOMALIES.md"
 NOTHING = "Nothing."
+NAME_DIGITS = 12
 
 
 def page(
@@ -29,6 +31,7 @@ def page(
             *section("Keys of the data that no grader reads, left out", _counted(left_out), NOTHING),
             *_cassettes(cache),
             *_answered(tasks, cache),
+            *_collisions(cache),
         ]
     )
 
@@ -73,12 +76,34 @@ def _cassettes(cache: Cache) -> list[str]:
         ("files read", cache.read),
         ("calls kept", cache.kept),
         ("of these stale: no key of today's leads to them, no other file has their arguments", cache.stale),
-        ("answered by several files: one that can be reached wins, else the newest", cache.collisions),
+        ("answered by several files: one that can be reached wins, else the newest", len(cache.collisions)),
         ("files that lost to another one", cache.superseded),
         (f"files of tools that are no more, left out ({retired})", cache.retired.total()),
         ("files without data", len(cache.nulls)),
     ]
     return ["## Cassettes", "", *table(("what", "number"), rows), ""]
+
+
+def _collisions(cache: Cache) -> list[str]:
+    """List the calls that several files answer, with the first digits of the files' names."""
+    rows = [f"- {_call(one.kept)}: {_file(one.kept)} kept, {_lost(one)}" for one in cache.collisions]
+    return section("Calls that several files answer", sorted(rows), NOTHING) if cache.read else []
+
+
+def _lost(found: Collision) -> str:
+    """Name the files that were left out, those with the same answer apart."""
+    alike = [_file(one) for one in found.lost if one.data == found.kept.data]
+    other = [_file(one) for one in found.lost if one.data != found.kept.data]
+    told = ((alike, "the same answer"), (other, "another answer"))
+    return ", ".join(f"left out {', '.join(files)} ({what})" for files, what in told if files)
+
+
+def _call(one: Recorded) -> str:
+    return f"`{one.tool} {compact(one.args)}`"
+
+
+def _file(one: Recorded) -> str:
+    return one.file[:NAME_DIGITS]
 
 
 def _answered(tasks: Sequence[WrittenTask], cache: Cache) -> list[str]:

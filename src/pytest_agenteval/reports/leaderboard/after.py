@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.reports.cells import wrap
+from pytest_agenteval.reports.figures import NO_JUDGE
 from pytest_agenteval.reports.leaderboard.grid import grid_lines
-from pytest_agenteval.reports.leaderboard.standing import Standing, standings_of
+from pytest_agenteval.reports.leaderboard.standing import Standing, entries_of, standings_of
 from pytest_agenteval.reports.leaderboard.tables import composite_text, standing_grids
 from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line
 from pytest_agenteval.reports.wording import figure
+from pytest_agenteval.scoring.composite import Composite
+from pytest_agenteval.scoring.levels import LEVEL_METRICS, Level
+from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run
 
 
@@ -17,23 +21,36 @@ def level_lines(run: Run, width: int, *, whole: bool) -> Iterator[Line]:
     """Give the levels of each suite and model that has them; nothing for other suites."""
     width = max(NARROWEST, min(width, WIDEST))
     for standing in standings_of(run):
-        if not any(level.total.value is not None for level in standing.levels):
+        if not standing.levels:
             continue
         if whole:
             for grid in standing_grids(standing):
                 yield from grid_lines(grid, width)
         else:
-            yield from (Line(piece) for piece in wrap(_in_brief(standing), width))
+            yield from (Line(piece) for piece in wrap(_in_brief(run, standing), width))
         yield Line("")
 
 
-def _in_brief(standing: Standing) -> str:
-    told = [
-        f"{level.name} {figure(level.total.value)}"
-        for level in standing.levels
-        if level.total.value is not None
-    ]
-    whole = standing.composite is not None and standing.composite.value is not None
-    composite = f"; {composite_text(standing.composite)}" if whole and standing.composite else ""
+def _in_brief(run: Run, standing: Standing) -> str:
+    entries: dict[str, list[Entry]] = {}
+    for entry in entries_of(run, standing.view):
+        entries.setdefault(entry.bucket, []).append(entry)
+    told = [_level(level, entries[level.name]) for level in standing.levels if level.name in entries]
     name = f"{standing.view.suite} with {standing.view.who}"
-    return f"levels of {name}: {', '.join(told)}{composite} (-v: each metric)"
+    return f"levels of {name}: {', '.join(told)}{_composite(standing.composite)} (-v: each metric)"
+
+
+def _level(level: Level, entries: Sequence[Entry]) -> str:
+    """Write the value of a level that was tried, or why it has none."""
+    if level.value is not None:
+        return f"{level.name} {figure(level.value)}"
+    own = (grade for entry in entries for grade in entry.grades if grade.grader in LEVEL_METRICS[level.name])
+    if any(grade.details.get("undecided") == NO_JUDGE for grade in own):
+        return f"{level.name} - (needs --agent-judge)"
+    return f"{level.name} - ({'undecided' if any(entry.averaged for entry in entries) else 'errored'})"
+
+
+def _composite(found: Composite | None) -> str:
+    if found is None:
+        return ""
+    return f"; {composite_text(found)}" + (f" (lacks {', '.join(found.missing)})" if found.missing else "")
