@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.litellm_chat import LitellmChat
@@ -12,13 +15,58 @@ from pytest_agenteval.chat.retries import Retrying
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
+from tests.loopback import anthropic_wire, openai_wire
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
-__all__ = ["QUESTION", "Bench", "ModelServer", "ReplyPlan"]
+__all__ = ["BREAK", "QUESTION", "Bench", "EventServer", "ModelServer", "ReplyPlan", "Script"]
 
 QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "What is 1 + 2?"}]
 FREE = Allowance()
 IDS = {"openai": "openai/gpt-5.5", "anthropic": "anthropic/claude-sonnet-4-5"}
+WIRES = {"openai": openai_wire, "anthropic": anthropic_wire}
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+BREAK = None
+Script: TypeAlias = Sequence[bytes | float | None]
+"""What a stream holds: its events, seconds of silence between them, and BREAK where the line is cut."""
+
+
+class EventServer:
+    """A server that streams by script, one for each request; the last repeats."""
+
+    def __init__(self, scripts: Sequence[Script]) -> None:
+        self._scripts = scripts
+        self.bodies: list[Any] = []
+        self.left = 0
+
+    async def start(self) -> asyncio.Server:
+        """Listen on the running loop."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.anthropic_base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self.openai_base = f"{self.anthropic_base}/v1"
+        return server
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.split(b"content-length:")[1].split()[0])
+        self.bodies.append(json.loads(await reader.readexactly(length)))
+        script = self._scripts[min(len(self.bodies), len(self._scripts)) - 1]
+        stream = asyncio.create_task(self._stream(script, writer))
+        if not await reader.read():  # the client has left, or the line is cut
+            self.left += 1
+            stream.cancel()
+
+    async def _stream(self, script: Script, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD)
+        for step in script:
+            if step is BREAK:
+                writer.transport.abort()
+            elif isinstance(step, bytes):
+                writer.write(b"%x\r\n%b\r\n" % (len(step), step))
+            else:
+                await asyncio.sleep(step)
+        writer.write(b"0\r\n\r\n")
+        writer.close()
 
 
 @dataclass
@@ -45,12 +93,25 @@ class Bench:
         self.slept.append(seconds)
         await asyncio.sleep(seconds)
 
-    def model(self, server: ModelServer, **params: Any) -> Model:
+    def events(self, plan: ReplyPlan, *, usage: bool = True) -> list[bytes]:
+        """Give the events of a streamed reply; OpenAI counts the tokens only where it is asked to."""
+        asked = {"model": IDS[self.wire].partition("/")[2], "stream_options": {"include_usage": usage}}
+        return list(WIRES[self.wire].stream(plan, asked, 0))
+
+    @contextmanager
+    def streaming(self, *scripts: Script) -> Iterator[EventServer]:
+        """Serve streams on the loop of the asks."""
+        server = EventServer(scripts)
+        listening = self.loop.run(server.start())
+        yield server
+        listening.close()
+
+    def model(self, server: ModelServer | EventServer, **params: Any) -> Model:
         """Give the server as a model; ``params`` are those of an alias."""
         base = server.openai_base if self.wire == "openai" else server.anthropic_base
         return Model("model-a", IDS[self.wire], params={"api_base": base, **params})
 
-    def chat(self, server: ModelServer, **params: Any) -> LitellmChat:
+    def chat(self, server: ModelServer | EventServer, **params: Any) -> LitellmChat:
         """Give a chat in which each ask is one request."""
         return LitellmChat(self.model(server, **params))
 

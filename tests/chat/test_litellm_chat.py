@@ -237,8 +237,9 @@ FAILURES: dict[str, tuple[ReplyPlan, str, bool, int | None]] = {
 }
 
 
+@pytest.mark.parametrize("streamed", [{}, {"stream": True}], ids=["whole", "streamed"])
 @pytest.mark.parametrize("kind", FAILURES)
-def test_each_failure_is_told_apart(bench: Bench, kind: str) -> None:
+def test_each_failure_is_told_apart(bench: Bench, kind: str, streamed: dict[str, Any]) -> None:
     """A failing request is one request; its cause is one word, and only what may pass is tried again."""
     plan, cause, retryable, status = FAILURES[kind]
     if kind == "length" and bench.wire == "openai":
@@ -246,7 +247,7 @@ def test_each_failure_is_told_apart(bench: Bench, kind: str) -> None:
     patience = {"request_seconds": 0.3} if kind == "hang" else {}
     with ModelServer([plan]) as server:
         with pytest.raises(AttemptFailed) as caught:
-            bench.ask(bench.chat(server, **patience))
+            bench.ask(bench.chat(server, **patience, **streamed))
         assert len(server.requests) == 1
 
     failed = caught.value
@@ -380,10 +381,12 @@ async def main():
     ours = {"LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP", "SECRET_OF_DOTENV"}
     assert not ours & set(os.environ), "environment changed"
     for id, base in zip(("openai/x", "anthropic/claude-sonnet-4-5"), sys.argv[1:]):
-        chat = LitellmChat(Model("m", id, params={"api_base": base, "input_cost_per_token": 1e-6}))
         question = [{"role": "user", "content": "hi"}]
-        replies = await asyncio.gather(*(chat.ask(question) for _ in range(3)))
-        assert [reply.text for reply in replies] == ["ok"] * 3
+        for more in ({}, {"stream": True}):
+            params = {"api_base": base, "input_cost_per_token": 1e-6, **more}
+            chat = LitellmChat(Model("m", id, params=params))
+            replies = await asyncio.gather(*(chat.ask(question) for _ in range(3)))
+            assert [reply.text for reply in replies] == ["ok"] * 3
     await litellm_chat.close()
 
 asyncio.run(main())
@@ -407,4 +410,4 @@ def test_litellm_comes_late_quietly_and_goes_without_a_trace(tmp_path: Path) -> 
         )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert len(server.requests) == 6
+    assert len(server.requests) == 12

@@ -35,6 +35,7 @@ def test_a_table_holds_params_and_the_name_of_a_key() -> None:
         "api_base": "http://localhost:8000",
         "api_key_env": "LOCAL_KEY",
         "request_seconds": 5,
+        "stream": True,
         "reasoning_effort": "low",
     }
     model = resolve("local", {"local": table}, OFFLINE)
@@ -42,6 +43,7 @@ def test_a_table_holds_params_and_the_name_of_a_key() -> None:
     assert model.params == {
         "api_base": "http://localhost:8000",
         "request_seconds": 5,
+        "stream": True,
         "reasoning_effort": "low",
     }
 
@@ -65,7 +67,9 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
         ("a", {"a": "no-provider"}, "expected an id such as"),
         ("a", {"a": 3}, "expected a litellm id or a table"),
         ("a", {"a": {"id": "x/y", "api_key": "sk-1"}}, "name its variable: api_key_env"),
-        ("a", {"a": {"id": "x/y", "stream": True}}, "stream cannot be set"),
+        ("a", {"a": {"id": "x/y", "stream": "yes"}}, "stream: expected true or false, found 'yes'"),
+        ("a", {"a": {"id": "x/y", "stream": 1}}, "stream: expected true or false, found 1"),
+        ("a", {"a": {"id": "x/y", "stream_options": {}}}, "stream_options cannot be set"),
         ("a", {"a": {"id": "x/y", "temperature": "warm"}}, "temperature: expected a number, 0 or more"),
         ("a", {"a": {"id": "x/y", "temperature": True}}, "temperature: expected"),
         ("a", {"a": {"id": "x/y", "max_tokens": 0.5}}, "max_tokens: expected a whole number"),

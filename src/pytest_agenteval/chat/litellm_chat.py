@@ -7,29 +7,42 @@ import gc
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed, failure_of
 from pytest_agenteval.chat.litellm_reply import reply_of
 from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
+from pytest_agenteval.chat.litellm_stream import STREAMED, cause_of, whole
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.recorder import parse_args
 from pytest_agenteval.records.tool import ToolSpec
 
 REQUEST_SECONDS = 120.0
 GRACE_S = 1.0
 NO_KEY = "no-key"
-# What litellm would import during its first request, on the loop; some of it only where tools are passed.
+# What litellm would import during its first request, on the loop; some of it only with tools, or in a stream.
 LATE = ("openai.resources.chat", "litellm.proxy._types")
 FOR_TOOLS = ("litellm.responses.mcp.chat_completions_handler",)
-OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format")
+FOR_STREAMS = (
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.llms.anthropic.completion.transformation",
+    "anyio._backends._asyncio",
+)
+OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
+OURS = ("request_seconds", "stream")
 # What litellm makes of a setting for some providers, and what these then call it where they refuse it.
 ALSO_CALLED = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
+# Where a call holds an object: text that is none, which only a stream brings, is sent back as Anthropic says.
+OBJECT_CALLS = ("anthropic/", "bedrock/", "gemini/", "vertex_ai/")
 
 _lock = threading.Lock()
 _litellm: Any = None
@@ -46,8 +59,9 @@ class LitellmChat:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._params = {name: value for name, value in model.params.items() if name != "request_seconds"}
+        self._params = {name: value for name, value in model.params.items() if name not in OURS}
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
+        self._streamed = STREAMED if model.params.get("stream") else {}
         self._refused: set[str] = set()
         self._thoughts: dict[str, Any] = {}
         self._asks = 0
@@ -63,6 +77,8 @@ class LitellmChat:
             await asyncio.shield(_imported(_import))
         if tools:
             await asyncio.shield(_imported(_import_for_tools))
+        if self._streamed:
+            await asyncio.shield(_imported(_import_for_streams))
 
     async def ask(
         self,
@@ -75,26 +91,33 @@ class LitellmChat:
         """Send one request and give the reply."""
         await self.prepare(tools=bool(tools))
         self._asks += 1
-        key = self._key()
+        call_ids, key = f"call_{self._asks}", self._key()
         asked = self._asked(tools, response_schema, settings)
         sent = [self._sent(message) for message in messages]
         try:
-            # litellm's own time limit is that of a silence: a trickling reply would never end.
-            async with asyncio.timeout(self.longest_s):
-                answer = await _litellm.acompletion(
-                    model=self.model.id, messages=sent, **self._transport(), **key, **asked
-                )
-            reply = reply_of(answer, f"call_{self._asks}")
+            answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **asked)
+            reply = reply_of(answer, call_ids)
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
-            raise self._failure(raised, asked) from raised
+            raise self._failure(cause_of(raised), asked) from raised
         self._remember(answer, reply)
-        return reply
+        return replace(reply, first_token_s=first_token_s)
+
+    async def _answer(self, call_ids: str, **request: Any) -> tuple[Any, float | None]:
+        """Send a request; give the answer and, where it was streamed, the seconds to its first token."""
+        # litellm's own time limit is that of a silence: a trickling reply would never end. In a stream it
+        # tells a silence as a lost connection, so ours comes first.
+        async with asyncio.timeout(self._timeout_s if self._streamed else self.longest_s):
+            began = time.perf_counter()
+            answer = await _litellm.acompletion(model=self.model.id, **self._transport(), **request)
+            if not self._streamed:
+                return answer, None
+            return await whole(answer, _litellm.stream_chunk_builder, began, call_ids)
 
     def _asked(
         self, tools: Sequence[ToolSpec], response_schema: Mapping[str, Any] | None, settings: ChatSettings
     ) -> dict[str, Any]:
         """Give what is asked for beside the messages."""
-        asked = {**settings.said(), **self._params}
+        asked = {**settings.said(), **self._params, **own(self._streamed)}
         choice = asked.pop("tool_choice", None)
         if tools:
             asked["tools"] = [own(spec.declaration()) for spec in tools]
@@ -120,6 +143,9 @@ class LitellmChat:
         """Give a copy of a message, with the signed thoughts that led to its calls."""
         sent: dict[str, Any] = own(message)
         calls = sent.get("tool_calls")
+        if self.model.id.startswith(OBJECT_CALLS):
+            for call in calls or ():
+                call["function"]["arguments"] = _as_object(call["function"]["arguments"])
         thoughts = self._thoughts.get(calls[0]["id"]) if calls else None
         return {**sent, "thinking_blocks": thoughts} if thoughts else sent
 
@@ -159,6 +185,11 @@ def _is_named(setting: str, said: str) -> bool:
     return any(name in said for name in (setting, *ALSO_CALLED.get(setting, ())))
 
 
+def _as_object(arguments: str) -> str:
+    raw = parse_args(arguments)[1]
+    return arguments if raw is None else compact({"INVALID_JSON": raw})
+
+
 def _imported(work: Callable[[], None]) -> asyncio.Task[None]:
     """Give this loop's task that does an import: trials that begin together wait for it together."""
     loop, task = asyncio.get_running_loop(), _importing.get(work)
@@ -187,6 +218,10 @@ def _import() -> None:
 
 def _import_for_tools() -> None:
     _import_late(FOR_TOOLS)
+
+
+def _import_for_streams() -> None:
+    _import_late(FOR_STREAMS)
 
 
 def _import_late(names: Sequence[str]) -> None:

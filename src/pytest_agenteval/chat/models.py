@@ -25,7 +25,7 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
 
 TABLE = "[tool.agenteval.models]"
 OURS = frozenset(
-    {"model", "messages", "tools", "response_format", "stream", "n", "timeout"}
+    {"model", "messages", "tools", "response_format", "stream_options", "n", "timeout"}
     | {"max_retries", "num_retries", "drop_params"}
 )
 
@@ -161,6 +161,10 @@ def _text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
@@ -180,4 +184,5 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "temperature": ("a number, 0 or more", _number),
     "max_tokens": ("a whole number, 1 or more", _count),
     "request_seconds": ("a number of seconds above 0", _above_0),
+    "stream": ("true or false", _flag),
 }
