@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,8 @@ def test_a_call_is_accepted_by_the_rules_of_its_parameters(tmp_path: Path) -> No
     assert (opened.hits, opened.misses) == (2, 3)
 
 
-def test_of_accepted_calls_the_exact_one_then_the_unplayed_then_the_nearest(tmp_path: Path) -> None:
-    """What fits best answers, and each recording answers once before any answers twice."""
+def test_of_accepted_calls_the_nearest_answers_each_time(tmp_path: Path) -> None:
+    """What fits best answers, and who asks the same again is told the same again."""
     held = [
         tool_interaction("places", {"keyword": "A b", "x": 1.0005}, result="first"),
         tool_interaction("places", {"keyword": "ab", "x": 1.0004}, result="second"),
@@ -116,8 +117,30 @@ def test_of_accepted_calls_the_exact_one_then_the_unplayed_then_the_nearest(tmp_
     assert ask(opened, tool(), keyword="ab", x="1.0") == "third"
     assert ask(opened, tool(), keyword="ab", x="1.0") == "third"
     assert ask(opened, tool(), keyword="ab", x=1.0003) == "second"
-    assert ask(opened, tool(), keyword="ab", x=1.0003) == "first"
-    assert ask(opened, tool(), keyword="ab", x=1.0003) == "third"
+    assert ask(opened, tool(), keyword="ab", x=1.0003) == "second"
+    assert ask(opened, tool(), keyword="a b", x=1.0006) == "first"
+
+
+def test_a_search_is_answered_by_the_recorded_one_whose_words_are_nearest(tmp_path: Path) -> None:
+    """More words than were recorded, or fewer: the recording that says nearly as much, not any that fits."""
+    searching = replace(tool(), matching={"keyword": "contains"})
+    words = ("역", "서울역 맛집", "서울역")
+    opened, _ = tape(
+        tmp_path, *(tool_interaction("places", {"keyword": word}, result=word) for word in words)
+    )
+    answers = {"서울역 카페": "서울역", "서울역 맛집 추천": "서울역 맛집", "부산역": "역", "서울": "서울역"}
+
+    for asked, answer in answers.items():
+        assert [ask(opened, searching, keyword=asked) for _ in range(2)] == [answer] * 2
+    assert ask(opened, searching, keyword="공항") is None
+
+
+def test_equal_calls_with_other_words_are_played_in_their_order(tmp_path: Path) -> None:
+    """Two recordings of one call are the first answer and the second, whichever way the call is written."""
+    held = [tool_interaction("places", {"keyword": "ab", "x": 1.0}, result=n) for n in ("then", "later")]
+    opened, _ = tape(tmp_path, *held)
+
+    assert [ask(opened, tool(), keyword="A B", x=1.0) for _ in range(3)] == ["then", "later", "later"]
 
 
 def test_a_tool_with_a_wire_is_played_from_what_its_provider_said(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import NOTHING
@@ -39,6 +39,8 @@ class Rule:
 
 
 EXACT = Rule("exact")
+FAR = Decimal("Infinity")
+Nearness: TypeAlias = tuple[bool, int, int, Decimal]
 
 
 class Rules:
@@ -71,6 +73,13 @@ class Rules:
         """Does the recorded call answer the one that is asked?"""
         return all(self._same(name, recorded, asked) for name in recorded.keys() | asked.keys())
 
+    def nearness(self, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> Nearness:
+        """Rank accepted calls: equal in all, in how many parameters, how near in their texts and numbers."""
+        same = sum(name in recorded and equal(recorded[name], value) for name, value in asked.items())
+        letters = sum(_letters_apart(recorded[name], asked[name]) for name in self.texts if name in asked)
+        numbers = (_numbers_apart(recorded[name], asked[name]) for name in self.numbers if name in asked)
+        return same == len(recorded.keys() | asked.keys()), same, -letters, -sum(numbers, Decimal(0))
+
     def ignores(self, name: str) -> bool:
         """May the parameter be anything?"""
         return self._rules.get(name, EXACT).word == "ignore"
@@ -88,11 +97,6 @@ def equal(left: Any, right: Any) -> bool:
     if type(left) in _SCALARS and type(right) in _SCALARS:
         return bool(left == right) and (type(left) is bool) == (type(right) is bool)
     return canonical(_whole(left)) == canonical(_whole(right))
-
-
-def equal_parameters(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> int:
-    """Count the parameters that both have with the same value."""
-    return sum(name in recorded and equal(recorded[name], value) for name, value in asked.items())
 
 
 def folded(value: Any) -> Any:
@@ -121,9 +125,17 @@ def _contained(recorded: Any, asked: Any) -> bool:
     return there == here or (bool(there and here) and (there in here or here in there))
 
 
+def _letters_apart(recorded: Any, asked: Any) -> int:
+    return abs(len(folded(recorded)) - len(folded(asked)))
+
+
 def _near(recorded: Any, asked: Any, tolerance: Decimal) -> bool:
+    return _numbers_apart(recorded, asked) <= tolerance
+
+
+def _numbers_apart(recorded: Any, asked: Any) -> Decimal:
     there, here = number_of(recorded), number_of(asked)
-    return there is not None and here is not None and abs(there - here) <= tolerance
+    return FAR if there is None or here is None else abs(there - here)
 
 
 def number_of(value: Any) -> Decimal | None:

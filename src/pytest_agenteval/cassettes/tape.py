@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from pytest_agenteval.cassettes.cassette import Cassette
-from pytest_agenteval.cassettes.index import Args, Index, Reading, Slot
+from pytest_agenteval.cassettes.index import Reading, Slot
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.matching import Key, Match, address_of, key_of
 from pytest_agenteval.cassettes.misses import described, found_instead
-from pytest_agenteval.cassettes.rules import equal_parameters
 from pytest_agenteval.errors import CassetteMiss, Problem
 
 
@@ -147,7 +146,7 @@ class Tape:
         return unplayed
 
     def _accepted(self, asked: Request, reading: Reading) -> Slot | None:
-        """Prefer a call with the very arguments, then one not played, then the most equal arguments."""
+        """Prefer the nearest call, so that who asks the same again is told the same again."""
         args = reading.asked(asked)
         if args is None:
             return None
@@ -156,10 +155,11 @@ class Tape:
         accepted = [slot for slot in open_ if reading.rules.accepts(index.args(slot), args)]
         if len(accepted) < 2:
             return accepted[0] if accepted else None
-        return max(accepted, key=lambda slot: self._nearness(slot, index, args))
+        return max(
+            accepted, key=lambda slot: (*reading.rules.nearness(index.args(slot), args), *self._turn(slot))
+        )
 
-    def _nearness(self, slot: Slot, index: Index, args: Args) -> tuple[bool, bool, int, int]:
+    def _turn(self, slot: Slot) -> tuple[bool, int]:
         """Of calls as near as each other, the first not yet played, else the last one again."""
-        recorded, unplayed = index.args(slot), slot not in self._played
-        equal = equal_parameters(recorded, args)
-        return equal == len(recorded.keys() | args.keys()), unplayed, equal, -slot if unplayed else slot
+        unplayed = slot not in self._played
+        return unplayed, -slot if unplayed else slot
