@@ -80,8 +80,7 @@ def _plain(value: Any) -> Any:
 
 def _model(function: Callable[..., Any]) -> type[BaseModel]:
     """Make the model of a function's arguments; its fields have numbers, for names may be anything."""
-    from pydantic import ConfigDict, Field, create_model
-    from pydantic.errors import PydanticUserError
+    from pydantic import ConfigDict, Field, PydanticUserError, create_model
 
     if inspect.isasyncgenfunction(function):
         _refuse(function, "it yields what it finds; return a list")
@@ -145,7 +144,7 @@ def _of_extensions(hint: Any) -> Any:
 
 
 def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[str, Any]:
-    from pydantic.errors import PydanticUserError
+    from pydantic import PydanticUserError
 
     try:
         with warnings.catch_warnings():

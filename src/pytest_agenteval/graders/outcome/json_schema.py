@@ -24,8 +24,8 @@ _HELD = frozenset({"const", "default", "enum", "examples"})
 
 def check_schema(name: str, schema: Mapping[str, Any]) -> None:
     """Refuse what is no JSON Schema, and one that refers to anything outside itself."""
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import Draft202012Validator, validator_for
+    from jsonschema import Draft202012Validator, SchemaError
+    from jsonschema.validators import validator_for
 
     if not isinstance(schema, Mapping) or not schema:
         raise WrongSetting((name,), "a JSON Schema: a map with at least one key", shown(schema))
@@ -52,7 +52,8 @@ def _said(path: Any, message: str) -> str:
 # Kept: compiling a schema costs a hundred times more than checking against it.
 @lru_cache(maxsize=256)
 def _validator(text: str) -> Validator:
-    from jsonschema.validators import Draft202012Validator, validator_for
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
     from referencing import Registry
 
     schema = json.loads(text)
