@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import httpcore  # noqa: F401  # pytester forgets what a pytest of its own imported first; httpx would not
 import pytest
 
 
