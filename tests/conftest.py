@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import httpcore  # noqa: F401  # pytester forgets what a pytest of its own imported first; httpx would not
 import pytest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a file's tests together: what they share, such as a run with a hanging provider, is made once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(autouse=True)
