@@ -47,7 +47,12 @@ class AgentEvalError(Exception):
 
 
 class ProblemsFound(AgentEvalError):
-    """A file, or a setting, that its author has to mend; holds every problem found."""
+    """A file, or a setting, that its author has to mend; holds every problem found.
+
+    ``cause`` is what a trial says that only came upon it while it ran.
+    """
+
+    cause = "file_problem"
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

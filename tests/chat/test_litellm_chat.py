@@ -110,18 +110,19 @@ def test_malformed_arguments_are_kept_as_text(bench: Bench) -> None:
         assert (dict(call.args), call.raw_args) == ({"INVALID_JSON": '{"a": 1'}, None)
 
 
-def test_reasoning_is_read_and_signed_thoughts_go_back(bench: Bench) -> None:
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_reasoning_is_read_and_signed_thoughts_go_back(bench: Bench, stream: bool) -> None:
     """A provider that signs its thoughts gets them back with the results of the calls."""
-    with ModelServer([ReplyPlan(reasoning="hm", calls=(("add", {}),)), ReplyPlan(text="3")]) as server:
-        chat = bench.chat(server)
+    with ModelServer([ReplyPlan(reasoning="hm, so", calls=(("add", {}),)), ReplyPlan(text="3")]) as server:
+        chat = bench.chat(server, stream=stream)
         reply = bench.ask(chat, tools=[ADD])
         result = {"role": "tool", "tool_call_id": reply.calls[0].id, "content": "3"}
         bench.ask(chat, [*QUESTION, reply.message(), result], tools=[ADD])
         sent = server.requests[1].body["messages"][1]
 
-    assert reply.reasoning == "hm"
+    assert reply.reasoning == "hm, so"
     if bench.wire == "anthropic":
-        assert sent["content"][0]["type"] == "thinking"
+        assert sent["content"][0] == {"type": "thinking", "thinking": "hm, so", "signature": "c2lnbmVk"}
 
 
 def test_settings_of_the_model_win_and_a_schema_is_sent(bench: Bench) -> None:

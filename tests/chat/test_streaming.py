@@ -110,20 +110,6 @@ def test_thoughts_and_calls_are_tokens(bench: Bench, plan: ReplyPlan) -> None:
     assert reply.first_token_s < 0.25
 
 
-def test_signed_thoughts_go_back(bench: Bench) -> None:
-    """What a provider wants to see again is kept out of a stream, too."""
-    with ModelServer([ReplyPlan(reasoning="hm, so", calls=(("add", {}),)), ReplyPlan(text="3")]) as server:
-        chat = bench.chat(server, stream=True)
-        reply = bench.ask(chat, tools=[ADD])
-        result = {"role": "tool", "tool_call_id": reply.calls[0].id, "content": "3"}
-        bench.ask(chat, [*QUESTION, reply.message(), result], tools=[ADD])
-        sent = server.requests[1].body["messages"][1]
-
-    assert reply.reasoning == "hm, so"
-    if bench.wire == "anthropic":
-        assert sent["content"][0] == {"type": "thinking", "thinking": "hm, so", "signature": "c2lnbmVk"}
-
-
 def test_tokens_that_are_not_told_are_not_guessed(bench: Bench) -> None:
     """Where the provider counts nothing, nothing is reported: neither tokens nor a cost."""
     events = bench.events(ReplyPlan(text=LONG, reasoning=LONG), usage=False)

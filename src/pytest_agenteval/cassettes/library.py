@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pytest_agenteval.cassettes.cassette import Cassette, Kind, Mode
@@ -76,11 +76,11 @@ class Library:
         found = {each.name: each.stale(asked_for) for each in self.cassettes if each.kind == "tool"}
         return {name: stale for name, stale in found.items() if stale}
 
-    def save(self) -> tuple[Path, ...]:
-        """Save every cassette that holds something new, and say which; problems are raised after all."""
+    def save(self, paths: Iterable[Path] | None = None) -> tuple[Path, ...]:
+        """Save what holds something new, of all cassettes or of these, and say which; problems come last."""
         saved: list[Path] = []
         problems: list[Problem] = []
-        for cassette in self.cassettes:
+        for cassette in self.cassettes if paths is None else self._opened(paths):
             try:
                 if cassette.save():
                     saved.append(cassette.path)
@@ -89,6 +89,10 @@ class Library:
         if problems:
             raise ProblemsFound(problems)
         return tuple(saved)
+
+    def _opened(self, paths: Iterable[Path]) -> list[Cassette]:
+        found = (self._open.get((self._root / path).resolve()) for path in paths)
+        return [cassette for cassette in found if cassette is not None]
 
     def _cassette(self, path: Path, mode: Mode, kind: Kind) -> Cassette:
         whole = (self._root / path).resolve()

@@ -101,13 +101,8 @@ class Equipment:
 
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""
-        dirty = [each for each in self.opened if each.dirty]
-        if dirty:
-            root = self._root or Path.cwd()
-            asked = {(root / name).resolve() for name in names}
-            for cassette in dirty:
-                if cassette.path in asked:
-                    cassette.save()
+        if self._library is not None:
+            self._library.save(map(Path, names))
 
     async def close(self) -> None:
         """Write what was recorded and let go of what is held; raises ProblemsFound for what cannot be."""

@@ -37,8 +37,6 @@ from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.workspace.workspace import Workspace
 
 NO_TAPE = TapeCounts()
-FILE_PROBLEM = "file_problem"
-"""The cause where a cassette or a tool file has to be mended, which only the trial came upon."""
 
 
 @dataclass(slots=True)
@@ -59,8 +57,7 @@ class _Course:
     def broke(self, raised: BaseException) -> None:
         """Note that the trial broke; what we or an agent's author did wrong keeps its traceback."""
         if isinstance(raised, TrialBroken | ProblemsFound):
-            self.cause = raised.cause if isinstance(raised, TrialBroken) else FILE_PROBLEM
-            self.message, self.traceback = str(raised), ""
+            self.cause, self.message, self.traceback = raised.cause, str(raised), ""
         else:
             self.cause, self.message = "crash", f"{type(raised).__name__}: {raised}"
             self.traceback = "".join(traceback.format_exception(raised))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -106,14 +105,8 @@ def interval_over_tasks(values: Sequence[float], level: float = 0.95) -> Interva
     mean = math.fsum(values) / len(values)
     if error < NO_SPREAD:
         return wilson(min(max(mean, 0.0), 1.0) * len(values), len(values), level)
-    reach = _quantile((1 + level) / 2, len(values) - 1) * error
+    reach = t_quantile((1 + level) / 2, len(values) - 1) * error
     return Interval(max(0.0, mean - reach), min(1.0, mean + reach), level)
-
-
-@lru_cache(maxsize=256)
-def _quantile(p: float, df: int) -> float:
-    """Remember quantiles: the metrics of a level have the same number of tasks."""
-    return t_quantile(p, df)
 
 
 def _averaged(observed: Iterable[Observed]) -> dict[tuple[str, str], dict[Hashable, float]]:

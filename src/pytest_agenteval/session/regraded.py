@@ -24,16 +24,23 @@ def name_judges_heard(folder: Path, stored: Sequence[Path]) -> None:
     run = read_run(folder)
     if run.header.judges:
         return
-    trials = (run.trial(entry) for entry in run.entries if entry.grades)
-    events = (event for trial in trials for event in trial.transcript.events if event.kind == "judge_ask")
-    heard = dict.fromkeys(event.details["role"].partition(" for ")[0] for event in events)
+    headers = [read_header(each) for each in stored]
+    known = {judge.name: judge for header in headers for judge in header.judges}
+    heard: dict[str, None] = {}
+    for entry in run.entries:
+        if known and known.keys() <= heard.keys():  # nobody else can have been asked
+            break
+        heard |= dict.fromkeys(_heard(run.trial(entry)) if entry.grades else ())
     if heard:
-        headers = [read_header(each) for each in stored]
-        known = {judge.name: judge for header in headers for judge in header.judges}
         judges = tuple(known.get(name) or RunModel(name, name) for name in heard)
         meant = run.header.self_judge or all(header.self_judge for header in headers)
         header = replace(run.header, judges=judges, self_judge=meant)
         replace_json(folder / HEADER, header.to_json())
+
+
+def _heard(trial: Trial) -> Iterator[str]:
+    asked = (event for event in trial.transcript.events if event.kind == "judge_ask")
+    return (event.details["role"].partition(" for ")[0] for event in asked)
 
 
 class StoredTrials:

@@ -28,13 +28,13 @@ from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.tool import Tool, ToolResult
 
-OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then:  "
-"""For a connection of a tool's own: it says nothing that could be recorded as a request."""
-
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http import Scope
 
 Shared: TypeAlias = Callable[[str], Tape | None]
+
+OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then:  "
+"""For a connection of a tool's own: it says nothing that could be recorded as a request."""
 
 
 class ToolTape:

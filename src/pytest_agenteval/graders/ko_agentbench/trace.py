@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,19 +83,8 @@ class KoTrace:
         return asked[-1] if asked else self.instruction
 
 
-_latest = threading.local()
-"""The trial last looked at: all metrics of a trial ask for it, one after the other."""
-
-
 def trace_of(evidence: Evidence) -> KoTrace:
     """Give a trial in the shape of the metrics."""
-    if getattr(_latest, "evidence", None) is not evidence:
-        _latest.trace, _latest.evidence = _traced(evidence), evidence
-    trace: KoTrace = _latest.trace
-    return trace
-
-
-def _traced(evidence: Evidence) -> KoTrace:
     log = evidence.state.get(IMPORTED)
     imported: Mapping[str, Any] = log if isinstance(log, Mapping) else NOTHING
     success = bool(imported["success"]) if "success" in imported else _replied(evidence)

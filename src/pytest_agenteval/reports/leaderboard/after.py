@@ -41,9 +41,10 @@ def _in_brief(run: Run, standing: Standing) -> str:
 
 
 def _level(level: Level, entries: Sequence[Entry]) -> str:
-    """Write the value of a level that was tried, or why it has none."""
+    """Write the value of a level that was tried and what had no part in it, or why it has none."""
     if level.value is not None:
-        return f"{level.name} {figure(level.value)}"
+        lacking = [metric.name for metric in level.metrics if metric.value is None]
+        return f"{level.name} {figure(level.value)}" + (f" (without {', '.join(lacking)})" if lacking else "")
     own = (grade for entry in entries for grade in entry.grades if grade.grader in LEVEL_METRICS[level.name])
     if any(grade.details.get("undecided") == NO_JUDGE for grade in own):
         return f"{level.name} - (needs --agent-judge)"
