@@ -59,12 +59,12 @@ def graded(grader: Any, state: Mapping[str, Any]) -> Grade:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
-    """Score, verdict and every check are those of the original, in its order; what made it throw, throws."""
+    """Score, verdict and every check are those of the original, in its order; where it throws, undecided."""
     grader = GRADERS[case["grader"]](**case.get("config", {}), mode="upstream")
     expect = case["expect"]
     if expect.get("raises"):
-        with pytest.raises(TypeError):
-            graded(grader, case.get("state", {}))
+        unreadable = graded(grader, case.get("state", {}))
+        assert (unreadable.score, unreadable.details) == (None, {"undecided": "unreadable"})
         return
     grade = graded(grader, case.get("state", {}))
 
@@ -72,6 +72,15 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
     assert grade.passed == expect["passed"]
     assert [check.passed for check in grade.checks] == expect["assertions"]
     assert ("no template was chosen" in grade.rationale) == (expect.get("rationale_branch") == "no_template")
+
+
+def test_upstream_mode_cannot_tell_of_a_status_that_is_no_text() -> None:
+    """Memex casts the status to a text, which throws for anything else; by default it is not completed."""
+    state = {"card_save_tool_called": True, "status": 1, "has_title": True, "has_ui_configs": True}
+    upstream, default = (graded(CardCompletion(mode), state) for mode in ("upstream", "default"))
+
+    assert (upstream.score, upstream.rationale) == (None, "status in the agent's state must be a text, not 1")
+    assert default.passed is False
 
 
 def test_upstream_mode_fails_a_task_without_needles() -> None:
@@ -100,8 +109,10 @@ def test_completion_says_which_of_the_five_is_missing() -> None:
 
 def test_completion_refuses_a_missing_list_that_is_none() -> None:
     """A state of the wrong shape makes the grade undecided, not zero."""
-    with pytest.raises(TypeError, match="missing_requirements in the agent's state must be a list"):
-        CardCompletion().grade(evidence({"missing_requirements": "title_present"}))
+    grade = CardCompletion().grade(evidence({"missing_requirements": "title_present"}))
+
+    assert grade.score is None
+    assert "missing_requirements in the agent's state must be a list" in grade.rationale
 
 
 @pytest.mark.parametrize(
@@ -169,8 +180,10 @@ def test_a_card_that_cannot_be_read_says_nothing(blob: str) -> None:
 @pytest.mark.parametrize("mode", ["default", "upstream"])
 def test_a_card_of_the_wrong_type_leaves_it_undecided(mode: Any) -> None:
     """A blob that is no text is our fault or the agent's, not a bad card."""
-    with pytest.raises(TypeError, match="card_yaml_blob in the agent's state must be a text"):
-        CardMustContain(["kg"], mode=mode).grade(evidence({"card_yaml_blob": 5}))
+    grade = CardMustContain(["kg"], mode=mode).grade(evidence({"card_yaml_blob": 5}))
+
+    assert grade.score is None
+    assert "card_yaml_blob in the agent's state must be a text" in grade.rationale
 
 
 @pytest.mark.parametrize(

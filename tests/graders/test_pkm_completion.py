@@ -166,16 +166,20 @@ def test_other_parts_of_the_workspace_are_not_the_knowledge_base() -> None:
 @pytest.mark.parametrize("mode", ["default", "upstream"])
 def test_a_missing_list_that_is_none_leaves_it_undecided(mode: Any) -> None:
     """A state of the wrong shape is our fault or the agent's, not an entry left undone."""
-    with pytest.raises(TypeError, match="missing_requirements in the agent's state must be a list"):
-        PkmCompletion(mode=mode).grade(trial(state={"missing_requirements": "x"}))
+    grade = PkmCompletion(mode=mode).grade(trial(state={"missing_requirements": "x"}))
+
+    assert grade.score is None
+    assert "missing_requirements in the agent's state must be a list" in grade.rationale
 
 
 def test_a_task_without_an_entry_leaves_it_undecided() -> None:
     """Whose entry was filed cannot be told without its id."""
     evidence = Evidence({}, Transcript(), Outcome(Answer("", FILED)))
 
-    with pytest.raises(TypeError, match="fact_id in the task's input must be the entry's id, not None"):
-        PkmCompletion("persist").grade(evidence)
+    grade = PkmCompletion("persist").grade(evidence)
+
+    assert grade.score is None
+    assert grade.rationale == "fact_id in the task's input must be the entry's id, not None"
 
 
 def test_an_ending_that_there_is_none_of_is_refused() -> None:

@@ -79,7 +79,17 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
     assert grade.passed == expect["passed"]
     assert [check.passed for check in grade.checks] == expect["assertions"]
     assert [len(judge.chat.asked) for judge in judges] == [int(expect["judge_called"])] * len(judges)
-    assert grade.rationale.startswith("unreadable") == (expect.get("rationale_branch") == "unparseable")
+    assert grade.rationale.startswith("unreadable:") == (expect.get("rationale_branch") == "unparseable")
+
+
+def test_upstream_mode_cannot_tell_of_an_insight_that_is_no_text() -> None:
+    """Memex casts the insight to a text, which throws for anything else: undecided, and no judge is asked."""
+    written, asked = call("update_timeline_card_insight", insight_text=4), judge()
+    grade = graded(PkmInsightQuality("upstream"), trial(calls=[written]), asked)
+
+    assert (grade.score, grade.rationale) == (None, "the call's insight_text must be a text, not 4")
+    assert asked.chat.asked == []
+    assert graded(PkmInsightQuality(), trial(calls=[written])).score == 0.0
 
 
 def test_upstream_mode_takes_the_mean_of_several_judges() -> None:

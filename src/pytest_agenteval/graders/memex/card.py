@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.graders.memex.settings import Mode, check_mode, check_template_ids, texts
+from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -27,9 +28,12 @@ class CardCompletion:
     def __post_init__(self) -> None:
         check_mode(self.mode)
 
+    @undecided_where_unreadable("card_completion")
     def grade(self, evidence: Evidence) -> Grade:
         """Ask the five questions of the agent's end state."""
         state = evidence.state
+        if self.mode == "upstream" and not isinstance(state.get("status"), str | None):
+            raise Unreadable("status in the agent's state", "a text", state["status"])
         status, complete, missing = state.get("status"), state.get("is_complete") is True, _missing(state)
         checks = (
             _flag("the save tool was called", state.get("card_save_tool_called")),
@@ -67,6 +71,7 @@ class CardTemplateChoice:
         if self.mode == "default":
             check_template_ids(expected)
 
+    @undecided_where_unreadable("card_template_choice")
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the templates of the card, in their order, with the expected ones."""
         picked = _list(evidence.state, "template_ids")
@@ -107,8 +112,8 @@ def _missing(state: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _list(state: Mapping[str, Any], key: str) -> Sequence[Any]:
-    """Take a list out of the state; one that is not there is empty, anything else is an error."""
+    """Take a list out of the state; one that is not there is empty, anything else is unreadable."""
     value = state.get(key)
     if value is not None and not isinstance(value, list | tuple):
-        raise TypeError(f"{key} in the agent's state must be a list, not {value!r}")
+        raise Unreadable(f"{key} in the agent's state", "a list", value)
     return value or ()

@@ -12,6 +12,7 @@ import yaml
 
 from pytest_agenteval.graders.memex.card import scored
 from pytest_agenteval.graders.memex.settings import Mode, check_mode, texts
+from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -51,6 +52,7 @@ class CardMustContain:
         if self.mode == "default" and not all(folded(text) for text in given):
             raise ValueError("substrings: a blank text is on every card; take it out")
 
+    @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each text on the card."""
         blob = _blob(evidence)
@@ -123,8 +125,8 @@ def _cut(text: str) -> str:
 
 
 def _blob(evidence: Evidence) -> str:
-    """Give the card's text; one that is not there is empty, anything but text is an error."""
+    """Give the card's text; one that is not there is empty, anything but text is unreadable."""
     blob = evidence.state.get("card_yaml_blob")
     if blob is not None and not isinstance(blob, str):
-        raise TypeError(f"card_yaml_blob in the agent's state must be a text, not {blob!r}")
+        raise Unreadable("card_yaml_blob in the agent's state", "a text", blob)
     return blob or ""

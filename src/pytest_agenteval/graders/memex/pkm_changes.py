@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.graders.memex.pkm_paths import below_root
+from pytest_agenteval.graders.memex.unreadable import Unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import FileText, Tree, TreeDiff
 
@@ -57,13 +58,13 @@ def holds_something_new(before: FileText | None, after: FileText) -> bool:
 def end_texts(evidence: Evidence) -> Mapping[str, str]:
     """Give the texts of the knowledge base at the end, as Memex's harness does in the state.
 
-    Where the state has none, they are those of the workspace. Raises TypeError for what is no map of texts.
+    Where the state has none, they are those of the workspace. Raises Unreadable for what is no map of texts.
     """
     given = evidence.state.get("file_contents")
     if given is None:
         return {path: file.text or "" for path, file in files_below(evidence.after).items()}
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
-        raise TypeError(f"file_contents in the agent's state must be a map of texts, not {given!r}")
+        raise Unreadable("file_contents in the agent's state", "a map of texts", given)
     return given
 
 
@@ -79,8 +80,8 @@ def _is_word(letter: str) -> bool:
 
 
 def missing_requirements(state: Mapping[str, Any]) -> Sequence[Any]:
-    """Take the list of what is missing out of the state; none is empty, anything but a list a TypeError."""
+    """Take the list of what is missing out of the state; none is empty, anything but a list Unreadable."""
     value = state.get("missing_requirements")
     if value is not None and not isinstance(value, list | tuple):
-        raise TypeError(f"missing_requirements in the agent's state must be a list, not {value!r}")
+        raise Unreadable("missing_requirements in the agent's state", "a list", value)
     return value or ()

@@ -14,6 +14,7 @@ from pytest_agenteval.graders.memex.pkm_changes import (
     times,
 )
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
+from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.outcome import Tree
@@ -49,6 +50,7 @@ class PkmCompletion:
         if self.mode == "upstream" and self.expected_path != "either":
             raise ValueError("expected_path: mode upstream takes either ending; take expected_path out")
 
+    @undecided_where_unreadable("pkm_completion")
     def grade(self, evidence: Evidence) -> Grade:
         """Ask about the expected ending."""
         missing = tuple(missing_requirements(evidence.state))
@@ -127,7 +129,7 @@ def _ending(evidence: Evidence) -> str:
 def _fact_id(evidence: Evidence) -> str:
     fact = evidence.task_input.get("fact_id")
     if not isinstance(fact, str) or not fact:
-        raise TypeError(f"fact_id in the task's input must be the entry's id, not {fact!r}")
+        raise Unreadable("fact_id in the task's input", "the entry's id", fact)
     return fact
 
 

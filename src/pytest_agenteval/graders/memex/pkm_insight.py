@@ -16,6 +16,7 @@ from pytest_agenteval.graders.judge.votes import Judgement
 from pytest_agenteval.graders.memex.pkm_changes import files_below, times
 from pytest_agenteval.graders.memex.pkm_handling import Handling
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
+from pytest_agenteval.graders.memex.unreadable import Unreadable, unreadable_grade
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.outcome import Tree, diff
@@ -62,7 +63,10 @@ class PkmInsightQuality:
         if evidence.state.get("skipped_pkm") is True:
             return Grade(NAME, None, "the entry was skipped: there is no insight to judge")
         call = _last_insight(evidence)
-        insight = _text(call.args.get("insight_text")) if call else ""
+        given = call.args.get("insight_text") if call else None
+        if self.mode == "upstream" and not isinstance(given, str | None):
+            return unreadable_grade(NAME, Unreadable("the call's insight_text", "a text", given))
+        insight = _text(given)
         if not insight:
             return self._without_insight()
         if not judges:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pytest_agenteval.graders.memex.pkm_changes import end_texts, files_below, times
 from pytest_agenteval.graders.memex.pkm_lines import Survival, counted_lines, survival
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
+from pytest_agenteval.graders.memex.unreadable import undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.outcome import FileText
@@ -53,6 +54,7 @@ class PkmNoOverwrite:
         """The score wanted where the task says none."""
         return 1.0 if self.mode == "upstream" else ENOUGH
 
+    @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Look for the marker, and for the lines."""
         marker = self.seed_marker
