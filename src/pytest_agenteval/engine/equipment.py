@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +47,7 @@ class Equipment:
         self.desk = Desk(registry)
         self.book = DigestBook()
         self._library: Library | None = None
+        self._opening = threading.Lock()
         self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
         self._agents: dict[tuple[str, str], Agent] = {}
         self._prompts: dict[tuple[str, int, int], tuple[object, Prompts, str]] = {}
@@ -53,11 +55,12 @@ class Equipment:
     @property
     def library(self) -> Library:
         """The cassettes of this process, made when the first is opened."""
-        if self._library is None:
-            from pytest_agenteval.cassettes.library import Library
+        with self._opening:  # agents call tools from threads of their own: of two, one would not be saved
+            if self._library is None:
+                from pytest_agenteval.cassettes.library import Library
 
-            self._library = Library(self._root, started=self._started)
-        return self._library
+                self._library = Library(self._root, started=self._started)
+            return self._library
 
     def agent(self, task: PlannedTask) -> Agent:
         """Give the task's agent, made once for each set of settings."""

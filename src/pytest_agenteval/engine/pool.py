@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from pytest_agenteval.daemon import DaemonThreads
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.trial import broken_trial
+from pytest_agenteval.engine.waking import unguarded_sockets
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 
@@ -85,7 +86,8 @@ class Pool:
         self._stopped = False
         self.running: set[Slot] = set()
         self.most_running = 0
-        self._loop = asyncio.new_event_loop()
+        with unguarded_sockets():
+            self._loop = asyncio.new_event_loop()
         self._up = False
         self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)
         self._thread.start()

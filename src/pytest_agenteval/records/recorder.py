@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ class Recorder:
         self.broken: BaseException | None = None
         self.seeded = 0
         self.last_words = ""
+        self._placing = threading.Lock()
 
     def heard(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Write down the messages of a request that were not there before.
@@ -62,8 +64,9 @@ class Recorder:
 
     def begin_call(self, call: ToolCall) -> int:
         """Keep a call's place in the order in which the model listed it; give the place."""
-        self._calls.append(call)
-        return len(self._calls) - 1
+        with self._placing:  # calls may come from several threads
+            self._calls.append(call)
+            return len(self._calls) - 1
 
     def end_call(self, place: int, call: ToolCall) -> None:
         """Put what came of a call into its place."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -51,6 +52,7 @@ class ToolBox:
     ) -> None:
         self._recorder = recorder
         self._open = tape if callable(tape) else None
+        self._opening = threading.Lock()
         self.tape: ToolTape | None = None if callable(tape) else tape
         self._on_miss = on_miss
         self._faults = tuple(faults)
@@ -101,10 +103,18 @@ class ToolBox:
                 ),
             )
 
+    def opened(self) -> ToolTape | None:
+        """Give the trial's one tape, opened by whoever needs it first; None where there is none."""
+        with self._opening:
+            if self.tape is None and self._open is not None:
+                self.tape = self._open()
+            return self.tape
+
     async def _carried_out(self, call: ToolCall) -> tuple[str, ToolResult]:
         if not self._faults:
             return await self._answered(call)
-        nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
+        with self._opening:
+            nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
         if any(fault.in_turn(call) for fault in self._faults):
             async with self._turns[call.tool]:
                 return await self._faulty(call, nth)
@@ -127,10 +137,9 @@ class ToolBox:
         refused = self._refusal(call, tool)
         if refused is not None or tool is None:
             return "none", refused or ToolResult()
-        if self.tape is None and self._open is not None and tool.spec.taped:
-            self.tape = self._open()
-        if tool.spec.taped and self.tape is not None:
-            return await self._taped(tool, call, self.tape)
+        tape = self.opened() if tool.spec.taped else None
+        if tape is not None:
+            return await self._taped(tool, call, tape)
         return "none", await self._made(tool, call)
 
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:

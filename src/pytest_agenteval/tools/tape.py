@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -48,6 +49,7 @@ class ToolTape:
     def __init__(self, own: Tape, *, shared: Sequence[Shared] = (), retry_command: str) -> None:
         self.own, self._shared, self._retry_command = own, tuple(shared), retry_command
         self._opened: dict[str, tuple[Tape, ...]] = {}
+        self._opening = threading.Lock()
         self._readings: dict[str, tuple[Tool, Reading]] = {}
 
     @property
@@ -114,10 +116,11 @@ class ToolTape:
 
     def _tapes(self, tool: Tool) -> tuple[Tape, ...]:
         name = tool.spec.name
-        if name not in self._opened:
-            found = (opened(name) for opened in self._shared)
-            self._opened[name] = tuple(tape for tape in found if tape is not None)
-        return (self.own, *self._opened[name])
+        with self._opening:
+            if name not in self._opened:
+                found = (opened(name) for opened in self._shared)
+                self._opened[name] = tuple(tape for tape in found if tape is not None)
+            return (self.own, *self._opened[name])
 
     def _reading(self, tool: Tool) -> Reading:
         held = self._readings.get(tool.spec.name)

@@ -1,0 +1,32 @@
+"""Lets an event loop be made where sockets are forbidden: it wakes itself through a pair of them."""
+
+from __future__ import annotations
+
+import _socket
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+
+
+@contextmanager
+def unguarded_sockets() -> Iterator[None]:
+    """Put Python's own socket class in its place for a moment, where a guard stands in for it.
+
+    pytest-socket replaces the class during each test; the pair that wakes a loop reaches nobody else.
+    """
+    with _lock:
+        guard = socket.socket
+        setattr(socket, "socket", _true_class(guard))  # noqa: B010 - a class, to the type checker
+        try:
+            yield
+        finally:
+            setattr(socket, "socket", guard)  # noqa: B010
+
+
+def _true_class(guard: type[socket.socket]) -> type[socket.socket]:
+    """Give the class that a guard was made from; the guard itself where that cannot be seen."""
+    ancestors = getattr(guard, "__mro__", ())
+    return next((each for each in ancestors if each.__bases__ == (_socket.socket,)), guard)
