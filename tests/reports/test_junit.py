@@ -39,6 +39,13 @@ def test_a_trial_has_these_properties() -> None:
     ]
 
 
+def test_what_lies_past_the_scale_is_told_as_it_was_measured() -> None:
+    """A grade's score ends at 0, its measure does not: -8 is what the report says."""
+    found = properties(trial("a", 1, 0.5, grades=(Grade("RedundantCallRate", 0.0, "", unclamped=-8.0),)))
+
+    assert ("agenteval.grade.RedundantCallRate", "-8.0000") in found
+
+
 def test_an_errored_trial_has_a_cause_and_no_score() -> None:
     """A score of 0 would enter somebody's average; a price of 0 is known."""
     found = dict(properties(trial("a", 1, None)))

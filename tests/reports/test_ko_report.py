@@ -183,7 +183,7 @@ def test_the_first_repetition_stands_for_a_task_and_the_others_count_in_its_shar
 def test_a_metric_that_broke_upstream_says_so_in_place_of_details(tmp_path: Path) -> None:
     """Its score is 0, or the one outside 0..1 that is no score of ours."""
     thrown = Grade("FSM", 0.0, "", details={"upstream_error": "no list"})
-    below = Grade("PSM", 0.0, "", details={"upstream": {"x": 1}, "upstream_score": -8.0})
+    below = Grade("PSM", 0.0, "", details={"upstream": {"x": 1}}, unclamped=-8.0)
     found = report(written(tmp_path, [ko_trial("L3-001", {}, grades=(thrown, below))]))
     metrics = found["by_level"]["L3"]["task_evaluations"][0]["metrics"]
 

@@ -62,6 +62,14 @@ score 0.50: {REASON}
   -old"""
 
 
+def test_what_was_measured_past_the_scale_stands_beside_the_score() -> None:
+    """A score of 0 hides how far below it a measure lies."""
+    rate = Grade("rate", 0.0, "9 repeats", threshold=0.5, unclamped=-8.0)
+
+    line = "  rate  0.00 (measured -8.00) (threshold 0.50)  9 repeats"
+    assert line in explain(trial("a", 1, 0.0, grades=(rate,)))
+
+
 def test_a_miss_is_explained_in_full() -> None:
     """Each grader, failed checks from both sides, the limit, the answer, the changes of the workspace."""
     assert "\n".join(explain(MISSED)) == EXPLAINED

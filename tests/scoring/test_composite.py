@@ -32,6 +32,21 @@ def test_the_composite_is_the_documented_mean_of_levels() -> None:
     assert (found.beside, found.missing) == (0.1, ())
 
 
+def test_a_level_below_nothing_counts_as_it_is() -> None:
+    """The published L1 to L7 of the one model whose rate of repeats is 0.30: 0.561, and never 0.628."""
+    published = {"L1": 0.69319, "L2": 1.0, "L3": 0.6, "L4": 0.56667, "L5": 0.36879, "L6": 0.30665, "L7": 0.7}
+    deep = {name: [value] * 2 for name, value in published.items()} | {"L6": [-3.0, -1.0]}
+
+    assert composite(levels({name: [value] for name, value in published.items()})).value == pytest.approx(
+        0.561, abs=5e-4
+    )
+    found = composite(levels(deep))
+    assert found.parts["efficiency"] == -2.0
+    assert found.value == pytest.approx(0.561 + 0.25 * (-2 - 0.30665), abs=5e-4)
+    assert found.interval is not None
+    assert found.interval.low < found.value < 0 < found.interval.high
+
+
 @pytest.mark.parametrize("missing", [("L2",), ("L5",), ("L1", "L7")])
 def test_a_missing_level_leaves_no_composite(missing: tuple[str, ...]) -> None:
     """It is named, and the others are never made to stand for it."""

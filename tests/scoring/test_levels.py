@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from random import Random
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_agenteval.scoring.intervals import clustered_mean
 from pytest_agenteval.scoring.levels import (
@@ -165,3 +167,39 @@ def test_the_levels_have_the_metrics_that_their_graders_are_called() -> None:
 
     assert {level: tuple(label for _, label in own) for level, own in OWN.items()} == dict(LEVEL_METRICS)
     assert tuple(label for _, label in COMMON) == COMMON_METRICS
+
+
+def test_a_metric_below_nothing_is_averaged_as_it_is() -> None:
+    """One task at -8 pulls the mean of fifteen to 0.30, and the interval reaches below 0."""
+    scores = [1.0] * 12 + [-8.0, 0.5, 0.0]
+    observed = [Observed("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
+    observed += [Observed("L6", "EffScore", task, 0.5) for task in range(15)]
+
+    found = level(observed, "L6")
+    rate = found.metrics[1]
+
+    assert rate.value == pytest.approx(0.30)
+    assert rate.interval is not None
+    assert rate.interval.low == pytest.approx(0.30 - 2.144787 * stdev(scores) / math.sqrt(15), abs=1e-6)
+    assert rate.interval.high == 1.0
+    assert found.value == pytest.approx(0.40)
+    assert found.total.interval is not None
+    assert found.total.interval.low < 0 < found.value < found.total.interval.high
+
+
+@given(scores=st.lists(st.floats(-50, 1), min_size=2, max_size=12))
+def test_an_interval_holds_its_mean_however_far_below_nothing(scores: list[float]) -> None:
+    """Clipping moves an end of the interval, never past the figure that it is about."""
+    observed = [Observed("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
+    found = level(observed, "L6").metrics[1]
+
+    assert found.value == pytest.approx(fmean(scores))
+    if found.interval is not None:
+        assert found.interval.low - 1e-9 <= found.value <= found.interval.high + 1e-9
+
+
+def test_tasks_that_are_all_alike_below_nothing_have_no_interval() -> None:
+    """The Wilson interval that stands for no spread ends at 0: it would not hold the figure."""
+    alike = [Observed("L6", "RedundantCallRate", task, -2.0) for task in "abc"]
+
+    assert (level(alike, "L6").value, level(alike, "L6").total.interval) == (-2.0, None)

@@ -79,7 +79,7 @@ FULL = Trial(
             2.0,
             True,
         ),
-        Grade("judge", None, "no judge is configured"),
+        Grade("judge", None, "no judge is configured", unclamped=-8.0),
     ),
     transcript=Transcript(
         (
@@ -169,6 +169,7 @@ _grades = st.builds(
     _shares,
     _numbers,
     st.booleans(),
+    st.none() | _numbers.map(lambda number: -number),
 )
 _tapes = st.builds(TapeCounts, _counts, _counts, _counts)
 

@@ -30,7 +30,8 @@ class Grade:
 
     ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left
     out of every average. A grader fills in the first four fields and, where it has more to say, ``details``
-    (JSON); ``threshold``, ``weight`` and ``required`` come from the task.
+    (JSON); ``threshold``, ``weight`` and ``required`` come from the task. A measure that runs past 0..1 gives
+    the nearer end as ``score`` and what it came to as ``unclamped``.
     """
 
     grader: str
@@ -41,6 +42,7 @@ class Grade:
     threshold: float = 1.0
     weight: float = 1.0
     required: bool = False
+    unclamped: float | None = None
 
     @classmethod
     def from_checks(cls, grader: str, checks: Iterable[Check]) -> Grade:
@@ -51,6 +53,11 @@ class Grade:
         missed = [check for check in asked if not check.passed]
         rationale = "; ".join(map(str, missed)) or f"all {len(asked)} checks passed"
         return cls(grader, 1 - len(missed) / len(asked), rationale, asked)
+
+    @property
+    def value(self) -> float | None:
+        """What was measured: the score or, where that is only the nearer end of 0..1, what lies past it."""
+        return self.score if self.score is None or self.unclamped is None else self.unclamped
 
     @property
     def passed(self) -> bool | None:

@@ -84,7 +84,8 @@ def _taken(prefix: str, usage: Usage) -> Iterator[Property]:
 
 
 def _grade(grade: Grade) -> Property:
-    score = "undecided" if grade.score is None else _number(grade.score)
+    """Give a grader's score; what was measured stands for it where that lies past 0..1."""
+    score = "undecided" if grade.value is None else _number(grade.value)
     return f"agenteval.grade.{_bounded(grade.grader, MOST_LABEL)}", score
 
 

@@ -63,9 +63,10 @@ def explain(trial: Trial, width: int = 100) -> list[str]:
 
 
 def _reached(grade: Grade) -> str:
-    """Write a score, with its threshold where that is not 1."""
+    """Write a score, what was measured where that lies past it, and the threshold where that is not 1."""
+    past = f" (measured {figure(grade.unclamped)})" if grade.unclamped is not None else ""
     below = f" (threshold {figure(grade.threshold)})" if grade.threshold != 1.0 else ""
-    return figure(grade.score) + below
+    return figure(grade.score) + past + below
 
 
 def _why(grade: Grade) -> str:

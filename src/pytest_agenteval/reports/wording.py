@@ -29,9 +29,11 @@ def one_line(text: str, most: int) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Write a score or share with two digits; 1.00 and 0.00 are never rounded to."""
+    """Write a figure with two digits; 1.00 and 0.00 are never rounded to."""
     if value is None:
         return NOT_KNOWN
+    if value < -1e-9:
+        return f"-{figure(-value)}" if value > -0.005 else f"{value:.2f}"
     if 0.995 <= value < 1 - 1e-9:
         return "0.99"
     return "0.01" if 1e-9 < value < 0.005 else f"{value:.2f}"

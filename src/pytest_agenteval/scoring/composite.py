@@ -91,7 +91,9 @@ def _interval(value: float, counted: Sequence[tuple[float, Level]]) -> Interval 
         below.append(share * (middle - found.low))
         above.append(share * (found.high - middle))
         level = found.level
-    return Interval(max(0.0, value - math.hypot(*below)), min(1.0, value + math.hypot(*above)), level)
+    low = value - math.hypot(*below)
+    endless = any(each.total.interval and each.total.interval.low < 0 for _, each in counted)
+    return Interval(low if endless else max(0.0, low), min(1.0, value + math.hypot(*above)), level)
 
 
 def _weighted(shares: Sequence[tuple[float, float]]) -> float:

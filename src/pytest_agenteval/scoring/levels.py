@@ -41,7 +41,10 @@ TaskScores = Mapping[Hashable, float]
 
 
 class Observed(NamedTuple):
-    """The score of one metric in one trial; None where it could not be decided."""
+    """What one metric came to in one trial, at most 1; None where it could not be decided.
+
+    A metric that counts as the benchmark's code does may lie far below 0.
+    """
 
     level: str
     metric: str
@@ -93,20 +96,26 @@ def levels_of(observed: Iterable[Observed], level: float = 0.95) -> tuple[Level,
     return tuple(_level(name, scores, level) for name in LEVELS)
 
 
-def interval_over_tasks(values: Sequence[float], level: float = 0.95) -> Interval | None:
+def interval_over_tasks(
+    values: Sequence[float], level: float = 0.95, *, endless: bool = False
+) -> Interval | None:
     """Give the interval of the mean of one value for each task; None with fewer than two tasks.
 
-    Student's t with one degree of freedom less than there are tasks, clipped to 0..1. Where all tasks are
-    alike, which proves no certainty, the Wilson interval of that many tasks takes its place.
+    Student's t with one degree of freedom less than there are tasks, clipped to 0..1, or only to 1 where the
+    scale is ``endless`` below. Where all tasks are alike, which proves no certainty, the Wilson interval of
+    that many tasks takes its place; below 0 there is none.
     """
     error = clustered_standard_error([[value] for value in values])
     if error is None:
         return None
     mean = math.fsum(values) / len(values)
     if error < NO_SPREAD:
+        if endless and mean < 0:
+            return None
         return wilson(min(max(mean, 0.0), 1.0) * len(values), len(values), level)
     reach = t_quantile((1 + level) / 2, len(values) - 1) * error
-    return Interval(max(0.0, mean - reach), min(1.0, mean + reach), level)
+    low = mean - reach
+    return Interval(low if endless else max(0.0, low), min(1.0, mean + reach), level)
 
 
 def _averaged(observed: Iterable[Observed]) -> dict[tuple[str, str], dict[Hashable, float]]:
@@ -135,7 +144,13 @@ def _measured(name: str, tasks: TaskScores, level: float) -> Measured:
     values = list(tasks.values())
     if not values:
         return Measured(name, None, None, 0)
-    return Measured(name, math.fsum(values) / len(values), interval_over_tasks(values, level), len(values))
+    interval = interval_over_tasks(values, level, endless=_endless(values))
+    return Measured(name, math.fsum(values) / len(values), interval, len(values))
+
+
+def _endless(values: Iterable[float]) -> bool:
+    """Whether values show that their scale does not end at 0."""
+    return any(value < 0 for value in values)
 
 
 def _together(name: str, decided: Sequence[TaskScores], level: float) -> Measured:
@@ -154,4 +169,5 @@ def _together(name: str, decided: Sequence[TaskScores], level: float) -> Measure
         for task in tasks
     ]
     contributed = [value + len(tasks) * math.fsum(share) for share in shares]
-    return Measured(name, value, interval_over_tasks(contributed, level), len(tasks))
+    endless = any(_endless(scores.values()) for scores in decided)
+    return Measured(name, value, interval_over_tasks(contributed, level, endless=endless), len(tasks))

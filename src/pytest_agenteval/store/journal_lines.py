@@ -117,6 +117,8 @@ def _grade(grade: Grade) -> Line:
         line["weight"] = grade.weight
     add(line, required=grade.required, rationale=short(grade.rationale, SHORT_RATIONALE))
     add(line, undecided=grade.details.get("undecided"))
+    if grade.unclamped is not None:
+        line["unclamped"] = grade.unclamped
     return line
 
 
@@ -131,4 +133,5 @@ def _read_grade(line: dict[str, Any]) -> Grade:
         threshold=get("threshold", 1.0),
         weight=get("weight", 1.0),
         required=get("required", False),
+        unclamped=get("unclamped"),
     )

@@ -56,7 +56,8 @@ GRADE = closed(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
     | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}}
-    | {"undecided": {**TEXT, "description": "why there is no score, in one word: no_judge"}},
+    | {"undecided": {**TEXT, "description": "why there is no score, in one word: no_judge"}}
+    | {"unclamped": {**NUMBER, "description": "what was measured, where the score is only the nearer end"}},
 )
 STARTED = closed(
     {"v": FORMAT, "kind": {"const": "started"}, "attempt": FROM_ONE, **KEY},

@@ -28,13 +28,11 @@ class Found:
     more: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     def grade(self, name: str) -> Grade:
-        """Give it as a grade; a score below 0, as upstream has them, stands in the details."""
+        """Give it as a grade; a score below 0, as upstream has them, is carried beside the grade's 0."""
         details: dict[str, Any] = {} if self.details is None else {"upstream": dict(self.details)}
-        score = self.score
-        if score is not None and score < 0:
-            details["upstream_score"] = score
-            score = 0.0
-        return Grade(name, score, self.reason, details={**details, **self.more})
+        below = self.score if self.score is not None and self.score < 0 else None
+        score = self.score if below is None else 0.0
+        return Grade(name, score, self.reason, details={**details, **self.more}, unclamped=below)
 
 
 Way: TypeAlias = Callable[[KoTask, KoTrace], Found]

@@ -22,9 +22,6 @@ RETIRED = ("ProvAcc", "ReuseRate")
 DETAILS, THROWN = "upstream", "upstream_error"
 """Where a grade's details hold what the benchmark would report beside the score, or how its code broke."""
 
-UNBOUNDED = "upstream_score"
-"""Where they hold a score of the benchmark that lies outside 0..1, and so is no score of a grade."""
-
 LOGGED = "ko_agentbench"
 """Where an imported trial's state holds what the benchmark's log says of it."""
 
@@ -100,8 +97,7 @@ def _metrics(level: str, trial: Trial) -> dict[str, Mapping[str, Any]]:
 
 def _metric(grade: Grade) -> Mapping[str, Any]:
     """Give a score with its details, which are our rationale where the benchmark's way was not gone."""
-    score = grade.details.get(UNBOUNDED, grade.score)
-    score = None if score is None else float(score)
+    score = None if grade.value is None else float(grade.value)
     if THROWN in grade.details:
         return {"score": score, "error": grade.details[THROWN]}
     return {"score": score, "details": grade.details.get(DETAILS, {"reason": grade.rationale})}

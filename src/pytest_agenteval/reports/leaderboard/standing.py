@@ -106,7 +106,7 @@ def _observed(entries: Iterable[Entry]) -> Iterator[Observed]:
         if entry.averaged:
             task = (entry.key.task, entry.key.agent)
             yield from (
-                Observed(entry.bucket, grade.grader, task, grade.score)
+                Observed(entry.bucket, grade.grader, task, grade.value)
                 for grade in entry.grades
                 if grade.grader in known
             )

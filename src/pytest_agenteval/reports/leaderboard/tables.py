@@ -155,7 +155,10 @@ def _mean(row: Figures) -> str:
 
 
 def _between(found: Interval | None) -> str:
-    return NOT_KNOWN if found is None else f"{figure(found.low)}-{figure(found.high)}"
+    """Write an interval: ``0.52-0.90``, or ``-0.75..0.53`` where a dash would be taken for a minus."""
+    if found is None:
+        return NOT_KNOWN
+    return f"{figure(found.low)}{'..' if found.low < 0 else '-'}{figure(found.high)}"
 
 
 def _row_name(level: Level, each: Measured) -> str:
