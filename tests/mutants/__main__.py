@@ -1,0 +1,174 @@
+"""Break the package in many small ways, run the tests on each, and name what nobody noticed.
+
+    python -m tests.mutants                       100 mutants over the eight rooms, seed 1
+    python -m tests.mutants --room scoring --count 40 --seed 7
+    python -m tests.mutants --replay living.json  those again that lived
+
+The package is broken in a copy, never here. A mutant is tried on the tests that are named after its
+module, then on those of its room, then on the rest; the first failure, or a hang, kills it. One that lives
+and may (``survivors.yaml`` says why) is told apart from one that lives and should not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.mutants.mutations import Mutation, mutations_of
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "pytest_agenteval"
+SURVIVORS = Path(__file__).with_name("survivors.yaml")
+ROOMS = ("scoring", "engine", "session", "store", "cassettes", "chat", "tasks", "graders")
+WHOLE = ("tests/engine", "tests/session", "tests/store", "tests/reports", "tests/graders", "tests/chat")
+MOST_LIVING = 0.08
+LONGEST_S = 900
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mutation of one module; ``path`` is below the package."""
+
+    path: str
+    mutation: Mutation
+
+    def __str__(self) -> str:
+        change = self.mutation
+        return f"{self.path}:{change.line}: {_short(change.before)}  ->  {_short(change.after)}"
+
+
+def _short(text: str) -> str:
+    row = " ".join(text.split())
+    return row if len(row) <= 70 else f"{row[:69]}…"
+
+
+def sample(rooms: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """Draw mutants, as many from each room, each from a line of its own."""
+    chance = random.Random(seed)
+    drawn: list[Mutant] = []
+    for number, room in enumerate(rooms):
+        share = (count + number) // len(rooms)
+        everywhere = list(_mutants_in(room))
+        chance.shuffle(everywhere)
+        lines = {(each.path, each.mutation.line): each for each in everywhere}
+        drawn += list(lines.values())[:share]
+    return drawn
+
+
+def _mutants_in(room: str) -> Iterator[Mutant]:
+    for path in sorted((PACKAGE / room).rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        yield from (Mutant(name, each) for each in mutations_of(path.read_text(encoding="utf-8")))
+
+
+def stages(path: str) -> Iterator[list[str]]:
+    """Give the tests to try, the likeliest first."""
+    room, stem = Path(path).parts[0], Path(path).stem
+    folder = ROOT / "tests" / room
+    near = [each for each in folder.rglob("test_*.py") if stem.rstrip("s") in each.stem]
+    if near:
+        yield [each.relative_to(ROOT).as_posix() for each in near]
+    if folder.is_dir():
+        yield [f"tests/{room}"]
+    rest = [name for name in WHOLE if name != f"tests/{room}"]
+    top = [each.relative_to(ROOT).as_posix() for each in sorted((ROOT / "tests").glob("test_*.py"))]
+    yield [*rest, *(name for name in top if "floors" not in name)]
+    others = sorted(
+        each for each in (ROOT / "tests").iterdir() if each.is_dir() and any(each.rglob("test_*.py"))
+    )
+    names = [each.relative_to(ROOT).as_posix() for each in others]
+    yield [name for name in names if name not in rest and name != f"tests/{room}"]
+
+
+def killer_of(mutant: Mutant, copy: Path, workers: str) -> str:
+    """Give the test that kills a mutant, or an empty text where all pass."""
+    module = copy / "pytest_agenteval" / mutant.path
+    whole = module.read_text(encoding="utf-8")
+    module.write_text(mutant.mutation.applied_to(whole), encoding="utf-8")
+    try:
+        for tests in stages(mutant.path):
+            killer = _first_failure(tests, copy, workers)
+            if killer:
+                return killer
+        return ""
+    finally:
+        module.write_text(whole, encoding="utf-8")
+
+
+def _first_failure(tests: Sequence[str], copy: Path, workers: str) -> str:
+    options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "--timeout=120", "-n", workers, "-rfE"]
+    places = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": places, "HYPOTHESIS_DATABASE": "none"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "a hang"
+    if done.returncode in (0, 5):  # 5: no tests there
+        return ""
+    named = [row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))]
+    return named[0] if named else f"pytest ended with {done.returncode}"
+
+
+def excuses() -> dict[tuple[str, str, str], str]:
+    """Give the mutants that may live, and why: by module, text before and text after."""
+    rows = yaml.safe_load(SURVIVORS.read_text(encoding="utf-8")) or []
+    return {(row["path"], row["before"], row["after"]): row["why"] for row in rows}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the mutants that were asked for; 1 where more live than may."""
+    options = _options().parse_args(arguments)
+    if options.replay:
+        rows = json.loads(Path(options.replay).read_text(encoding="utf-8"))
+        mutants = [Mutant(row["path"], Mutation(**row["mutation"])) for row in rows]
+    else:
+        mutants = sample(options.room or ROOMS, options.count, options.seed)
+    reasons, living = excuses(), []
+    with tempfile.TemporaryDirectory() as place:
+        shutil.copytree(
+            PACKAGE, Path(place) / "pytest_agenteval", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        for number, mutant in enumerate(mutants, 1):
+            began = time.monotonic()
+            killer = killer_of(mutant, Path(place), options.workers)
+            change = mutant.mutation
+            why = reasons.get((mutant.path, change.before, change.after), "")
+            if not killer:
+                living.append(mutant)
+            verdict = f"killed by {killer}" if killer else f"LIVES{': ' + why if why else ''}"
+            print(f"{number:3} {mutant}\n      {time.monotonic() - began:.0f} s  {verdict}", flush=True)
+    Path(options.living).write_text(json.dumps([asdict(each) for each in living], indent=1), encoding="utf-8")
+    share = len(living) / max(len(mutants), 1)
+    print(f"{len(living)} of {len(mutants)} live ({share:.0%}; at most {MOST_LIVING:.0%} may)")
+    return int(share > MOST_LIVING)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.split("\n")[0])
+    parser.add_argument("--room", action="append", choices=ROOMS, help="only this room; may be given again")
+    parser.add_argument("--count", type=int, default=100, help="how many in all (default 100)")
+    parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
+    parser.add_argument("--workers", default="0", help="pytest's -n (default 0)")
+    parser.add_argument("--living", default="living.json", help="where to write those that lived")
+    parser.add_argument("--replay", help="try the mutants of such a file again")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
