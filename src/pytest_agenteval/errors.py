@@ -42,6 +42,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {found[0]!r}?" if found else ""
 
 
+def words_in(raised: BaseException) -> str:
+    """Give an exception's own text; somebody's exception may not be able to say it."""
+    try:
+        return str(raised)
+    except Exception as worse:
+        return f"(its text cannot be had: {type(worse).__name__})"
+
+
 class AgentEvalError(Exception):
     """Base of all errors that this project raises on purpose; its text needs no traceback."""
 

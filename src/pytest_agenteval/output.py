@@ -8,35 +8,61 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
+MOST_CAPTURED = 1024 * 1024
+"""How many characters of a trial's output, and of its log, are kept."""
+
 
 class Captured:
-    """The output and the log of one trial; each is made when first written to."""
+    """The output and the log of one trial, bounded; each is made when first written to."""
 
     __slots__ = ("_log", "_output")
 
     def __init__(self) -> None:
-        self._output: io.StringIO | None = None
-        self._log: io.StringIO | None = None
+        self._output: _Bounded | None = None
+        self._log: _Bounded | None = None
 
     def print(self, text: str) -> int:
         """Add to what was printed."""
-        self._output = self._output or io.StringIO()
+        self._output = self._output or _Bounded()
         return self._output.write(text)
 
     def log(self, line: str) -> None:
         """Add a line to the log."""
-        self._log = self._log or io.StringIO()
+        self._log = self._log or _Bounded()
         self._log.write(line + "\n")
 
     @property
     def output(self) -> str:
         """What was printed."""
-        return "" if self._output is None else self._output.getvalue()
+        return "" if self._output is None else self._output.text
 
     @property
     def logged(self) -> str:
         """What was logged."""
-        return "" if self._log is None else self._log.getvalue()
+        return "" if self._log is None else self._log.text
+
+
+class _Bounded:
+    """A text that grows to a certain length, and afterwards only counts."""
+
+    __slots__ = ("_kept", "_left", "_left_out")
+
+    def __init__(self) -> None:
+        self._kept, self._left, self._left_out = io.StringIO(), MOST_CAPTURED, 0
+
+    def write(self, text: str) -> int:
+        """Add to the text; gives what ``write`` of a stream gives."""
+        begin = text[: self._left]
+        self._left -= len(begin)
+        self._left_out += len(text) - len(begin)
+        self._kept.write(begin)
+        return len(text)
+
+    @property
+    def text(self) -> str:
+        """What was kept; where something was not, the end says how much."""
+        kept = self._kept.getvalue()
+        return f"{kept}… (cut: {self._left_out} characters more)\n" if self._left_out else kept
 
 
 CURRENT: ContextVar[Captured | None] = ContextVar("agenteval_captured", default=None)

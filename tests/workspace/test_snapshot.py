@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.outcome import diff
+from pytest_agenteval.workspace import snapshot as bounds
 from pytest_agenteval.workspace.snapshot import MOST_BYTES, seeded, snapshot
 
 names = st.text(st.sampled_from("ab한é ."), min_size=1, max_size=4).filter(
@@ -119,3 +120,63 @@ def test_layers_are_seen_as_one_tree(tmp_path: Path) -> None:
     tree = seeded([tmp_path / "base", tmp_path / "over"])
     assert {path: file.text for path, file in tree.files.items()} == {"a": "1", "b": "2", "c": "2"}
     assert list(tree) == ["a", "b", "c"]
+
+
+def test_more_files_than_a_trial_can_hold_hide_none_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New files are looked at up to a bound, and an entry says so; what was there before is never lost."""
+    write(tmp_path, {"old": b"old", "zoo": b"zoo", "gone": b"gone"})
+    before = snapshot(tmp_path)
+    monkeypatch.setattr(bounds, "MOST_NEW", 20)
+    write(tmp_path, {"old": b"new", "zoo": b"zoo", **{f"p{n:03}": b"x" for n in range(100)}})
+    after = snapshot(tmp_path, known=before)
+    assert after.files["…"].why == "too many"
+    assert len(after.files) == 2 + 20 + 1
+    changes = diff(before, after)
+    assert (changes.modified, changes.deleted) == (("old",), ("gone",))
+    assert after.files["zoo"] is before.files["zoo"]
+
+
+def test_a_file_that_now_lies_behind_a_link_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No link is followed to find a file that was there before, however many new ones there are."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "note").write_text("secret")
+    root = tmp_path / "tree"
+    (root / "folder").mkdir(parents=True)
+    (root / "folder" / "note").write_text("mine")
+    before = snapshot(root)
+    (root / "folder").rename(tmp_path / "elsewhere")
+    (root / "a").write_text("new")
+    (root / "folder").symlink_to(tmp_path / "outside")
+    monkeypatch.setattr(bounds, "MOST_NEW", 0)
+    assert set(snapshot(root, known=before).files) == {"…"}
+
+
+def test_new_texts_are_kept_while_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it files are known by digest and size; those that did not change take no room."""
+    write(tmp_path, {"a": b"a" * 50, "b": b"b" * 50})
+    before = snapshot(tmp_path)
+    monkeypatch.setattr(bounds, "MOST_TEXT", 60)
+    write(tmp_path, {"a": b"a" * 50, "b": b"b" * 50, "c": b"c" * 50, "d": b"d" * 50})
+    after = snapshot(tmp_path, known=before)
+    kept = {path: (file.text is not None, file.size, file.why) for path, file in after.files.items()}
+    assert kept == {
+        "a": (True, 50, ""),
+        "b": (True, 50, ""),
+        "c": (True, 50, ""),
+        "d": (False, 50, "too large"),
+    }
+
+
+def test_a_deep_tree_is_looked_at_down_to_a_folder_that_says_so(tmp_path: Path) -> None:
+    """Two hundred folders deep: what lies above the bound is read, what lies below is named as too deep."""
+    deep = tmp_path.joinpath(*(["d"] * 200))
+    deep.mkdir(parents=True)
+    (deep / "low").write_text("low")
+    (tmp_path / "d" / "high").write_text("high")
+    found = snapshot(tmp_path)
+    assert found.text("d/high") == "high"
+    (cut,) = (path for path, file in found.files.items() if file.why == "too deep")
+    assert cut.count("/") == 100
+    assert len(found.files) == 2

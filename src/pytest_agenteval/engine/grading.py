@@ -15,6 +15,7 @@ from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.hands import Hands
 from pytest_agenteval.errors import AgentEvalError, TrialBroken
 from pytest_agenteval.graders.grader import Grader, Judge, NotAsked
+from pytest_agenteval.records.bounds import bounded_grade
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import PlannedGrader
@@ -148,7 +149,7 @@ def _weighed(planned: PlannedGrader, asked: _Asked) -> Grade:
     found = Grade(planned.label, None, wrong, details=_details(asked.found)) if wrong else asked.found
     own: float = getattr(asked.grader, "threshold", 1.0)
     return replace(
-        found,
+        bounded_grade(found),
         grader=planned.label,
         threshold=own if planned.threshold is None else planned.threshold,
         weight=planned.weight,

@@ -61,8 +61,8 @@ class Witness(Protocol):
         """These trials begin now."""
         ...
 
-    def finished(self, trials: Sequence[Trial]) -> None:
-        """These trials have ended."""
+    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
+        """These trials have ended; gives them as they are to be given out."""
         ...
 
 
@@ -192,8 +192,9 @@ class Pool:
     def _publish(self) -> None:
         """Have what ended witnessed, then give it out."""
         ended, self._ended = self._ended, []
-        if self._told(lambda: self._witness.finished([trial for _, trial in ended])):
-            for slot, trial in ended:
+        given_out: list[Trial] = []
+        if self._told(lambda: given_out.extend(self._witness.finished([trial for _, trial in ended]))):
+            for (slot, _), trial in zip(ended, given_out, strict=True):
                 slot.trial = trial
             self._news.set()
 

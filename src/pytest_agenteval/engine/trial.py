@@ -23,9 +23,10 @@ from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.grading import nobody
 from pytest_agenteval.engine.judges import TrialJudges
 from pytest_agenteval.engine.models import chat_of, recordings_of, tool_tape_of
-from pytest_agenteval.errors import LimitReached, ProblemsFound, TrialBroken
+from pytest_agenteval.errors import LimitReached, ProblemsFound, TrialBroken, words_in
 from pytest_agenteval.limits import Budget, Clock, LimitIgnored
 from pytest_agenteval.output import CURRENT, Captured
+from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Answer, Outcome, Tree
@@ -57,10 +58,10 @@ class _Course:
     def broke(self, raised: BaseException) -> None:
         """Note that the trial broke; what we or an agent's author did wrong keeps its traceback."""
         if isinstance(raised, TrialBroken | ProblemsFound):
-            self.cause, self.message, self.traceback = raised.cause, str(raised), ""
+            self.cause, self.message, self.traceback = raised.cause, bounded_text(str(raised)), ""
         else:
-            self.cause, self.message = "crash", f"{type(raised).__name__}: {raised}"
-            self.traceback = "".join(traceback.format_exception(raised))
+            self.cause, self.message = "crash", bounded_text(f"{type(raised).__name__}: {words_in(raised)}")
+            self.traceback = bounded_text("".join(traceback.format_exception(raised)))
 
 
 async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = None) -> Trial:
@@ -128,7 +129,7 @@ async def _act(
     ctx = AgentContext(workspace, box, chat, Clock(task.clock), budget, prompts, turns, recorder)
     course.before = workspace.before()
     try:
-        course.answer = await _within_limits(agent.run, task.input, ctx, course)
+        course.answer = bounded_answer(await _within_limits(agent.run, task.input, ctx, course))
     except BaseException as raised:  # even SystemExit: an agent must not end the run
         if is_for_us(raised):
             raise
@@ -142,7 +143,7 @@ async def _act(
     end_state = getattr(agent, "end_state", None)
     if end_state is not None:
         state = end_state(task.input, ctx)
-        course.answer = replace(course.answer, state={**course.answer.state, **state})
+        course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
 
 
 async def _within_limits(

@@ -26,12 +26,14 @@ class FileText:
 
     ``text`` is None when the file is not UTF-8 (``why`` is ``binary``) or larger than a snapshot may
     hold (``too large``) or a symbolic link (``link``); the digest is of the whole content all the same.
+    Where a snapshot stops, a folder stands in place of what is in it (``too deep``), and an entry named
+    ``…`` in place of further files (``too many``).
     """
 
     digest: str
     size: int
     text: str | None
-    why: Literal["", "binary", "too large", "link"] = ""
+    why: Literal["", "binary", "too large", "link", "too deep", "too many"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.transcript import (
     NOTHING,
     Ask,
@@ -56,8 +57,9 @@ class Recorder:
     def replied(self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask) -> None:
         """Write down a model's reply and what it took."""
         self._said.append(message)
-        content = message.get("content") or ""
+        content = bounded_text(message.get("content") or "")
         self.last_words = content or self.last_words
+        calls = tuple(map(bounded_call, calls))
         self._messages.append(Message("assistant", content, calls, self.turn, phase=self.phase))
         self._asks.append(ask)
         self.usage = self.usage + ask.usage
@@ -65,16 +67,16 @@ class Recorder:
     def begin_call(self, call: ToolCall) -> int:
         """Keep a call's place in the order in which the model listed it; give the place."""
         with self._placing:  # calls may come from several threads
-            self._calls.append(call)
+            self._calls.append(bounded_call(call))
             return len(self._calls) - 1
 
     def end_call(self, place: int, call: ToolCall) -> None:
         """Put what came of a call into its place."""
-        self._calls[place] = call
+        self._calls[place] = bounded_call(call)
 
     def event(self, kind: str, text: str, details: Mapping[str, Any] = NOTHING) -> None:
         """Write down something worth knowing."""
-        self._events.append(Event(self.at(), kind, text, details))
+        self._events.append(Event(self.at(), kind, bounded_text(text), bounded(details)))
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -90,7 +92,7 @@ class Recorder:
     def _message(self, message: Mapping[str, Any], seeded: bool) -> Message:
         return Message(
             message["role"],
-            _text(message.get("content")),
+            bounded_text(_text(message.get("content"))),
             tuple(_asked(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
             self.turn,
             seeded,

@@ -229,11 +229,12 @@ class Witnesses:
         """These trials begin now."""
         self._journal.started(plans)
 
-    def finished(self, trials: Sequence[Trial]) -> None:
-        """These trials have ended."""
-        self._journal.finished(trials)
-        for trial in trials:
+    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
+        """These trials have ended; gives them as they are written down."""
+        written = self._journal.finished(trials)
+        for trial in written:
             self._spent.add(trial)
+        return written
 
 
 def process_name(config: pytest.Config) -> str:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_agenteval.canonical import digest_text
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import UsageMistake, words_in
+from pytest_agenteval.records.outcome import Outcome
 from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.appended import AppendedFile
 from pytest_agenteval.store.journal_lines import finished_line, started_line
 from pytest_agenteval.store.lines import as_bytes
 from pytest_agenteval.store.transcript_write import transcript_line
+
+MOST_TOLD = 2000
+FRAMES = 10
 
 
 class JournalWriter:
@@ -39,18 +46,33 @@ class JournalWriter:
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             self._journal.append(b"".join([as_bytes(started_line(plan, at)) for plan in plans]))
 
-    def finished(self, trials: Sequence[Trial]) -> None:
-        """Write how trials ended, in one write for each file."""
+    def finished(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
+        """Write how trials ended, in one write for each file; give the trials as they were written.
+
+        A trial that cannot be written is written as one that broke: no other trial is harmed.
+        """
         if not trials:
-            return
-        lines = [as_bytes(transcript_line(trial, self._keep)) for trial in trials]
+            return ()
+        written = [self._writable(trial) for trial in trials]
         self._write_texts()
-        offset = self._transcripts.append(b"".join(lines))
+        offset = self._transcripts.append(b"".join([line for _, line in written]))
         ended = []
-        for trial, line in zip(trials, lines, strict=True):
+        for trial, line in written:
             ended.append(as_bytes(finished_line(trial, offset, len(line))))
             offset += len(line)
         self._journal.append(b"".join(ended))
+        return tuple(trial for trial, _ in written)
+
+    def _writable(self, trial: Trial) -> tuple[Trial, bytes]:
+        """Give the trial, or what can be said of it, with its transcript line."""
+        waiting = dict(self._waiting)
+        try:
+            as_bytes(finished_line(trial, 0, 0))
+            return trial, as_bytes(transcript_line(trial, self._keep))
+        except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
+            self._waiting = waiting
+            broken = _unwritten(trial, raised)
+            return broken, as_bytes(transcript_line(broken, self._keep))
 
     def close(self) -> None:
         """Close the files."""
@@ -70,3 +92,21 @@ class JournalWriter:
         self._texts.append(b"".join(lines))
         self._stored.update(self._waiting)
         self._waiting = {}
+
+
+def _unwritten(trial: Trial, raised: Exception) -> Trial:
+    """Give what can be said for certain of a trial that cannot be written down."""
+    told = f"the trial could not be written down: {type(raised).__name__}: {words_in(raised)}"
+    return replace(
+        trial,
+        ending="errored",
+        score=None,
+        grades=(),
+        transcript=Transcript(usage=trial.usage),
+        outcome=Outcome(),
+        cause="unwritable",
+        message=told[:MOST_TOLD],
+        traceback="".join(traceback.format_exception(raised, limit=-FRAMES)),
+        output="",
+        log="",
+    )

@@ -96,7 +96,12 @@ ASK = closed(
 EVENT = closed({"at": NUMBER, "kind": TEXT, "text": TEXT}, {"details": MAP})
 FILE = closed(
     {"d": DIGEST, "size": COUNT},
-    {"why": {"description": "why there is no text", "enum": ["", "binary", "too large", "link"]}},
+    {
+        "why": {
+            "description": "why there is no text",
+            "enum": ["", "binary", "too large", "link", "too deep", "too many"],
+        }
+    },
 )
 REST = closed(
     {},

@@ -22,6 +22,7 @@ from pytest_agenteval.errors import (
     UsageMistake,
     nearest,
 )
+from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
@@ -84,7 +85,8 @@ class ToolBox:
         started = self._recorder.at()
         tape, result = "none", ToolResult(error=ToolError("not_finished", "the call did not end"))
         try:
-            tape, result = await self._carried_out(call)
+            tape, result = await self._carried_out(bounded_call(call))
+            result = _bounded(result)
             return result
         except (TrialBroken, ProblemsFound) as broken:
             tape = "miss" if isinstance(broken, CassetteMiss) else "none"
@@ -200,7 +202,7 @@ class ToolBox:
                 value = tool.function(call.args)
             if inspect.isawaitable(value):
                 value = await value
-            return ToolResult(_json_value(value))
+            return ToolResult(_json_value(bounded(value)))
         except ToolFailed as failed:
             return _error(failed.type, str(failed))
         except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
@@ -212,6 +214,12 @@ class ToolBox:
 
 def _error(type: str, message: str) -> ToolResult:
     return ToolResult(error=ToolError(type, message))
+
+
+def _bounded(result: ToolResult) -> ToolResult:
+    """Cut what a tool gives beyond what a trial can hold: the agent sees what graders will see."""
+    value = bounded(result.value)
+    return result if value is result.value else replace(result, value=value)
 
 
 def _json_value(value: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NoReturn
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.tasks.documents import shown
@@ -75,7 +76,7 @@ def _converted(arguments: type[BaseModel], args: Mapping[str, Any]) -> dict[str,
 def _plain(value: Any) -> Any:
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(value, fallback=str)
+    return to_jsonable_python(bounded(value), fallback=str)
 
 
 def _model(function: Callable[..., Any]) -> type[BaseModel]:

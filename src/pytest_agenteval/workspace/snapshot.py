@@ -10,18 +10,50 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_agenteval.canonical import DIGEST_CHARS
+from pytest_agenteval.records.bounds import MOST_DEEP
 from pytest_agenteval.records.outcome import FileText, Tree
 
 MOST_BYTES = 256 * 1024
 """A file larger than this is kept by digest only."""
 
+MOST_TEXT = 64 * 1024 * 1024
+"""So many bytes of new or changed text are kept of one tree; further files by digest only."""
+
+MOST_NEW = 20_000
+"""So many files that were not there before are looked at."""
+
+MORE = "…"
+"""The entry that stands for all files beyond ``MOST_NEW``."""
+
 EMPTY = Tree()
 
 
 def snapshot(root: Path, known: Tree = EMPTY) -> Tree:
-    """Read a tree; a file equal to one of ``known`` shares its text. Links are not followed."""
-    found = {path: _look(root / path, known.files.get(path)) for path in sorted(_paths(root))}
-    return Tree(found) if found else EMPTY
+    """Read a tree; a file equal to one of ``known`` shares its text. Links are not followed.
+
+    Files of ``known`` are looked at wherever they are, of others so many as a trial can hold: what is left
+    out is never taken for deleted, and an entry says that it is there.
+    """
+    found: dict[str, FileText] = {}
+    new, texts = 0, 0
+    for path, folder in _paths(root):
+        if path not in known.files:
+            new += 1
+            if new > MOST_NEW:
+                found[MORE] = FileText(_digest(b""), 0, None, "too many")
+                break
+        if folder:
+            found[path] = FileText(_digest(b""), 0, None, "too deep")
+            continue
+        found[path] = file = _look(root / path, known.files.get(path), MOST_TEXT - texts)
+        texts += file.size if file.text is not None and file is not known.files.get(path) else 0
+    else:
+        return Tree(dict(sorted(found.items()))) if found else EMPTY
+    for path in known.files.keys() - found.keys():
+        through_link = any(os.path.islink(root / folder) for folder in _above(path))
+        if os.path.lexists(root / path) and not through_link:
+            found[path] = _look(root / path, known.files[path], 0)
+    return Tree(dict(sorted(found.items())))
 
 
 def seeded(layers: Sequence[Path]) -> Tree:
@@ -51,14 +83,33 @@ def _above(path: str) -> Iterator[str]:
         cut = path.rfind("/", 0, cut)
 
 
-def _paths(root: Path) -> Iterator[str]:
-    for folder, folders, names in os.walk(root):
-        linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in [*names, *linked]:
-            yield os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
+def _paths(root: Path) -> Iterator[tuple[str, bool]]:
+    """Give the path of every file, by name within each folder, and of folders too deep to be looked into."""
+    waiting = [""]
+    while waiting:
+        above = waiting.pop()
+        folders = []
+        for name, is_folder in _inside(root / above):
+            path = f"{above}/{name}" if above else name
+            if not is_folder:
+                yield path, False
+            elif path.count("/") >= MOST_DEEP:
+                yield path, True
+            else:
+                folders.append(path)
+        waiting.extend(reversed(folders))
 
 
-def _look(path: Path, known: FileText | None) -> FileText:
+def _inside(folder: Path) -> list[tuple[str, bool]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    except OSError:  # a folder that may not be read
+        return []
+
+
+def _look(path: Path, known: FileText | None, room: int) -> FileText:
+    """Look at a file; a text that is new is kept while there is room for so many bytes."""
     if path.is_symlink():
         target = os.readlink(path).encode("utf-8", "surrogateescape")
         return FileText(_digest(target), len(target), None, "link")
@@ -72,6 +123,8 @@ def _look(path: Path, known: FileText | None) -> FileText:
     digest = _digest(content)
     if known is not None and known.digest == digest:
         return known
+    if len(content) > room:
+        return FileText(digest, len(content), None, "too large")
     try:
         return FileText(digest, len(content), content.decode("utf-8"))
     except UnicodeDecodeError:

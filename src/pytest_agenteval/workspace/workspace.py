@@ -6,11 +6,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.records.outcome import Tree
+from pytest_agenteval.workspace.removing import remove_tree
 from pytest_agenteval.workspace.snapshot import seeded, snapshot
 
 
@@ -75,7 +75,7 @@ class Workspace:
     def remove(self) -> None:
         """Delete the tree, unless it was given from outside."""
         if self._path is not None and not self._given:
-            _remove(self._path)
+            remove_tree(self._path)
 
 
 def build(layers: Sequence[Path], parent: Path | None) -> Path:
@@ -89,9 +89,9 @@ def build(layers: Sequence[Path], parent: Path | None) -> Path:
             if layer is not layers[0]:
                 _make_room(layer, root)
             shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
-    except (OSError, shutil.Error) as broken:
+    except (OSError, shutil.Error, RecursionError) as broken:
         if root is not None:
-            _remove(root)
+            remove_tree(root)
         raise FixtureBroken(f"the workspace could not be built: {broken}") from broken
     return root
 
@@ -104,7 +104,7 @@ def _make_room(layer: Path, root: Path) -> None:
             if _kind(there) in ("", _kind(coming)) and not there.is_symlink():
                 continue
             if there.is_dir() and not there.is_symlink():
-                shutil.rmtree(there)
+                remove_tree(there)
             else:
                 there.unlink()
 
@@ -115,16 +115,3 @@ def _kind(path: Path) -> str:
     if path.is_dir():
         return "folder"
     return "file" if path.exists() else ""
-
-
-def _remove(tree: Path) -> None:
-    shutil.rmtree(tree, ignore_errors=True)
-    if not tree.exists():
-        return
-    # A fixture or an agent made folders that may not be written to.
-    for folder, folders, _ in os.walk(tree):
-        for path in (folder, *(os.path.join(folder, name) for name in folders)):
-            with suppress(OSError):
-                if not os.path.islink(path):
-                    os.chmod(path, 0o700)
-    shutil.rmtree(tree, ignore_errors=True)

@@ -1,0 +1,175 @@
+"""How deep and how large what agents, tools and graders give may be, and cutting it to that.
+
+A value is looked at where it enters a trial: everything behind that door may walk it, copy it and write it
+down without thinking of values that hold themselves or are nested a thousand deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.transcript import ToolCall, ToolError
+
+MOST_DEEP = 100
+"""How deep lists and maps may be nested: readers of JSON give up somewhere above."""
+
+MOST_VALUES = 200_000
+"""How many values one value may hold, with those inside of those."""
+
+MOST_CHARS = 4 * 1024 * 1024
+"""How many characters the texts of one value may have together."""
+
+MOST_BITS = 14_000
+"""Python refuses to write larger whole numbers as text."""
+
+
+def bounded(value: Any) -> Any:
+    """Give the value or, where it is too deep, too large or holds itself, a copy that is cut and says so.
+
+    >>> bounded("x" * (MOST_CHARS + 1))[-32:]
+    'x… (cut: 4194305 characters long)'
+    """
+    if isinstance(value, bool | float | None):
+        return value
+    if isinstance(value, str) and len(value) <= MOST_CHARS:
+        return value
+    return value if _fits(value) else _Cutting().cut(value, 0)
+
+
+def bounded_text(text: str) -> str:
+    """Give the text, cut where it is too long."""
+    return text if len(text) <= MOST_CHARS else cut_text(text, MOST_CHARS)
+
+
+def bounded_call(call: ToolCall) -> ToolCall:
+    """Give a tool call whose arguments and result are cut to what a trial can hold."""
+    args, result = bounded(call.args), bounded(call.result)
+    raw, error = call.raw_args, call.error
+    if raw is not None:
+        raw = bounded_text(raw)
+    if error is not None and len(error.message) > MOST_CHARS:
+        error = ToolError(error.type, bounded_text(error.message))
+    if args is call.args and result is call.result and raw is call.raw_args and error is call.error:
+        return call
+    return replace(call, args=args, result=result, raw_args=raw, error=error)
+
+
+def cut_text(text: str, most: int) -> str:
+    """Give the beginning of a text, and say how long it was."""
+    return f"{text[:most]}… (cut: {len(text)} characters long)"
+
+
+def bounded_answer(answer: Answer) -> Answer:
+    """Give an agent's answer with its text and state cut to what a trial can hold."""
+    text, state = bounded_text(answer.text), bounded(answer.state)
+    same = text is answer.text and state is answer.state
+    return answer if same else Answer(text, state)
+
+
+def bounded_grade(grade: Grade) -> Grade:
+    """Give a grade whose rationale, checks and details are cut to what a trial can hold."""
+    rationale, details = bounded_text(grade.rationale), bounded(grade.details)
+    checks = _bounded_checks(grade.checks)
+    if rationale is grade.rationale and details is grade.details and checks is grade.checks:
+        return grade
+    return replace(grade, rationale=rationale, details=details, checks=checks)
+
+
+def _bounded_checks(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+    chars = sum(len(check.claim) + len(check.expected) + len(check.found) for check in checks)
+    if len(checks) <= MOST_VALUES and chars <= MOST_CHARS:
+        return checks
+    most = MOST_CHARS // (3 * max(1, min(len(checks), MOST_VALUES)))
+    return tuple(_bounded_check(check, most) for check in checks[:MOST_VALUES])
+
+
+def _bounded_check(check: Check, most: int) -> Check:
+    claim, expected, found = (
+        text if len(text) <= most else cut_text(text, most)
+        for text in (check.claim, check.expected, check.found)
+    )
+    return Check(claim, check.passed, expected, found)
+
+
+def _fits(value: Any) -> bool:
+    """Whether nothing of the value has to be cut; no recursion, for that is what it looks for."""
+    level, values, chars = [value], 0, 0
+    for _ in range(MOST_DEEP + 1):
+        values += len(level)
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, str | bytes):
+                chars += len(each)
+            elif isinstance(each, Mapping):
+                inner.extend(each.values())
+                chars += sum(len(key) for key in each if isinstance(key, str))
+            elif isinstance(each, list | tuple | set | frozenset):
+                inner.extend(each)
+            elif isinstance(each, int) and each.bit_length() > MOST_BITS:
+                return False
+            if chars > MOST_CHARS or values + len(inner) > MOST_VALUES:
+                return False
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
+class _Cutting:
+    """Copies a value as far as it may go; whatever is left out is named at its place."""
+
+    def __init__(self) -> None:
+        self._values = 0
+        self._chars = 0
+        self._around: set[int] = set()
+
+    def cut(self, value: Any, depth: int) -> Any:
+        """Give what may be kept of a value that lies so deep."""
+        self._values += 1
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, bytes):
+            return f"… (cut: {len(value)} bytes)" if len(value) > MOST_CHARS - self._chars else value
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            return f"… (cut: a whole number of {value.bit_length()} bits)"
+        if not isinstance(value, Mapping | list | tuple | set | frozenset):
+            return value
+        if id(value) in self._around:
+            return "… (cut: holds itself)"
+        if depth >= MOST_DEEP:
+            return f"… (cut: nested deeper than {MOST_DEEP})"
+        self._around.add(id(value))
+        try:
+            return self._map(value, depth) if isinstance(value, Mapping) else list(self._items(value, depth))
+        finally:
+            self._around.discard(id(value))
+
+    @property
+    def _full(self) -> bool:
+        return self._values >= MOST_VALUES or self._chars >= MOST_CHARS
+
+    def _text(self, text: str) -> str:
+        left = max(0, MOST_CHARS - self._chars)
+        self._chars += min(left, len(text))
+        return text if len(text) <= left else cut_text(text, left)
+
+    def _map(self, found: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
+        kept: dict[Any, Any] = {}
+        for count, (key, inner) in enumerate(found.items()):
+            if self._full:
+                kept["…"] = f"(cut: {len(found) - count} more of {len(found)})"
+                break
+            name = self._text(key) if isinstance(key, str) else key
+            kept[name] = self.cut(inner, depth + 1)
+        return kept
+
+    def _items(self, found: Any, depth: int) -> Iterator[Any]:
+        for count, inner in enumerate(found):
+            if self._full:
+                yield f"… (cut: {len(found) - count} more of {len(found)})"
+                return
+            yield self.cut(inner, depth + 1)

@@ -1,0 +1,175 @@
+"""What an agent, a tool or a grader gives may be anything: it is cut or breaks its own trial, no other."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.reader import read_run
+from tests.journals import run_folder
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+HOSTILE = """
+import os
+
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tools.functions import tool_of
+
+
+def nested(depth):
+    value = "core"
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
+CIRCLE = {}
+CIRCLE["self"] = CIRCLE
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+class Unwritable:
+    def __repr__(self):
+        raise ValueError("no words")
+
+
+def deep(levels: object) -> dict:
+    '''Give something deep.'''
+    return nested(levels) if isinstance(levels, int) and levels else CIRCLE
+
+
+STATES = {
+    "deep": nested(1200),
+    "circle": CIRCLE,
+    "number": {"n": 10 ** 6000},
+    "unwritable": {"it": Unwritable()},
+}
+
+
+class Hostile:
+    def __init__(self, way=""):
+        self.way = way
+
+    async def run(self, task_input, ctx):
+        if self.way == "raises":
+            raise Unspeakable
+        if self.way == "tool":
+            ctx.tools.offer_named(["deep"])
+            found = [await ctx.tools.call(ToolCall("c", 1, n, "deep", {"levels": n})) for n in (0, 900)]
+            await ctx.tools.call(ToolCall("c", 1, 3, "deep", {"levels": nested(1200)}))
+            return Answer("Mina " + str([len(str(each.content)) for each in found]))
+        if self.way == "folders":
+            here = os.open(ctx.workspace.path, os.O_RDONLY)
+            for _ in range(1500):
+                os.mkdir("a-folder-with-a-name", dir_fd=here)
+                below = os.open("a-folder-with-a-name", os.O_RDONLY, dir_fd=here)
+                os.close(here)
+                here = below
+            os.close(here)
+        if self.way == "prints":
+            print("x" * 3_000_000)
+        if self.way == "text":
+            return Answer("Mina" * 2_000_000)
+        return Answer("Mina", STATES.get(self.way, {}))
+
+
+class Talkative:
+    def grade(self, evidence):
+        return Grade("talkative", 1.0, "fine", (Check("c", True),), {"deep": nested(1200), "circle": CIRCLE})
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("hostile", Hostile)
+    registry.grader("talkative", Talkative)
+    registry.tool(tool_of(deep))
+"""
+WAYS = ["deep", "circle", "number", "unwritable", "raises", "tool", "folders", "prints", "text"]
+
+
+def hostile(way: str, **more: Any) -> dict[str, Any]:
+    """Give a task whose agent is hostile in this way."""
+    return task(way, agent="hostile", settings={"way": way}, **more)
+
+
+def test_a_hostile_value_harms_no_other_trial(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is cut and says so, or its trial says that it cannot be written down; all others pass.
+
+    The tree of 1,500 folders is deleted whole: nothing of it is left where temporary files lie.
+    """
+    scratch = pytester.mkdir("scratch")
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    grade = [{"name": "talkative"}]
+    tasks = [task(f"t{n}") for n in range(4)]
+    tasks[2:2] = [*map(hostile, WAYS), task("details", graders=grade)]
+    write(
+        pytester.path, {"evals/suite.yaml": suite(), "evals/conftest.py": HOSTILE, "evals/tasks.yaml": tasks}
+    )
+
+    result = run(pytester, "evals", "-p", "no:cacheprovider")
+
+    errored = {"unwritable", "raises"}
+    trials = trials_of(pytester.path)
+    assert {name for name, trial in trials.items() if trial.ending != "passed"} == errored
+    assert len(trials) == len(tasks)
+    result.assert_outcomes(passed=len(tasks) - len(errored), errors=len(errored))
+    said = {name: json.dumps(_all(trial), ensure_ascii=False, default=str) for name, trial in trials.items()}
+    assert "nested deeper than 100" in said["deep"]
+    assert "holds itself" in said["circle"]
+    assert "a whole number of" in said["number"]
+    assert trials["unwritable"].cause == "unwritable"
+    assert trials["raises"].message == "Unspeakable: (its text cannot be had: ValueError)"
+    assert said["tool"].count("nested deeper than 100") >= 2
+    assert "holds itself" in said["tool"]
+    assert [file.why for file in trials["folders"].outcome.after.files.values()] == ["too deep"]
+    assert trials["prints"].output.endswith("characters more)\n")
+    assert "characters long" in said["text"]
+    assert "nested deeper than 100" in said["details"]
+    assert "holds itself" in said["details"]
+    assert list(scratch.iterdir()) == []
+
+
+def trials_of(root: Path) -> dict[str, Trial]:
+    """Read every trial of the only run, by the name of its task."""
+    stored = read_run(run_folder(root))
+    return {entry.key.task: stored.trial(entry) for entry in stored.entries}
+
+
+def _all(trial: Trial) -> list[Any]:
+    calls = [(dict(call.args), call.result, call.error) for call in trial.transcript.calls]
+    details = [dict(grade.details) for grade in trial.grades]
+    return [trial.outcome.answer.text[-100:], dict(trial.outcome.answer.state), calls, details]
+
+
+def test_no_folder_of_a_trial_is_left(pytester: pytest.Pytester) -> None:
+    """Folders that may not be written to, and links to what is not ours, do not keep a tree from going."""
+    from pytest_agenteval.workspace.removing import remove_tree
+
+    outside = pytester.mkdir("outside")
+    (outside / "stays.txt").write_text("here", encoding="utf-8")
+    tree = pytester.mkdir("tree")
+    locked = tree / "a" / "locked"
+    locked.mkdir(parents=True)
+    (locked / "file").write_text("x", encoding="utf-8")
+    (locked / "link").symlink_to(outside, target_is_directory=True)
+    os.mkfifo(tree / "pipe")
+    os.chmod(locked, 0o000)
+    os.chmod(tree / "a", 0o500)
+    remove_tree(tree)
+    assert not tree.exists()
+    assert (outside / "stays.txt").exists()
