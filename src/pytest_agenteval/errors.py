@@ -38,7 +38,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Give the hint ``did you mean …?``, or nothing when no known name is near."""
     import difflib
 
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    names = list(known)
+    alike = [other for other in names if other.casefold() == name.casefold()]
+    found = alike or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {found[0]!r}?" if found else ""
 
 

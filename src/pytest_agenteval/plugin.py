@@ -24,6 +24,7 @@ MARKS = (
     "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
+MOST_REMEMBERED = 500
 RECORD = "how {what} meet their cassettes: {modes} (default: {default})"
 
 
@@ -122,11 +123,16 @@ def trial(request: pytest.FixtureRequest) -> Trial:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect JSON and YAML files that hold tasks; every other file is left alone."""
-    if file_path.suffix not in SUFFIXES or not _worth_a_look(file_path, parent):
+    if file_path.suffix.lower() not in SUFFIXES:
         return None
-    from pytest_agenteval.items.task_file import collect_file
+    collected = None
+    if _worth_a_look(file_path, parent):
+        from pytest_agenteval.items.task_file import collect_file
 
-    return collect_file(file_path, parent)
+        collected = collect_file(file_path, parent)
+    if collected is None:
+        _leave_alone(file_path, parent.config)
+    return collected
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -202,7 +208,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         evals = _evals(session.config)
         if evals is not None and evals.ran:
             evals.run.close()
-        if evals is not None and hasattr(session.config, "workeroutput"):
+        if hasattr(session.config, "workeroutput") and (evals is not None or not session.items):
             from pytest_agenteval.session.summary import told_by_worker
 
             session.config.workeroutput["agenteval"] = told_by_worker(session.config, evals)
@@ -241,15 +247,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         end(session.config, int(exitstatus))
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Show the table, the misses and where the run is written down; or why nothing was tried."""
-    from pytest_agenteval.stash import evals_key, remarks_key
+    from pytest_agenteval.stash import evals_key, left_alone_key, remarks_key
 
     if _begun(config):
         from pytest_agenteval.session.summary import summarize
 
         summarize(terminalreporter, config)
-    elif evals_key in config.stash or remarks_key in config.stash:
+        return
+    nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and left_alone_key in config.stash
+    if evals_key in config.stash or remarks_key in config.stash or nothing:
         from pytest_agenteval.session.summary import say_why_nothing
 
         say_why_nothing(terminalreporter, config)
@@ -306,6 +314,15 @@ def _evals(config: pytest.Config) -> Evals | None:
 
     evals: Evals | None = config.stash.get(evals_key, None)
     return evals
+
+
+def _leave_alone(path: Path, config: pytest.Config) -> None:
+    """Remember the first files that were nobody's tasks, for a hint where that may be a mistake."""
+    from pytest_agenteval.stash import left_alone_key
+
+    paths = config.stash.setdefault(left_alone_key, [])
+    if len(paths) < MOST_REMEMBERED:
+        paths.append(path)
 
 
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:

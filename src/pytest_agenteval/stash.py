@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ evals_key: pytest.StashKey[Evals] = pytest.StashKey()
 place_key: pytest.StashKey[Mapping[str, Any]] = pytest.StashKey()
 held_up_key: pytest.StashKey[dict[str, int]] = pytest.StashKey()
 remarks_key: pytest.StashKey[dict[str, None]] = pytest.StashKey()
+left_alone_key: pytest.StashKey[list[Path]] = pytest.StashKey()
 leftovers_key: pytest.StashKey[Mapping[str, Mapping[str, Any]]] = pytest.StashKey()
 
 STOP = "stop"

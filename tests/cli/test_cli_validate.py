@@ -63,6 +63,25 @@ def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agent
     assert "Traceback" not in said.out + said.err
 
 
+def test_what_is_no_task_is_listed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """Below a suite nothing is passed over in silence; what lies in no suite may be meant as a task."""
+    files = {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b/data.yaml": "x: 1\n"}
+    write(
+        pytester.path,
+        {**files, "evals/broken.yaml": "a: [\n", "loose/b.json": task("b"), "x.json": {"id": 1}},
+    )
+
+    said = agenteval("validate", ".")
+
+    assert said.status == 1
+    assert "evals/broken.yaml:2" in said.out
+    assert said.out.splitlines()[-3:] == [
+        "not a task: evals/b/data.yaml",
+        "loose/b.json looks like a task, but no suite.yaml stands in or above its folder",
+        "1 task, 1 file with problems",
+    ]
+
+
 def test_graders_of_conftests_are_known(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
     """As in a run, with their settings; what nobody offers is a problem."""
     good = task("good", graders=[{"name": "polite", "config": {"word": "please"}}])

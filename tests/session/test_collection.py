@@ -9,7 +9,7 @@ from tests.suites import collected, run, suite, task, write
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
-PACKAGE = {"name": "left-pad", "version": "1.0.0", "id": 7}
+PACKAGE = {"name": "left-pad", "version": "1.0.0"}
 
 
 def test_node_ids_are_file_task_model_and_repetition(pytester: pytest.Pytester) -> None:
@@ -63,8 +63,8 @@ def test_other_files_are_left_alone(pytester: pytest.Pytester, name: str) -> Non
 
 
 def test_a_fixtures_data_may_be_broken(pytester: pytest.Pytester) -> None:
-    """What lies below a suite and is no task is not judged, not even as JSON or YAML."""
-    broken = {"evals/data.json": "{", "evals/x/notes.yaml": "a: [", "evals/list.json": "[1, 2]"}
+    """What lies in a workspace, or is set aside, is not judged, not even as JSON or YAML."""
+    broken = {"evals/_data.json": "{", "evals/x/workspace/notes.yaml": "a: [", "evals/_x/list.json": "id: ["}
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet"), **broken})
 
     run(pytester).assert_outcomes(passed=1)

@@ -121,8 +121,9 @@ def test_a_broken_file_that_speaks_of_id_and_graders_is_a_problem(here: Path) ->
 
 @pytest.mark.parametrize("value", [{"id": "a"}, {"graders": []}, [{"x": 1}, {"id": "a"}]])
 def test_half_a_task_is_a_problem_where_a_task_was_meant(here: Path, value: Any) -> None:
-    """Much data has an id: only a file that is named as a task is told what it lacks."""
+    """Much data has an id: in no suite only a file that is named as a task is told what it lacks."""
     assert load_tasks(written(here / "any.json", value)) == ()
+    assert problems(load_tasks, written(here / "any.json", value), Suite(name="s"))
     assert problems(load_tasks, written(here / "task.json", value))
 
 
@@ -222,7 +223,7 @@ def test_two_suite_files_in_one_folder_are_a_problem(suite_dir: Path) -> None:
         ("TASK.YAML", True, True),
         ("other.json", True, False),
         ("other.yaml", True, False),
-        ("_x.json", True, False),
+        ("_x.json", False, False),
         ("other.md", False, False),
         ("task.toml", False, False),
         ("suite.yaml", False, False),

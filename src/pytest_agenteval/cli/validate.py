@@ -9,17 +9,19 @@ from contextlib import redirect_stdout
 import pytest
 
 from pytest_agenteval.conftests import by_itself
+from pytest_agenteval.session.summary import left_alone
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 
 
 class _Listener:
-    """Hears what was collected and what could not be."""
+    """Hears what was collected, what could not be, and what was left alone."""
 
     def __init__(self) -> None:
         self.tasks: set[tuple[str, str]] = set()
         self.calibrations = 0
         self.problems: list[str] = []
+        self.beside: list[str] = []
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what is wrong with a file."""
@@ -33,6 +35,10 @@ class _Listener:
             self.tasks.add((task.suite, task.id))
         self.calibrations += hasattr(item, "calibration")
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """List what lies below suites and is no task, and what looks like a task and lies in none."""
+        self.beside = left_alone(session.config)
+
 
 def validate(paths: Sequence[str]) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
@@ -41,6 +47,8 @@ def validate(paths: Sequence[str]) -> int:
         status = pytest.main([*COLLECT, *paths], plugins=[listener])
     for problem in listener.problems:
         print(problem)
+    for line in listener.beside:
+        print(line)
     if status == pytest.ExitCode.USAGE_ERROR:  # pytest said why
         return 2
     if status == pytest.ExitCode.INTERNAL_ERROR:

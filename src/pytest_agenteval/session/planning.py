@@ -20,7 +20,7 @@ from pytest_agenteval.tasks.discover import is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
 from pytest_agenteval.tasks.layers import prompt_files, starting_tree
-from pytest_agenteval.tasks.load import LoadedTask, load_tasks
+from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
 
 DEFAULT_AGENT = "tool_calling"
@@ -49,6 +49,7 @@ class Planner:
         self.suites = Suites(root)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._told: set[tuple[str, KeyPath]] = set()
+        self._not_tasks: list[Path] = []
         self._last: _Place | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
 
@@ -59,20 +60,34 @@ class Planner:
         """
         found = self.suites.of(path)
         if isinstance(found, ProblemsFound):
-            self._raise(found.problems, path)
+            self._raise(found.problems)
             return ()
-        top = found.folder or self._root
-        loaded = load_tasks(path, found.suite, top, named=named, alone=found.suite is None)
+        if not named and path in found.names:
+            return ()
+        loaded = self._loaded(path, found, named)
+        if not loaded and found.suite is not None:
+            self._not_tasks.append(path)
         problems: list[Problem] = []
         planned = [self._planned(each, found, problems) for each in loaded]
-        self._raise(problems, path)
+        self._raise(problems)
         return tuple(each for each in planned if each is not None)
 
-    def _raise(self, problems: Sequence[Problem], path: Path) -> None:
-        """Raise the problems of a file, and those of its suite that were not said before."""
-        fresh = [
-            each for each in problems if each.file == shown(path) or (each.file, each.path) not in self._told
-        ]
+    def not_tasks(self) -> list[Path]:
+        """Give the files below suites that were met and are no tasks, and that nobody names."""
+        return [path for path in self._not_tasks if not self.suites.is_named(path)]
+
+    def _loaded(self, path: Path, found: FoundSuite, named: bool) -> tuple[LoadedTask, ...]:
+        try:
+            top = found.folder or self._root
+            return load_tasks(path, found.suite, top, named=named, alone=found.suite is None)
+        except DoubtfulFile:
+            if named or is_task_name(path) or not self.suites.is_named(path):
+                raise
+            return ()
+
+    def _raise(self, problems: Sequence[Problem]) -> None:
+        """Raise the problems of a file, its suite or its tools that were not said before."""
+        fresh = [each for each in problems if (each.file, each.path) not in self._told]
         self._told.update((each.file, each.path) for each in fresh)
         if fresh:
             raise ProblemsFound(dict.fromkeys(fresh))

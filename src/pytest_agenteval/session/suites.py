@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.session.kit import NO_KIT, Kit, kit_of
-from pytest_agenteval.tasks.discover import find_suite, is_calibration_name, is_data_name, is_task_name
+from pytest_agenteval.session.named_files import NamedFiles, named_by_tasks
+from pytest_agenteval.tasks.discover import (
+    find_suite,
+    is_calibration_name,
+    is_data_name,
+    is_set_aside_folder,
+    is_task_name,
+)
 from pytest_agenteval.tasks.documents import shown
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.spec import Suite
 
+NO_NAMES = NamedFiles((), Path())
+
 
 @dataclass(frozen=True, slots=True)
 class FoundSuite:
-    """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``."""
+    """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``.
+
+    ``names`` are the files and folders that the suite names: they hold no tasks.
+    """
 
     suite: Suite | None
     folder: Path | None
     kit: Kit = NO_KIT
+    names: NamedFiles = NO_NAMES
 
 
 NO_SUITE = FoundSuite(None, None)
@@ -34,6 +48,7 @@ class Suites:
         self._suites: dict[Path, FoundSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
+        self._by_tasks: dict[Path, NamedFiles] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
@@ -41,6 +56,10 @@ class Suites:
         if self.file_of(folder) is None:
             return (is_task_name(path) or is_calibration_name(path)) and not self._set_apart(folder)
         return is_data_name(path.name) and not self._set_apart(folder)
+
+    def belongs_to_none(self, path: Path) -> bool:
+        """Whether a file lies in no suite and in no folder that is set apart."""
+        return self.file_of(path.parent) is None and not self._set_apart(path.parent)
 
     def pass_threshold(self, task: PlannedTask) -> float:
         """Give the mean score at which the task's suite counts a task as passed."""
@@ -66,11 +85,36 @@ class Suites:
         """
         if folder not in self._apart:
             inner = folder != self._root and folder.is_relative_to(self._root)
-            named = inner and (folder.name == "workspace" or folder.name.startswith(("_", ".")))
+            named = inner and (is_set_aside_folder(folder.name) or self._is_ours(folder))
             suite = self.file_of(folder) if named else None
             own = suite is not None and suite.parent == folder and self.file_of(folder.parent) is None
             self._apart[folder] = (named and not own) or (inner and self._set_apart(folder.parent))
         return self._apart[folder]
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether a suite at the root meets the root's folder of starting trees or of recordings."""
+        file = self.file_of(folder) if folder.parent == self._root else None
+        return file is not None and file.parent == self._root and folder.name in ("fixtures", "cassettes")
+
+    def is_named(self, path: Path) -> bool:
+        """Whether a file is named by its suite or by a task of the suite, or lies in a folder that is.
+
+        The first time, every task of the suite is read: ask only of a file that is no task for certain.
+        """
+        found = self.of(path)
+        if isinstance(found, ProblemsFound) or found.folder is None:
+            return False
+        return path in found.names or path in self._named_by_tasks(found.folder)
+
+    def _named_by_tasks(self, folder: Path) -> NamedFiles:
+        if folder not in self._by_tasks:
+            of_suite = self.file_of(folder)
+            self._by_tasks[folder] = named_by_tasks(
+                folder,
+                self._root,
+                lambda file: self.may_hold_tasks(file) and self.file_of(file.parent) == of_suite,
+            )
+        return self._by_tasks[folder]
 
     def of(self, path: Path) -> FoundSuite | ProblemsFound:
         """Give the suite that rules a file, or everything that is wrong with it."""
@@ -84,6 +128,10 @@ class Suites:
     def _loaded(self, file: Path) -> FoundSuite | ProblemsFound:
         try:
             suite = load_suite(file)
-            return FoundSuite(suite, file.parent, kit_of(suite, file.parent, self._root))
+            folder = file.parent
+            kit = kit_of(suite, folder, self._root)
+            prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
+            names = NamedFiles((*kit.files, *map(Path, kit.shared), *prompts), folder)
+            return FoundSuite(suite, folder, kit, names)
         except ProblemsFound as wrong:
             return wrong

@@ -19,9 +19,18 @@ from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
 from pytest_agenteval.session.evals import Evals
 from pytest_agenteval.session.leftovers import said, together, wanted
-from pytest_agenteval.stash import evals_key, held_up_key, leftovers_key, place_key, remarks_key
+from pytest_agenteval.session.without_suite import hints
+from pytest_agenteval.stash import (
+    evals_key,
+    held_up_key,
+    left_alone_key,
+    leftovers_key,
+    place_key,
+    remarks_key,
+)
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import end_run
+from pytest_agenteval.tasks.documents import shown
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
@@ -45,7 +54,7 @@ def heading(evals: Evals) -> list[str]:
         lines.append(f"agenteval: {counts}{again}: {', '.join(who)}{judged}")
     if evals.calibrations:
         lines.append(f"agenteval: {_counted(len(evals.calibrations), 'calibration')}{judged or ': no judge'}")
-    return lines
+    return [*lines, *(f"agenteval: {line}" for line in _not_tasks(evals))]
 
 
 def _introduced(name: str, offline: bool, id: str) -> str:
@@ -97,6 +106,14 @@ def say_why_nothing(reporter: Any, config: pytest.Config) -> None:
         reporter.write_line(f"agenteval: {remark}")
 
 
+def left_alone(config: pytest.Config) -> list[str]:
+    """List the files below suites that are no tasks, and say what may be meant as a task elsewhere."""
+    evals = config.stash.get(evals_key, None)
+    paths = () if evals is None or evals.refusal else evals.planner.not_tasks()
+    listed = [f"not a task: {shown(path)}" for path in paths]
+    return [*listed, *_hints(config)]
+
+
 def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
     """Give the levels of suites that have them, the Korean benchmark's."""
     if any(grade.grader == "RRR" for entry in run.entries for grade in entry.grades):
@@ -122,12 +139,13 @@ def tidy(config: pytest.Config) -> None:
         shutil.rmtree(Path(place["folder"]).parent, ignore_errors=True)
 
 
-def told_by_worker(config: pytest.Config, evals: Evals) -> dict[str, Any]:
-    """Give what a worker has to say at its end, for ``take_over``."""
+def told_by_worker(config: pytest.Config, evals: Evals | None) -> dict[str, Any]:
+    """Give what a worker has to say at its end, for ``take_over``; without evals, only what it left alone."""
+    ran = evals if evals is not None and evals.ran else None
     return {
-        "held_up": dict(evals.run.closures.held_up) if evals.ran else {},
-        "leftovers": evals.run.leftovers() if evals.ran and wanted(config) else {},
-        "remarks": list(evals.remarks()),
+        "held_up": dict(ran.run.closures.held_up) if ran else {},
+        "leftovers": ran.run.leftovers() if ran and wanted(config) else {},
+        "remarks": list(_own_remarks(config)),
     }
 
 
@@ -193,9 +211,30 @@ def _leftovers(config: pytest.Config) -> Iterator[str]:
 
 def _remarks(config: pytest.Config) -> Iterable[str]:
     """Give what was not tried or not kept, as this process and its workers know of it."""
+    return dict.fromkeys((*config.stash.get(remarks_key, {}), *_own_remarks(config)))
+
+
+def _own_remarks(config: pytest.Config) -> Iterator[str]:
     evals = config.stash.get(evals_key, None)
-    own = () if evals is None else evals.remarks()
-    return dict.fromkeys((*config.stash.get(remarks_key, {}), *own))
+    if evals is not None:
+        yield from evals.remarks()
+        if hasattr(config, "workerinput"):  # elsewhere the header says it
+            yield from _not_tasks(evals)
+        if evals.refusal:
+            return
+    yield from _hints(config)
+
+
+def _hints(config: pytest.Config) -> list[str]:
+    paths = config.stash.get(left_alone_key, None)
+    return hints(paths or (), config.rootpath)
+
+
+def _not_tasks(evals: Evals) -> Iterator[str]:
+    """Say how many files below suites are no tasks, where somebody wants to know more."""
+    if evals.config.getoption("verbose") > 0 and (paths := evals.planner.not_tasks()):
+        are = "is no task" if len(paths) == 1 else "are no tasks"
+        yield f"{_counted(len(paths), 'file')} below suites {are}: agenteval validate lists them"
 
 
 def _folder(config: pytest.Config) -> Path:

@@ -33,9 +33,19 @@ def in_suite(folder: Path, stop: Path) -> bool:
 
 
 def is_data_name(name: str) -> bool:
-    """Tell whether a file of that name, below a suite, may hold tasks: JSON or YAML, not hidden, no suite."""
+    """Whether a file so named may hold tasks below a suite: JSON or YAML, no suite, not set aside."""
     stem, _, suffix = name.lower().rpartition(".")
-    return bool(stem) and f".{suffix}" in _SUFFIXES and stem != "suite" and not name.startswith(".")
+    return bool(stem) and f".{suffix}" in _SUFFIXES and stem != "suite" and not is_set_aside(name)
+
+
+def is_set_aside(name: str) -> bool:
+    """Tell whether a file's or a folder's name says that nobody is to look for tasks there."""
+    return name.startswith(("_", "."))
+
+
+def is_set_aside_folder(name: str) -> bool:
+    """Tell whether a folder of that name holds no tasks: data of a task, another tool's, or set aside."""
+    return name in ("workspace", "node_modules") or is_set_aside(name)
 
 
 def is_task_name(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,23 @@ from pytest_agenteval.tasks.documents import (
     shown,
 )
 from pytest_agenteval.tasks.explain import causes, explain, in_words
+from pytest_agenteval.tasks.resemblance import (
+    is_meant,
+    is_whole,
+    keys_at_top,
+    may_be_meant,
+    says_nothing,
+)
 from pytest_agenteval.tasks.spec import Suite, Task
 
-_WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
+WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
+_ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
+_LABELS = "a calibration says `kind: calibration`"
 _A_TASK = "a task (a map with `id`, `input` and `graders`), or a list of tasks"
+
+
+class DoubtfulFile(ProblemsFound):
+    """A file that may be a broken task or somebody's data: whoever names it as data settles that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +73,15 @@ def load_tasks(
 ) -> tuple[LoadedTask, ...]:
     """Read the tasks of a file, or raise every problem in it.
 
-    A file that does not look like a task gives none, unless its name says that it is one, or it was
-    ``named`` on the command line. Where it stands ``alone``, in no suite, its name says little: other tools
-    have a ``task.yaml`` too. ``top`` is the suite's folder, else the project's.
+    Below a suite a file that is nearly a task is a problem, as is one that nobody can read; it is
+    DoubtfulFile where it may as well be somebody's data. What is surely data gives no task. In no suite a
+    file gives none unless it is a whole task, or its name says that it is one, or it was ``named`` on the
+    command line; where it stands ``alone``, its name says little: other tools have a ``task.yaml`` too.
+    ``top`` is the suite's folder, else the project's.
     """
-    named = named or (is_task_name(path) and not alone)
-    document = _document(path, read_bytes(path), named)
-    if document is None or not _looks_like_tasks(document, named):
+    sure = named or (is_task_name(path) and not alone)
+    document = _document(path, read_bytes(path), sure, below_suite=suite is not None)
+    if document is None or not _holds_tasks(document, sure, below_suite=suite is not None):
         return ()
     tasks = _validated(document, suite)
     lines = lines_of_ids(document)
@@ -84,30 +99,51 @@ def shape(model: type[BaseModel]) -> Mapping[str, Any]:
     return model.model_json_schema()
 
 
-def _document(path: Path, data: bytes, named: bool) -> Document | None:
+def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Document | None:
+    """Read a file; None for one that cannot be read as ours and need not be."""
+    if below_suite and not data.strip():
+        raise _doubtful(shown(path), None, "an empty file")
     try:
         return parse_document(path, data)
-    except ProblemsFound:
-        if named or all(word.search(data) for word in _WORDS_OF_A_TASK):
+    except ProblemsFound as wrong:
+        if sure or all(word.search(data) for word in WORDS_OF_A_TASK):
             raise
+        if below_suite and _may_be_meant(path, data):
+            raise DoubtfulFile(replace(each, hint=each.hint or _ASIDE) for each in wrong.problems) from None
         return None
 
 
-def _looks_like_tasks(document: Document, named: bool) -> bool:
-    value = document.value
+def _may_be_meant(path: Path, data: bytes) -> bool:
+    """Whether what cannot be read strictly may be meant as a task: nobody can say of a broken file."""
+    keys = keys_at_top(path, data)
+    return keys is None or any(map(may_be_meant, keys))
+
+
+def _holds_tasks(document: Document, sure: bool, *, below_suite: bool) -> bool:
+    value, file = document.value, shown(document.path)
     entries = value if isinstance(value, list) else [value]
-    if any(isinstance(entry, dict) and _resembles_task(entry, document.path) for entry in entries):
+    if any(map(is_whole, entries)):
         return True
-    if named:
-        problem = Problem(shown(document.path), document.line_of(()), (), _A_TASK, in_words(value))
-        raise ProblemsFound([problem])
-    return False
+    named_so = is_task_name(document.path)
+    if (below_suite or named_so) and any(map(is_meant, entries)):
+        return True
+    if below_suite and says_nothing(document.text):
+        raise _doubtful(file, None, "an empty file")
+    if sure:
+        raise ProblemsFound([Problem(file, document.line_of(()), (), _A_TASK, in_words(value))])
+    maps = [entry for entry in entries if isinstance(entry, dict)] if below_suite else []
+    if not any(map(may_be_meant, maps)):
+        return False
+    hint = _LABELS if any({"labels", "rubric"} <= entry.keys() for entry in maps) else _ASIDE
+    raise _doubtful(file, document.line_of(()), _in_words(value, maps), hint)
 
 
-def _resembles_task(entry: Mapping[str, Any], path: Path) -> bool:
-    if is_task_name(path):
-        return "graders" in entry or {"id", "input"} <= entry.keys()
-    return "id" in entry and "graders" in entry
+def _in_words(value: JSON, maps: Sequence[Mapping[str, Any]]) -> str:
+    return in_words(value) if value is maps[0] else f"{in_words(value)}, the first {in_words(maps[0])}"
+
+
+def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> DoubtfulFile:
+    return DoubtfulFile([Problem(file, line, (), _A_TASK, found, hint)])
 
 
 def _validated(document: Document, suite: Suite | None) -> list[Task]:

@@ -90,6 +90,20 @@ class YamlPlaces:
         return line
 
 
+def keys_at_top(text: str) -> list[list[str]] | None:
+    """Give the keys of a document's map, or of each map of its list; None for what is no YAML.
+
+    What reading refuses (tags, merge keys, repeated keys) is no hindrance.
+    """
+    try:
+        root = _compose(text)
+    except yaml.YAMLError:
+        return None
+    nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
+    maps = (node for node in nodes if isinstance(node, yaml.MappingNode))
+    return [[str(key.value) for key, _ in node.value] for node in maps]
+
+
 def _compose(text: str) -> yaml.Node | None:
     root: yaml.Node | None = _Reader(text).get_single_node()
     return root

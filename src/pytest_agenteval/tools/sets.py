@@ -76,6 +76,12 @@ def load_tools(entry: str, folder: Path | None = None, root: Path | None = None)
     return dict(kept[1])
 
 
+def files_of_tools(path: Path) -> tuple[Path, ...]:
+    """Give all files that were read for the tools of a file that was loaded: an OpenAPI document too."""
+    kept = _kept.get(path)
+    return tuple(file for file, _ in kept[0]) if kept else (path,)
+
+
 _kept: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}
 
 

@@ -1,0 +1,74 @@
+"""Whether a value is a task, is meant as one, or is somebody's data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.tasks.documents import is_json
+
+_NEAR: Mapping[str, float] = {"id": 0.8, "input": 0.8, "graders": 0.75}
+"""The keys by which a task is known, and how like one of them another key has to be to be taken for it."""
+
+_NOTHING_SAID = re.compile(r"(?:[ \t]*(?:#.*|---|\.\.\.)?(?:\n|\Z))*")
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value has the keys that every task has and that nothing else has together."""
+    return isinstance(value, dict) and "id" in value and "graders" in value
+
+
+def is_meant(value: object) -> bool:
+    """Whether a value is surely meant as a task: two of its keys, or nearly so, or ``graders`` itself."""
+    if not isinstance(value, dict):
+        return False
+    return "graders" in value or len({word for key in value if (word := _meant(key))}) > 1
+
+
+def may_be_meant(keys: Iterable[str]) -> bool:
+    """Whether keys hold ``id`` or ``graders``, or nearly so: much data has an id, and so has a task."""
+    return any(_meant(key) in ("id", "graders") for key in keys)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a text holds nothing but blank lines and YAML's comments."""
+    return _NOTHING_SAID.fullmatch(text) is not None
+
+
+def keys_at_top(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
+    """Give the keys of a file's map, or of each map of its list, however loosely it is written.
+
+    What reading refuses (tags, merge keys, repeated keys, NaN) is other people's to use; None for a file
+    that is no JSON, or YAML, at all.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+        return _of_json(json.loads(text)) if is_json(path) else _of_yaml(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_json(value: Any) -> Sequence[Iterable[str]]:
+    entries = value if isinstance(value, list) else [value]
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def _of_yaml(text: str) -> Sequence[Iterable[str]] | None:
+    from pytest_agenteval.tasks import yaml_reading
+
+    return yaml_reading.keys_at_top(text)
+
+
+@lru_cache(maxsize=4096)
+def _meant(key: str) -> str:
+    """Give the key of a task that this one is, or nearly is; else nothing."""
+    from difflib import SequenceMatcher
+
+    plain = key.strip().strip("_-").casefold()
+    return next(
+        (word for word, least in _NEAR.items() if SequenceMatcher(None, plain, word).ratio() >= least), ""
+    )

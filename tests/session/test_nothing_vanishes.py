@@ -1,0 +1,177 @@
+"""Below a suite no file vanishes in silence: it is a task, a problem, named by somebody, or counted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.suites import collected, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+TOOLS = """
+provider: {name: weather, base: "https://api.example.com"}
+tools:
+  - name: weather
+    description: The temperature of a city.
+    parameters: {type: object, properties: {city: {type: string}}, required: [city]}
+    request: {url: /now, query: {q: "{city}"}}
+"""
+NAMES = "tools: [tools.yaml, api.yaml]\ncassettes: [tapes]\nprompts: {a: p/a.yaml}\n"
+COMPOSE = "x: &x {a: 1}\nservices:\n  one: {<<: *x}\n"
+CASSETTE = "version: 1\nid: x\ninteractions: []\n"
+
+
+def renamed(name: str, **keys: str) -> dict[str, Any]:
+    """Give a task some of whose keys are spelt otherwise."""
+    return {keys.get(key, key): value for key, value in task(name).items()}
+
+
+def problems(result: pytest.RunResult) -> dict[str, str]:
+    """Give what was told of each file, by its name."""
+    text = re.sub(r"\n_+ ERROR .*|\n=+ .*", "\n\f", "\n".join(result.outlines))
+    parts = (part.strip() for part in text.split("\f"))
+    return {re.split("[:\n]", part)[0]: part for part in parts if part.startswith("evals/")}
+
+
+def test_a_task_with_a_slip_in_its_keys_is_a_problem(pytester: pytest.Pytester, workers: int) -> None:
+    """With ``id`` or ``graders``, or nearly so, a file is meant as a task; what nobody can read is told."""
+    files = {
+        "fine.json": task("fine"),
+        "a.json": renamed("a", graders="grader"),
+        "b.json": renamed("b", id="idd"),
+        "c.json": renamed("c", graders="Graders", id="ID"),
+        "d.json": [renamed("d", graders="gradres"), renamed("e", graders="grader")],
+        "half.json": {"id": "half", "name": "left-pad"},
+        "other_half.yaml": "garders: []\nx: 1\n",
+        "empty.yaml": "",
+        "comments.yml": "# id: x\n",
+        "empty.json": " \n",
+        "broken.json": '{"input": {',
+        "broken.yaml": "a: [\n",
+    }
+    write(pytester.path, {"evals/suite.yaml": suite(), **{f"evals/{k}": v for k, v in files.items()}})
+    (pytester.path / "evals/latin.yaml").write_bytes("input: caf\u00e9\n".encode("latin-1"))
+
+    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+
+    result.assert_outcomes(passed=1, errors=12)
+    told = problems(result)
+    assert set(told) == {f"evals/{name}" for name in files} - {"evals/fine.json"} | {"evals/latin.yaml"}
+    for name, word in {"a": "graders", "b": "id", "c": "graders", "d": "graders"}.items():
+        assert f"did you mean '{word}'?" in told[f"evals/{name}.json"]
+    assert "evals/d.json:" in told["evals/d.json"].partition("\n")[2]
+    assert "a map with id, name" in told["evals/half.json"]
+    assert "begins with '_'" in told["evals/half.json"]
+    for name in ("empty.yaml", "comments.yml", "empty.json"):
+        assert "found:    an empty file" in told[f"evals/{name}"]
+    assert "UTF-8" in told["evals/latin.yaml"]
+    assert "Traceback" not in str(result.stdout)
+
+
+def test_what_a_suite_or_its_tasks_name_is_no_task(pytester: pytest.Pytester, workers: int) -> None:
+    """Tools, prompts, cassettes, trees and calibrations may hold any key; so may what is set aside."""
+    tree = task("real", input={"content": "hi", "base_fixture": "trees/start"})
+    files = {
+        "suite.yaml": suite(
+            more="tools: [tools.yaml, api.yaml]\ncassettes: [tapes]\nprompts: {a: p/a.yaml}\n"
+        ),
+        "tools.yaml": TOOLS,
+        "api.yaml": "openapi: openapi.json\noperations: [getTea]\n",
+        "openapi.json": {
+            "openapi": "3.1.0",
+            "id": "tea",
+            "info": {"title": "Tea", "version": "1"},
+            "servers": [{"url": "https://tea.example.com"}],
+            "paths": {"/tea": {"get": {"operationId": "getTea", "responses": {"200": {"description": "x"}}}}},
+        },
+        "tapes/shared.yaml": CASSETTE,
+        "p/a.yaml": "id: a prompt\n",
+        "p/b.yaml": "id: another\n",
+        "trees/start/PKM/entry.yaml": "id: 7\n",
+        "deep/real.json": {**tree, "prompts": {"b": "p/b.yaml"}},
+        "node_modules/pad/package.json": {"id": "pad", "name": "pad"},
+        "_data/people.json": [{"id": 1}],
+        "_people.json": [{"id": 1}],
+        "deep/compose.yaml": COMPOSE,
+        "deep/numbers.json": '{"a": NaN}',
+        "deep/list.json": [1, {"name": "x"}],
+    }
+    write(pytester.path, {f"evals/{name}": content for name, content in files.items()})
+    # Others' files in the same project, below no suite.
+    write(pytester.path, {"package.json": {"id": 7}, "data/x.yaml": "id: [", "data/y.json": ""})
+
+    result = run(pytester, "-v", "-rA", workers=workers)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*3 files below suites are no tasks*"])
+    assert collected(pytester, "-k", "deep") == ["evals/deep/real.json::real[scripted-1]"]
+    assert "no tasks" not in str(run(pytester).stdout)
+
+
+def test_a_suite_at_the_root_leaves_the_projects_own_folders_alone(pytester: pytest.Pytester) -> None:
+    """``fixtures/`` and ``cassettes/`` at the root hold no tasks, also where the root itself is a suite."""
+    ours = {"fixtures/a/b.json": {"id": 1}, "cassettes/x.yaml": CASSETTE}
+    write(pytester.path, {"suite.yaml": suite(), "x.json": task("greet"), **ours})
+
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_what_pytest_does_not_look_into_is_not_looked_at(pytester: pytest.Pytester) -> None:
+    """``norecursedirs`` and ``collect_ignore`` keep their meaning; one file named is one file looked at."""
+    write(
+        pytester.path,
+        {
+            "pytest.ini": "[pytest]\nnorecursedirs = old .*\n",
+            "evals/conftest.py": "collect_ignore = ['later']\n",
+            "evals/suite.yaml": suite(),
+            "evals/x.json": task("greet"),
+            "evals/old/a.json": {"id": 1},
+            "evals/later/b.json": {"id": 1},
+        },
+    )
+    run(pytester).assert_outcomes(passed=1)
+
+    write(pytester.path, {"evals/slip.json": renamed("slip", graders="grader")})
+    run(pytester, "evals/x.json::greet").assert_outcomes(passed=1)
+    run(pytester).assert_outcomes(errors=1)
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        (
+            {"greet.yaml": "id: a\ninput: {}\ngraders: []\n"},
+            "evals/greet.yaml looks like a task, but no suite",
+        ),
+        ({"suites.yaml": suite(), "a.json": task("a")}, "evals/suites.yaml: did you mean 'suite.yaml'?"),
+    ],
+)
+def test_tasks_without_a_suite_are_hinted_at_where_nothing_was_collected(
+    pytester: pytest.Pytester, files: dict[str, Any], hint: str, workers: int
+) -> None:
+    """Who forgot ``suite.yaml``, or misspelt it, is told in one line."""
+    write(pytester.path, {**{f"evals/{name}": content for name, content in files.items()}, "x.json": "["})
+
+    result = run(pytester, workers=workers)
+
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    lines = [line for line in result.outlines if "agenteval:" in line]
+    assert len(lines) == 1
+    assert hint in lines[0]
+
+
+def test_a_folder_whose_suite_file_is_misspelt_is_told_beside_others(pytester: pytest.Pytester) -> None:
+    """Where other trials run, a folder of tasks that belongs to no suite is told all the same."""
+    write(
+        pytester.path,
+        {"a/suite.yaml": suite(), "a/x.json": task("x"), "b/suites.yaml": suite(), "b/y.json": task("y")},
+    )
+
+    result = run(pytester)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["b/suites.yaml: did you mean 'suite.yaml'?*"])
