@@ -21,10 +21,9 @@ from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.sets import packaged
 from pytest_agenteval.tools.tape import ToolTape
 from tests.importers.clones import agenteval_import
+from tests.ko_clone import CLONE, LOGS, ROOT, TASKS, needs_clone, oracle
 
-ROOT = Path(__file__).parents[2]
-CLONE = ROOT / ".." / "shared" / "data" / "ko-agentbench"
-pytestmark = pytest.mark.skipif(not CLONE.is_dir(), reason="the benchmark's data is not here: ../shared/data")
+pytestmark = needs_clone
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _golden_tools() -> dict[str, set[str]]:
     """Give the tools of each task's golden calls, of those it may fall back on, and of its conversation."""
     found: dict[str, set[str]] = {}
-    for file in (CLONE / "bench" / "tasks").glob("L*.json"):
+    for file in TASKS.glob("L*.json"):
         for task in json.loads(file.read_text(encoding="utf-8")):
             turns = (task.get("conversation_tracking") or {}).get("turns", ())
             actions = [*(task.get("golden_action") or ()), *(task.get("fallback_options") or ())]
@@ -50,7 +49,7 @@ def _golden_tools() -> dict[str, set[str]]:
 def _asked() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Give every call that the eight models made of a golden tool; ``injected`` was made to fail."""
     golden = _golden_tools()
-    for file in sorted((CLONE / "logs" / "benchmark_results" / "by_model").glob("*/*/L*.json")):
+    for file in (file for model in sorted(oracle()) for file in sorted((LOGS / model).glob("*/L*.json"))):
         for result in json.loads(file.read_text(encoding="utf-8"))["results"]:
             injected = (result.get("error_injection") or {}).get("tool")
             for call in result["tool_calls"]:

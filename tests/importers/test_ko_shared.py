@@ -19,15 +19,14 @@ from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import list_runs
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from tests.importers.clones import agenteval_import
+from tests.ko_clone import CLONE, needs_clone, oracle, recorded_models
 
-SHARED = Path(__file__).parents[2] / ".." / "shared"
-CLONE, ORACLE = SHARED / "data" / "ko-agentbench", SHARED / "oracle" / "ko"
 KEYS = json.loads((Path(__file__).parents[1] / "oracle" / "ko-cache-keys.json").read_text(encoding="utf-8"))
 OURS = {"pass@k": "pass@k share"}
 LEVELS = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
 GOLDEN = {"L1": (8, 11), "L2": (14, 15), "L3": (7, 24), "L4": (14, 24), "L5": (5, 20), "L6": (15, 17)}
 
-pytestmark = pytest.mark.skipif(not CLONE.is_dir(), reason="the benchmark's data is not here: ../shared/data")
+pytestmark = needs_clone
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +61,11 @@ def recorded(imported: Path) -> Mapping[tuple[str, str], bool]:
 
 @pytest.fixture(scope="module")
 def runs(imported: Path) -> Mapping[str, Run]:
-    """Read every run, by the name that the oracle has for its model."""
+    """Read every run of a model that the oracle knows, by the oracle's name for it."""
     stored = list_runs(imported / ".agenteval" / "runs")
     names = {run.path: run.header.models[0].name.replace("/", "_").partition(":")[0] for run in stored}
-    return {names[run.path]: read_run(run.path) for run in stored}
+    assert sorted(names.values()) == recorded_models()
+    return {names[run.path]: read_run(run.path) for run in stored if names[run.path] in oracle()}
 
 
 def test_every_task_of_the_benchmark_loads(tasks: Mapping[str, LoadedTask]) -> None:
@@ -143,9 +143,7 @@ def test_the_oddities_that_are_known_are_found_by_rule(imported: Path) -> None:
 
 def test_each_model_is_a_run_that_can_be_named(imported: Path, runs: Mapping[str, Run]) -> None:
     """Eight runs of 91 trials each; MODEL@YYYYMMDD finds one."""
-    assert {name: len(run.entries) for name, run in runs.items()} == {
-        path.stem: 91 for path in ORACLE.glob("*.json")
-    }
+    assert {name: len(run.entries) for name, run in runs.items()} == dict.fromkeys(oracle(), 91)
     root = imported / ".agenteval" / "runs"
     assert find_run(root, "azure/gpt-4o@20251219").name == runs["azure_gpt-4o"].folder.name
     assert all(sum(group.trials for group in run.planned) == 91 for run in runs.values())
@@ -162,9 +160,9 @@ def test_every_grade_is_the_benchmarks(runs: Mapping[str, Run]) -> None:
     """3,776 grades of eight models: deterministic ones anew, judged ones from the published verdicts."""
     compared = 0
     for name, run in runs.items():
-        levels = json.loads((ORACLE / f"{name}.json").read_text(encoding="utf-8"))["levels"]
+        levels = oracle()[name]["levels"]
         for entry in run.entries:
-            grades = {grade.grader: grade.score for grade in entry.grades}
+            grades = {grade.grader: grade.value for grade in entry.grades}
             expected = dict(_oracle(levels[entry.bucket][entry.key.task]))
             assert {label: grades[label] for label in expected} == expected, (name, entry.key.task)
             compared += len(expected)

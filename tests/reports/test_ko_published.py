@@ -15,21 +15,30 @@ from pytest_agenteval.reports.ko_agentbench.written import write_reports
 from pytest_agenteval.reports.leaderboard.standing import boards_of
 from pytest_agenteval.scoring.levels import LEVELS
 from pytest_agenteval.store.reader import Run, read_run
+from tests.ko_clone import CLONE, LOGS, REPORTS, needs_clone
 
-CLONE = Path(__file__).parents[2] / ".." / "shared" / "data" / "ko-agentbench"
-NAMES = sorted(path.name for path in (CLONE / "reports").glob("*_*")) or ["none"]
+NAMES = [
+    path.name
+    for path in sorted(REPORTS.glob("*_*"))
+    if any((LOGS / path.name.rpartition("_")[0]).glob(f"{path.name.rpartition('_')[2]}_*"))
+] or ["none"]
+"""The reports whose logs are here too."""
+
 FREE = ("reasons", "final_reason", "reason", "llm_reason")
 """Details that a judge, or the code, says in words of its own."""
 
 UNORDERED = ("required_tools", "covered_tools", "missing_tools", "fallback_candidates", "fallback_tools")
 """Details that the benchmark lists in the order of a set, which differs from process to process."""
 
+RANKED = {"bedrock_us.amazon.nova-lite-v1_20251219": (14, 0.561)}
+"""Where a model stands of all 15, and its composite, whose rate of repeats is far below 0 in one task."""
+
 WORDS = re.compile(
     r"^(### Level \d: ).+|^(> 태스크 의도: ).+|^(- \*\*[^*]+\*\*: -?\d\.\d{3} - ).+"
     r"|^(- \*\*평가 날짜\*\*: ).+"
 )
 
-pytestmark = pytest.mark.skipif(not CLONE.is_dir(), reason=f"there is no clone of the benchmark at {CLONE}")
+pytestmark = needs_clone
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +92,7 @@ def test_every_model_has_its_folder(ours: Path) -> None:
 def test_the_json_holds_the_same_scores_counts_flags_and_votes(ours: Path, name: str) -> None:
     """In the same order and of the same types, for every task and metric."""
     found = read(ours / name / "evaluation_report.json")
-    published = read(CLONE / "reports" / name / "evaluation_report.json")
+    published = read(REPORTS / name / "evaluation_report.json")
 
     assert json.dumps(found["summary"]) == json.dumps(published["summary"])
     for level in published["by_level"]:
@@ -100,7 +109,7 @@ def test_the_csv_is_the_same_byte_for_byte(ours: Path, name: str) -> None:
     """Nothing in it is free."""
     file = Path(name) / "evaluation_summary.csv"
 
-    assert (ours / file).read_bytes() == (CLONE / "reports" / file).read_bytes()
+    assert (ours / file).read_bytes() == (REPORTS / file).read_bytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,7 +118,7 @@ def test_the_page_has_the_same_lines_but_for_words(ours: Path, name: str) -> Non
     file = Path(name) / "evaluation_report.md"
     found, published = (
         [WORDS.sub(lambda match: next(filter(None, match.groups())), line) for line in text.splitlines()]
-        for text in ((root / file).read_text(encoding="utf-8") for root in (ours, CLONE / "reports"))
+        for text in ((root / file).read_text(encoding="utf-8") for root in (ours, REPORTS))
     )
 
     assert found == published
@@ -123,7 +132,7 @@ def test_the_table_of_all_models_holds_the_published_figures(ours: Path) -> None
     assert sorted(rows) == sorted(name.rpartition("_")[0] for name in NAMES)
     for name in NAMES:
         row = rows[name.rpartition("_")[0]]
-        with (CLONE / "reports" / name / "evaluation_summary.csv").open(encoding="utf-8", newline="") as file:
+        with (REPORTS / name / "evaluation_summary.csv").open(encoding="utf-8", newline="") as file:
             published = {each["Level"]: each for each in csv.DictReader(file)}
         for title in list(row)[3:]:
             level, _, column = title.replace("L1_TooAcc", "L1_ToolAcc").partition("_")
@@ -135,11 +144,12 @@ def test_the_composite_is_that_of_the_published_levels(runs: list[Run]) -> None:
     """Worked out by hand from the published means; L3 and L6 without what the benchmark no longer reports."""
     (board,) = boards_of(runs)
     assert len(board.standings) == len(NAMES)
+    published = []
     for row in board.standings:
         (name,) = (
             name for name in NAMES if name.startswith(row.view.model.replace("/", "_").split(":")[0] + "_")
         )
-        levels = read(CLONE / "reports" / name / "evaluation_report.json")["by_level"]
+        levels = read(REPORTS / name / "evaluation_report.json")["by_level"]
         common = ("SR", "EPR_CVR", "pass@k", "RRR")
         means = {
             level: [mean for metric, mean in levels[level]["metrics"].items() if metric not in common]
@@ -150,3 +160,8 @@ def test_the_composite_is_that_of_the_published_levels(runs: list[Run]) -> None:
         by_hand = 0.4 * basic + 0.2 * value["L5"] + 0.25 * value["L6"] + 0.15 * value["L7"]
         assert row.value == pytest.approx(by_hand, abs=1e-12)
         assert [level.value for level in row.levels] == pytest.approx([value[level] for level in LEVELS])
+        published.append((by_hand, name))
+    assert published == sorted(published, reverse=True)
+    for rank, (by_hand, name) in enumerate(published, 1):
+        if name in RANKED and len(NAMES) == 15:
+            assert (rank, round(by_hand, 3)) == RANKED[name]

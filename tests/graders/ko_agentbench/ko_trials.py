@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
@@ -20,13 +19,11 @@ from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
+from tests.ko_clone import LOGS, ROOT, Json
 
 Case = Mapping[str, Any]
-Json = dict[str, Any]
 
-ROOT = Path(__file__).parents[3]
 SYNTHETIC = ROOT / "tests/oracle/ko-synthetic.json"
-SHARED = ROOT.parent / "shared"
 
 LABELS = {name: label for group in GROUPS.values() for name, label in group}
 
@@ -168,15 +165,9 @@ def golden(*tools: str, step: int | None = None) -> list[Json]:
 
 def levels_of_logs(model: str) -> dict[str, list[Json]]:
     """Read the recorded results of a model, by level."""
-    folder = SHARED / "data/ko-agentbench/logs/benchmark_results/by_model" / model
-    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*/L?.json")}
+    files = (LOGS / model).glob("*/L?.json")
+    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
     return {level: found[level]["results"] for level in LEVELS}
-
-
-def recorded_models() -> list[str]:
-    """Name the models whose runs are recorded."""
-    folder = SHARED / "data/ko-agentbench/logs/benchmark_results/by_model"
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def config_of(logged: Json) -> Json:

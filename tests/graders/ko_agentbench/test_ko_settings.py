@@ -16,7 +16,8 @@ from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
-from tests.graders.ko_agentbench.ko_trials import SHARED, grader_class
+from tests.graders.ko_agentbench.ko_trials import grader_class
+from tests.ko_clone import TASKS, needs_clone
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"mode": "readme"}, "mode"),
@@ -66,13 +67,11 @@ def test_every_key_may_be_null() -> None:
             assert grader_class(name)(mode=mode, **empty) == grader_class(name)(mode=mode, **empty)
 
 
+@needs_clone
 def test_the_benchmarks_tasks_can_be_graded() -> None:
     """All keys of its 91 tasks are taken as they stand, with all that is odd about them."""
-    folder = SHARED / "data/ko-agentbench/bench/tasks"
-    if not folder.is_dir():
-        pytest.skip("../shared/data does not stand beside this checkout")
     keys = {key for config, _ in WRONG for key in config}
-    tasks = [task for file in sorted(folder.glob("L?.json")) for task in json.loads(file.read_text("utf-8"))]
+    tasks = [task for file in sorted(TASKS.glob("L?.json")) for task in json.loads(file.read_text("utf-8"))]
 
     assert len(tasks) == 91
     for task in tasks:

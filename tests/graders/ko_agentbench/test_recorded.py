@@ -1,4 +1,4 @@
-"""Mode ``upstream`` against what was published of eight models' recorded runs."""
+"""Mode ``upstream`` against what was published of the recorded runs, and what the original code gives."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from pytest_agenteval.graders.ko_agentbench.replies import JUDGED
 from pytest_agenteval.records.grade import Grade
 from tests.graders.judge.judges import run
 from tests.graders.ko_agentbench.ko_trials import (
-    SHARED,
-    Json,
     Scripted,
     config_of,
     evidence_of,
     grader_class,
     levels_of_logs,
-    recorded_models,
     says,
 )
+from tests.ko_clone import LOGS, REPORTS, Json, needs_clone, oracle, recorded_models
 
-MODELS = recorded_models()
-pytestmark = pytest.mark.skipif(not MODELS, reason="../shared/data does not stand beside this checkout")
+MODELS = recorded_models() or ["none"]
+KNOWN = sorted(oracle())
+pytestmark = needs_clone
 
 FREE = {"reason", "final_reason", "llm_reason"}
 OF_A_SET = {"required_tools", "covered_tools", "missing_tools", "fallback_candidates", "fallback_tools"}
@@ -37,22 +36,31 @@ OF_A_SET = {"required_tools", "covered_tools", "missing_tools", "fallback_candid
 NOT_PUBLISHED = {"ProvAcc", "ReuseRate", "RRR"}
 
 
-@cache
-def oracle(model: str) -> Json:
-    """Read what the benchmark's code gives for a model's logs."""
-    found: Json = json.loads((SHARED / f"oracle/ko/{model}.json").read_text(encoding="utf-8"))
-    return found
+def day_of(model: str) -> str:
+    """Give the day on which the model's run was recorded."""
+    return max(path.name for path in (LOGS / model).iterdir()).partition("_")[0]
 
 
 @cache
 def published(model: str) -> dict[str, dict[str, Json]]:
     """Read the published metrics of a model, by level and task."""
-    folders = (SHARED / "data/ko-agentbench/reports").glob(f"{model}_2*")
-    report = json.loads((next(folders) / "evaluation_report.json").read_text(encoding="utf-8"))
     return {
         level: {task["task_id"]: task["metrics"] for task in found["task_evaluations"]}
-        for level, found in report["by_level"].items()
+        for level, found in published_levels(model).items()
     }
+
+
+def published_means(model: str) -> dict[str, dict[str, float]]:
+    """Give the published means of a model, by level."""
+    return {level: found["metrics"] for level, found in published_levels(model).items()}
+
+
+@cache
+def published_levels(model: str) -> dict[str, Json]:
+    """Read what was published of a model, by level."""
+    file = REPORTS / f"{model}_{day_of(model)}" / "evaluation_report.json"
+    levels: dict[str, Json] = json.loads(file.read_text(encoding="utf-8"))["by_level"]
+    return levels
 
 
 def judges_of(label: str, metric: Json) -> list[Scripted]:
@@ -119,7 +127,7 @@ def test_every_score_and_its_details_are_those_published(model: str) -> None:
                 ours: Json = dict(grade.details["upstream"])
                 if not details.get("votes", True):
                     details["reasons"] = ours["reasons"] = len(details["reasons"])
-                assert grade.score == pytest.approx(metric["score"], abs=1e-12), (id, label)
+                assert grade.value == pytest.approx(metric["score"], abs=1e-12), (id, label)
                 assert without_words(ours) == without_words(details), (id, label)
                 assert list(ours) == list(details), (id, label)
                 compared += 1
@@ -139,11 +147,11 @@ def test_the_replayed_reasons_of_judges_are_kept(model: str) -> None:
                 assert ours == published(model)[level][id][label]["details"]["individual_judges"]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", KNOWN)
 def test_scores_are_those_of_the_oracle(model: str) -> None:
     """Each score that needs no judge is what the original code gives for the same log."""
     compared = 0
-    for level, tasks in oracle(model)["levels"].items():
+    for level, tasks in oracle()[model]["levels"].items():
         for id, expected in tasks.items():
             grades = all_grades(model)[level][id]
             for label in set(expected) - {"judged"}:
@@ -155,10 +163,10 @@ def test_scores_are_those_of_the_oracle(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_level_means_are_those_published(model: str) -> None:
     """The mean over a level's tasks of every metric, RRR among them."""
-    for level, expected in oracle(model)["published_means"].items():
+    for level, expected in published_means(model).items():
         tasks = all_grades(model)[level].values()
         for label, mean in expected.items():
-            scores = [grades[label].score for grades in tasks]
+            scores = [grades[label].value for grades in tasks]
             told = [score for score in scores if score is not None]
             assert (fmean(told) if told else 0.0) == pytest.approx(mean, abs=1e-9), (level, label)
 
@@ -173,7 +181,7 @@ def test_all_else_of_a_group_is_undecided_upstream() -> None:
 
 
 @pytest.mark.parametrize(("best", "key"), [(True, "if_judge_max"), (False, "if_judge_min")])
-@pytest.mark.parametrize("model", MODELS[::4])
+@pytest.mark.parametrize("model", KNOWN[::4])
 def test_judges_decide_no_more_than_they_do_upstream(model: str, best: bool, key: str) -> None:
     """With the best and the worst judge scores are the oracle's, and judges are asked as often."""
 
@@ -181,7 +189,7 @@ def test_judges_decide_no_more_than_they_do_upstream(model: str, best: bool, key
         compared = 0
         for level, results in levels_of_logs(model).items():
             for logged in results:
-                for label, expected in oracle(model)["levels"][level][logged["task_id"]]["judged"].items():
+                for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
                     judge = says(verdict_text(label, _extreme(label, best=best)))
                     grade = await _asked(label, level, logged, [judge])
                     assert grade.score == pytest.approx(expected[key]), (logged["task_id"], label)
@@ -192,14 +200,14 @@ def test_judges_decide_no_more_than_they_do_upstream(model: str, best: bool, key
     assert run(compare()) == 137
 
 
-@pytest.mark.parametrize("model", MODELS[::4])
+@pytest.mark.parametrize("model", KNOWN[::4])
 def test_without_a_judge_only_what_no_judge_could_change_is_decided(model: str) -> None:
     """A gate, an empty argument or no call decides; everything else waits for a judge."""
 
     async def compare() -> None:
         for level, results in levels_of_logs(model).items():
             for logged in results:
-                for label, expected in oracle(model)["levels"][level][logged["task_id"]]["judged"].items():
+                for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
                     grade = await _asked(label, level, logged, [])
                     assert grade.score == expected["deterministic"], (logged["task_id"], label)
 

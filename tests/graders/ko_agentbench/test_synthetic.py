@@ -14,7 +14,6 @@ from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Panel, m
 from pytest_agenteval.graders.ko_agentbench.metric import Found
 from tests.graders.judge.judges import run
 from tests.graders.ko_agentbench.ko_trials import (
-    SHARED,
     SYNTHETIC,
     Case,
     Scripted,
@@ -25,6 +24,7 @@ from tests.graders.ko_agentbench.ko_trials import (
     task_of,
     trace_of_case,
 )
+from tests.ko_clone import SHARED, oracle
 
 METRICS = metrics()
 CASES = synthetic()
@@ -97,9 +97,13 @@ def test_what_was_documented_only_is_undecided_upstream() -> None:
 
 
 def test_the_cases_are_the_oracles() -> None:
-    """The file in the project holds the oracle's content, whatever its spaces."""
-    source = SHARED / "oracle/ko-synthetic.json"
-    if not source.exists():
+    """The files in the project hold the oracle's content, whatever its spaces."""
+    if not (SHARED / "oracle").exists():
         pytest.skip("the oracle, ../shared/oracle, does not stand beside this checkout")
+    source = SHARED / "oracle/ko-synthetic.json"
+    recorded = {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in SHARED.glob("oracle/ko/*.json")
+    }
 
     assert json.loads(SYNTHETIC.read_text(encoding="utf-8")) == json.loads(source.read_text(encoding="utf-8"))
+    assert oracle() == recorded
