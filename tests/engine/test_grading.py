@@ -8,17 +8,19 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.errors import LimitReached, ProviderDown
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Conditions, Model, PlannedGrader
 from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import Trial
 from tests.engine.carried_out import carried_out, plan, registry
 
 FINE = PlannedGrader("answer_contains", "fine", {"text": "Mina"})
@@ -92,17 +94,21 @@ class Sleeping:
         return Grade("sleeping", 1.0, "awake")
 
 
-def grades(**graders: Any) -> dict[str, Grade]:
+def graded(**graders: Any) -> Trial:
     """Let graders look at one trial, beside one that finds it fine."""
     known = registry(**{name: lambda made=made: made for name, made in graders.items()})
     (trial,) = carried_out(known, plan("t", *(PlannedGrader(name, name) for name in graders), FINE))
-    assert trial.ending == "passed", trial.message
+    return trial
+
+
+def grades(trial: Trial) -> dict[str, Grade]:
+    """Give a trial's grades by name."""
     return {grade.grader: grade for grade in trial.grades}
 
 
 def test_plain_graders_run_in_a_worker_thread_and_async_ones_on_the_loop() -> None:
     """A grader that blocks never blocks the loop, and one that awaits needs the loop."""
-    found = grades(where=Where(), later=Later(), where_async=WhereAsync())
+    found = grades(graded(where=Where(), later=Later(), where_async=WhereAsync()))
     here = threading.current_thread().name
     assert found["where"].rationale != here
     assert found["where_async"].rationale == here
@@ -121,25 +127,114 @@ def test_plain_graders_run_in_a_worker_thread_and_async_ones_on_the_loop() -> No
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_grader_that_raises_is_undecided_and_harms_no_other(
+def test_a_grader_that_raises_breaks_its_trial_and_no_other_grade(
     kind: type[Raising], error: BaseException
 ) -> None:
-    """Its traceback is kept, and the others' grades count."""
+    """The trial is errored, with the grader's own line in the traceback; what the others found is kept."""
     if isinstance(error, StopIteration) and kind is RaisingAsync:
         error = RuntimeError("coroutine raised StopIteration")  # what Python makes of it
-    found = grades(bad=kind(error), where=Where())
-    assert found["bad"].score is None
+    trial = graded(bad=kind(error), where=Where())
+    assert (trial.ending, trial.cause, trial.score) == ("errored", "grader_crash", None)
+    assert trial.message.startswith(f"bad raised {type(error).__name__}")
+    first = trial.traceback.splitlines()[1]
+    assert __file__ in first, "the author's frames come first"
+    assert "in grade" in first
+    found = grades(trial)
+    assert found["bad"].crashed
     assert type(error).__name__ in found["bad"].rationale
-    assert "in grade" in found["bad"].details["traceback"]
+    assert found["bad"].details["traceback"] == trial.traceback
     assert found["fine"].score == found["where"].score == 1.0
 
 
-@pytest.mark.parametrize("given", [None, 0.5, "good", Grade("g", 1.5, ""), Grade("g", float("nan"), ""), Grade("g", "1", "")])  # type: ignore[arg-type]  # fmt: skip  # noqa: E501
-def test_what_is_no_grade_is_undecided(given: Any) -> None:
-    """A score outside 0..1 is no score: it never enters an average."""
-    found = grades(odd=Giving(given))["odd"]
-    assert found.score is None
-    assert "gave" in found.rationale
+CHECK = Check("is one", False, "1", "2")
+
+
+class Sly(Giving):
+    """Says of itself that it wants a score which there is not."""
+
+    threshold = "half"
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (Giving(None), "odd returned None: expected a Grade, a bool or a number from 0 to 1"),
+        (Giving({"score": 1}), "odd returned {'score': 1} (dict): expected a Grade"),
+        (Giving("good"), "odd returned 'good' (str): expected a Grade"),
+        (Giving(float("nan")), "odd returned nan: expected"),
+        (Giving(2.0), "odd returned 2.0: expected"),
+        (Giving(-0.1), "odd returned -0.1: expected"),
+        (Giving(Grade("g", 1.5, "")), "odd returned a Grade with the score 1.5: expected"),
+        (Giving(Grade("g", float("nan"), "")), "odd returned a Grade with the score nan"),
+        (Giving(Grade("g", "1", "")), "odd returned a Grade with the score '1' (str)"),  # type: ignore[arg-type]
+        (Giving(Grade("g", 1.0, None)), "odd returned a Grade with the rationale None"),  # type: ignore[arg-type]
+        (Giving(Grade("g", 1.0, "", ("no",))), "odd returned a Grade with the checks ('no',) (tuple)"),  # type: ignore[arg-type]
+        (Giving(Grade("g", 1.0, "", (), "no")), "odd returned a Grade with the details 'no' (str)"),  # type: ignore[arg-type]
+        (Sly(1.0), "odd has the threshold 'half' (str): expected a number from 0 to 1"),
+        (object(), "odd raised AttributeError: 'object' object has no attribute 'grade'"),
+    ],
+    ids=lambda value: value[4:40] if isinstance(value, str) else "",
+)
+def test_what_is_no_grade_breaks_the_trial(odd: Any, said: str) -> None:
+    """Nothing odd becomes a score, or a silent pass: it is told what was returned and what was expected."""
+    trial = graded(odd=odd)
+    assert (trial.ending, trial.cause) == ("errored", "grader_crash")
+    assert trial.message.startswith(said)
+    assert grades(trial)["odd"].crashed
+    assert grades(trial)["fine"].score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "score"),
+    [
+        (True, 1.0),
+        (False, 0.0),
+        (0.25, 0.25),
+        (1, 1.0),
+        (0, 0.0),
+        (Fraction(1, 4), 0.25),
+        (Grade("g", True, "yes"), 1.0),
+        (Grade("g", 0, "no"), 0.0),
+    ],
+)
+def test_a_bool_or_a_number_becomes_a_grade(given: Any, score: float) -> None:
+    """True is 1, a number from 0 to 1 is the score."""
+    trial = graded(odd=Giving(given))
+    found = grades(trial)["odd"]
+    assert (found.score, type(found.score), trial.cause) == (score, float, "")
+
+
+def test_the_sides_of_a_check_become_texts() -> None:
+    """People compare numbers: what reports show and journals hold is text, and a list of checks a tuple."""
+    odd = Grade("g", 0.0, "", [Check("is one", 0, 1, 2)])  # type: ignore[arg-type]
+    assert grades(graded(odd=Giving(odd)))["odd"].checks == (CHECK,)
+
+
+def test_a_grader_that_cannot_be_made_breaks_its_trial_and_no_other_grade() -> None:
+    """Whatever its factory raises, be it an order to end the process."""
+
+    @dataclass
+    class Picky:
+        mood: str
+
+        def __post_init__(self) -> None:
+            sys.exit(f"not {self.mood}")
+
+        grade = Where.grade
+
+    asked = PlannedGrader("picky", "picky", {"mood": "sad"})
+    (trial,) = carried_out(registry(picky=Picky), plan("t", asked, FINE))
+    assert (trial.cause, trial.message) == ("grader_crash", "picky raised SystemExit: not sad")
+    assert "__post_init__" in trial.traceback
+    assert grades(trial)["fine"].score == 1.0
+
+
+def test_every_grader_that_crashed_is_told() -> None:
+    """A line for each in the message, and all tracebacks."""
+    trial = graded(first=Raising(ValueError("one")), second=Raising(KeyError("two")))
+    assert trial.message.splitlines() == ["first raised ValueError: one", "second raised KeyError: 'two'"]
+    assert "ValueError: one" in trial.traceback
+    assert "KeyError: 'two'" in trial.traceback
 
 
 def test_the_task_decides_label_threshold_and_weight() -> None:
@@ -175,6 +270,8 @@ def test_a_provider_that_is_down_breaks_the_trial_and_not_the_grade() -> None:
     known = registry(bad=lambda: Raising(ProviderDown("judge: no reply")))
     (trial,) = carried_out(known, plan("t", PlannedGrader("bad", "bad"), FINE))
     assert (trial.ending, trial.cause, trial.score) == ("errored", "provider", None)
+    assert (trial.message, trial.traceback) == ("judge: no reply", "")
+    assert [grade.score for grade in trial.grades] == [None, 1.0], "what was graded is kept"
 
 
 @dataclass(frozen=True)
@@ -239,12 +336,19 @@ def test_a_grader_without_judges_may_say_that_it_cannot_tell() -> None:
     assert trial.ending == "passed"
 
 
-def test_refusing_judges_makes_a_grade_undecided() -> None:
+def test_refusing_judges_is_a_crash_of_the_grader() -> None:
     """A grader that raises while it is given its judges harms no other."""
 
     class Refusing(Asking):
         def with_judges(self, judges: Sequence[Judge]) -> Asking:
             sys.exit("no judges here")
 
-    found = grades(refusing=Refusing())
-    assert "SystemExit: no judges here" in found["refusing"].rationale
+    trial = graded(refusing=Refusing())
+    assert (trial.cause, trial.message) == ("grader_crash", "refusing raised SystemExit: no judges here")
+    assert grades(trial)["fine"].score == 1.0
+
+
+def test_judges_whose_budget_is_spent_leave_a_grade_undecided() -> None:
+    """Nobody's code broke: it could not be told."""
+    trial = graded(spent=Raising(LimitReached("tokens", 5, 8)))
+    assert (trial.ending, grades(trial)["spent"].details) == ("passed", {"undecided": "limit"})

@@ -31,3 +31,4 @@ def test_our_own_errors_need_no_traceback(raised: Exception, traced: bool) -> No
     (grade,) = trial.grades
     assert str(raised) in grade.rationale
     assert ("traceback" in grade.details) is traced
+    assert bool(trial.traceback) is traced

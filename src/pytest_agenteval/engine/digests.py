@@ -14,6 +14,7 @@ from pytest_agenteval.workspace.snapshot import seeded
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.equipment import Equipment
+    from pytest_agenteval.graders.grader import Grader
 
 
 class DigestBook:
@@ -85,7 +86,16 @@ def _rulers(plan: Plan, equipment: Equipment) -> Any:
 
 def _ruler(planned: PlannedGrader, equipment: Equipment, judges: list[Any]) -> Any:
     """Give what a grade depends on; the judges only where the grader asks them."""
-    grader = equipment.desk.grader(planned)
+    try:
+        found = _made_ruler(planned, equipment.desk.grader(planned), judges)
+        canonical(found)
+    except BaseException:  # a grader that cannot be made, or says odd things of itself: its grade tells
+        config = [planned.config, planned.weight, planned.threshold, planned.required]
+        return [planned.name, planned.label, *config, "no grader"]
+    return found
+
+
+def _made_ruler(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list[Any]:
     asked = judges if hasattr(grader, "with_judges") else []
     return [
         planned.name,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_agenteval.engine.grading import Broken
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Ending, Kind
 from pytest_agenteval.scoring.trial_score import trial_score
+
+UNGRADED = "ungraded"
+"""The cause of a trial with nothing decided, or with a required grade undecided."""
 
 
 def score_of(grades: Sequence[Grade]) -> float | None:
@@ -14,15 +18,16 @@ def score_of(grades: Sequence[Grade]) -> float | None:
     return trial_score((grade.score, grade.weight) for grade in grades)
 
 
-def ungraded(grades: Sequence[Grade]) -> str:
-    """Say why grades do not make an ending, or give an empty text when they do."""
+def ungraded(grades: Sequence[Grade]) -> Broken | None:
+    """Say why grades do not make an ending, where they do not."""
     needed = [grade for grade in grades if grade.required and grade.score is None]
     if needed:
-        return "; ".join(f"{grade.grader} is required and undecided: {grade.rationale}" for grade in needed)
+        said = "; ".join(f"{grade.grader} is required and undecided: {grade.rationale}" for grade in needed)
+        return Broken(UNGRADED, said)
     if all(grade.score is None for grade in grades):
         reasons = "; ".join(f"{grade.grader}: {grade.rationale}" for grade in grades)
-        return f"nothing could be graded: {reasons}" if reasons else "no grader"
-    return ""
+        return Broken(UNGRADED, f"nothing could be graded: {reasons}" if reasons else "no grader")
+    return None
 
 
 def ending_of(grades: Sequence[Grade], kind: Kind) -> Ending:

@@ -1,27 +1,48 @@
-"""Grading: plain graders in a worker thread, async ones on the loop, and no grader spoils another."""
+"""Grading: plain graders in a worker thread, async ones on the loop, and no grader spoils another's grade."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.hands import Hands
-from pytest_agenteval.errors import AgentEvalError, TrialBroken
+from pytest_agenteval.engine.returned import NoGrade, as_grade, threshold_of
+from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.errors import AgentEvalError, LimitReached, ProblemsFound, TrialBroken
 from pytest_agenteval.graders.grader import Grader, Judge, NotAsked
-from pytest_agenteval.records.bounds import bounded_grade
+from pytest_agenteval.records.bounds import bounded_grade, bounded_text
 from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.registry import Registry
 
 MOST_KEPT = 1024
+
+UNDECIDED = (NotAsked, LimitReached)
+"""What our judges raise where they cannot be asked any more: the grade is undecided, and nothing broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What breaks a trial while it is graded."""
+
+    cause: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """Every grade of a trial, in the task's order, and what broke it, if a grader did."""
+
+    grades: tuple[Grade, ...]
+    broken: Broken | None = None
 
 
 JudgesOf: TypeAlias = Callable[[str], Sequence[Judge]]
@@ -59,12 +80,12 @@ class Desk:
 
     async def grade(
         self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: JudgesOf = nobody
-    ) -> tuple[Grade, ...]:
-        """Give every grade, in the task's order; a grader that raises is undecided.
+    ) -> Graded:
+        """Give every grade, in the task's order, and what broke, if a grader did.
 
         ``judges`` gives those that a grader may ask, by its label.
         """
-        asked = [_Asked(self.grader(each), each.label, judges, evidence) for each in planned]
+        asked = [_Asked(each, self.grader, judges, evidence) for each in planned]
         _ask_all([each for each in asked if each.is_quick])
         here = [each for each in asked if each.is_async]
         plain = [each for each in asked if not (each.is_quick or each.is_async)]
@@ -74,7 +95,7 @@ class Desk:
             await here[0].ask_here()
         else:
             await asyncio.gather(self._ask_in_thread(plain), *(each.ask_here() for each in here))
-        return tuple(map(_weighed, planned, asked))
+        return _together([(each.graded(), each.broken) for each in asked])
 
     async def _ask_in_thread(self, plain: Sequence[_Asked]) -> None:
         if plain:
@@ -93,23 +114,28 @@ def _ask_all(asked: Sequence[_Asked]) -> None:
 
 
 class _Asked:
-    """One grader of one trial, and what it found: a grade, something to wait for, or what it raised."""
+    """One grader of one trial, and what came of it: a grade, something to wait for, or what it raised."""
 
-    __slots__ = ("evidence", "found", "grader", "judges", "label")
+    __slots__ = ("evidence", "grader", "is_async", "is_quick", "judges", "planned", "raised", "returned")
 
-    def __init__(self, grader: Grader, label: str, judges: JudgesOf, evidence: Evidence) -> None:
-        self.grader, self.label, self.judges, self.evidence = grader, label, judges, evidence
-        self.found: Any = None
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the grader belongs on the loop."""
-        return inspect.iscoroutinefunction(self.grader.grade)
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether the grader says of itself that it only computes, for microseconds."""
-        return bool(getattr(self.grader, "quick", False))
+    def __init__(
+        self,
+        planned: PlannedGrader,
+        made: Callable[[PlannedGrader], Grader],
+        judges: JudgesOf,
+        evidence: Evidence,
+    ) -> None:
+        self.planned, self.judges, self.evidence = planned, judges, evidence
+        self.returned: Any = None
+        self.raised: BaseException | None = None
+        self.is_async, self.is_quick = False, True
+        try:
+            self.grader = made(planned)
+            self.is_async = inspect.iscoroutinefunction(self.grader.grade)
+            # It says of itself that it only computes, for microseconds.
+            self.is_quick = not self.is_async and bool(getattr(self.grader, "quick", False))
+        except BaseException as raised:  # even SystemExit: somebody's grader must not end the run
+            self.raised = raised
 
     async def ask_here(self) -> None:
         """Let an async grader look at the evidence."""
@@ -118,63 +144,82 @@ class _Asked:
 
     def ask(self) -> None:
         """Let the grader look at the evidence."""
+        if self.raised is not None:
+            return
         try:
             grader = self.grader
             with_judges = getattr(grader, "with_judges", None)
             if with_judges is not None:
-                grader = with_judges(self.judges(self.label))
-            self.found = grader.grade(self.evidence)
-        except TrialBroken:
-            raise
-        except BaseException as raised:  # even SystemExit: somebody's grader must not end the run
-            self.found = raised
+                grader = with_judges(self.judges(self.planned.label))
+            self.returned = grader.grade(self.evidence)
+        except BaseException as raised:
+            self.raised = raised
 
     async def finish(self) -> None:
         """Wait for a grade that is still to come."""
-        if not inspect.isawaitable(self.found):
+        if self.raised is not None or not inspect.isawaitable(self.returned):
             return
         try:
-            self.found = await self.found
-        except TrialBroken:
-            raise
+            self.returned = await self.returned
         except BaseException as raised:
             if is_for_us(raised):
                 raise
-            self.found = raised
+            self.raised = raised
+
+    def graded(self) -> Grade:
+        """Give the grade, with the task's label, threshold and weight."""
+        planned, own = self.planned, 1.0
+        grade: Grade | None = None
+        if self.raised is None:
+            try:
+                grade, own = as_grade(planned.label, self.returned), threshold_of(self.grader)
+            except Exception as raised:  # a part of it that raises when it is looked at
+                self.raised = raised
+        return replace(
+            bounded_grade(grade or self._undecided()),
+            grader=planned.label,
+            threshold=own if planned.threshold is None else planned.threshold,
+            weight=planned.weight,
+            required=planned.required,
+        )
+
+    @property
+    def broken(self) -> Broken | None:
+        """What breaks the trial, where this grader raised something that is no word on the trial."""
+        raised = self.raised
+        if raised is None or isinstance(raised, UNDECIDED):
+            return None
+        if isinstance(raised, TrialBroken | ProblemsFound):
+            return Broken(raised.cause, str(raised))
+        label = self.planned.label
+        if isinstance(raised, NoGrade):
+            return Broken(CRASH, f"{label} {raised}{_place(self.grader)}")
+        trace = "" if isinstance(raised, AgentEvalError) else theirs_first(raised)
+        return Broken(CRASH, f"{label} raised {headline(raised)}", trace)
+
+    def _undecided(self) -> Grade:
+        """Give the grade of one that gave none."""
+        found, label = self.broken, self.planned.label
+        if found is None:
+            why = "no_judge" if isinstance(self.raised, NotAsked) else "limit"
+            return Grade(label, None, str(self.raised), details={"undecided": why})
+        said = found.message.removeprefix(f"{label} ") if found.cause == CRASH else found.message
+        trace = {"traceback": found.traceback} if found.traceback else {}
+        return Grade(label, None, said, details={"undecided": found.cause, **trace})
 
 
-def _weighed(planned: PlannedGrader, asked: _Asked) -> Grade:
-    """Put the task's label, threshold and weight onto what a grader found."""
-    wrong = _not_a_grade(asked.found)
-    found = Grade(planned.label, None, wrong, details=_details(asked.found)) if wrong else asked.found
-    own: float = getattr(asked.grader, "threshold", 1.0)
-    return replace(
-        bounded_grade(found),
-        grader=planned.label,
-        threshold=own if planned.threshold is None else planned.threshold,
-        weight=planned.weight,
-        required=planned.required,
-    )
+def _together(found: Sequence[tuple[Grade, Broken | None]]) -> Graded:
+    """Put all grades together; the first grader that broke names the cause, each has its line."""
+    broken = [each for _, each in found if each is not None]
+    grades = tuple(grade for grade, _ in found)
+    if not broken:
+        return Graded(grades)
+    traces = "\n".join(each.traceback for each in broken if each.traceback)
+    said = "\n".join(each.message for each in broken)
+    return Graded(grades, Broken(broken[0].cause, bounded_text(said), bounded_text(traces)))
 
 
-def _not_a_grade(found: Any) -> str:
-    """Say why what a grader gave is no grade, or give an empty text."""
-    if isinstance(found, NotAsked):
-        return str(found)
-    if isinstance(found, BaseException):
-        return f"the grader raised {type(found).__name__}: {found}"
-    if not isinstance(found, Grade):
-        return f"the grader gave {type(found).__name__}, not a Grade"
-    score = found.score
-    if score is None or (isinstance(score, int | float) and 0 <= score <= 1):
-        return ""
-    return f"the grader gave the score {score!r}, not a number from 0 to 1"
-
-
-def _details(found: Any) -> dict[str, Any]:
-    """Give the traceback of what a grader raised; what we raise ourselves says all in its message."""
-    if isinstance(found, NotAsked):
-        return {"undecided": "no_judge"}
-    if not isinstance(found, BaseException) or isinstance(found, AgentEvalError):
-        return {}
-    return {"traceback": "".join(traceback.format_exception(found))}
+def _place(grader: Any) -> str:
+    """Say where a grader's code stands, where that can be had: nothing was raised that would show it."""
+    code = getattr(getattr(grader, "grade", None), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""

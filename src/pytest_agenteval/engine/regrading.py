@@ -11,13 +11,14 @@ from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.trial_chat import JudgeChat
 from pytest_agenteval.engine.digests import digests_of
-from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
+from pytest_agenteval.engine.ending import UNGRADED, ending_of, score_of, ungraded
 from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.grading import Graded
 from pytest_agenteval.engine.judges import TrialJudge, TrialJudges, role_of
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.graders.grader import NotAsked
 from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
@@ -32,12 +33,12 @@ class InputChanged(TrialBroken):
 
 
 async def regrade(plan: Plan, equipment: Equipment, stored: Trial) -> Trial:
-    """Give the stored trial with today's grades; one that broke stays broken.
+    """Give the stored trial with today's grades; one that broke before it was graded stays broken.
 
     With judges in the plan these are asked; without, what judges replied at the time is read again, where
     they would be asked the same today.
     """
-    if stored.cause and stored.cause != "ungraded":
+    if not _was_graded(stored):
         return replace(stored, key=plan.key, attempt=plan.attempt)
     recorder = Recorder(lambda: stored.seconds)
     heard = StoredJudges(stored.transcript, recorder)
@@ -46,11 +47,18 @@ async def regrade(plan: Plan, equipment: Equipment, stored: Trial) -> Trial:
         _check_input(plan, stored, digests.input)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
         asked = TrialJudges(plan, equipment, recorder).of if plan.conditions.judges else heard.of
-        grades = await equipment.desk.grade(plan.task.graders, evidence, asked)
+        graded = await equipment.desk.grade(plan.task.graders, evidence, asked)
     except TrialBroken as broken:
         return _broken(plan, stored, broken)
     told = replace(stored, digests=replace(stored.digests, ruler=digests.ruler))
-    return _graded(plan, told, grades, recorder.transcript().events)
+    return _graded(plan, told, graded, recorder.transcript().events)
+
+
+def _was_graded(stored: Trial) -> bool:
+    """Whether the agent had done its part: nothing broke, or a grade is what broke the trial."""
+    if stored.cause in ("", UNGRADED, CRASH):
+        return True
+    return any(grade.details.get("undecided") == stored.cause for grade in stored.grades)
 
 
 def _check_input(plan: Plan, stored: Trial, now: str) -> None:
@@ -65,23 +73,24 @@ def _judged(plan: Plan, heard: StoredJudges) -> Plan:
     return replace(plan, conditions=replace(plan.conditions, judges=heard.models))
 
 
-def _graded(plan: Plan, stored: Trial, grades: tuple[Grade, ...], asked: tuple[Event, ...]) -> Trial:
-    why = ungraded(grades)
+def _graded(plan: Plan, stored: Trial, graded: Graded, asked: tuple[Event, ...]) -> Trial:
+    grades = graded.grades
+    broken = graded.broken or ungraded(grades)
     kept = tuple(event for event in stored.transcript.events if event.kind != "judge_ask")
     return replace(
         stored,
         key=plan.key,
         attempt=plan.attempt,
-        ending="errored" if why else ending_of(grades, plan.task.kind),
-        score=None if why else score_of(grades),
+        ending="errored" if broken else ending_of(grades, plan.task.kind),
+        score=None if broken else score_of(grades),
         grades=grades,
         transcript=replace(stored.transcript, events=(*kept, *asked)),
         kind=plan.task.kind,
         bucket=plan.task.bucket,
         tags=plan.task.tags,
-        cause="ungraded" if why else "",
-        message=why,
-        traceback="",
+        cause=broken.cause if broken else "",
+        message=broken.message if broken else "",
+        traceback=broken.traceback if broken else "",
     )
 
 

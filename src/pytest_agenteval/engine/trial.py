@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,7 +22,8 @@ from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.grading import nobody
 from pytest_agenteval.engine.judges import TrialJudges
 from pytest_agenteval.engine.models import chat_of, recordings_of, tool_tape_of
-from pytest_agenteval.errors import LimitReached, ProblemsFound, TrialBroken, words_in
+from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.errors import LimitReached, ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock, LimitIgnored
 from pytest_agenteval.output import CURRENT, Captured
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
@@ -60,8 +60,8 @@ class _Course:
         if isinstance(raised, TrialBroken | ProblemsFound):
             self.cause, self.message, self.traceback = raised.cause, bounded_text(str(raised)), ""
         else:
-            self.cause, self.message = "crash", bounded_text(f"{type(raised).__name__}: {words_in(raised)}")
-            self.traceback = bounded_text("".join(traceback.format_exception(raised)))
+            self.cause, self.message = "crash", bounded_text(headline(raised))
+            self.traceback = bounded_text(theirs_first(raised))
 
 
 async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = None) -> Trial:
@@ -217,10 +217,11 @@ async def _grade(
     if plan.conditions.judges:
         judges = TrialJudges(plan, equipment, recorder)
         asked, tapes.judges = judges.of, judges.tapes
-    course.grades = await equipment.desk.grade(plan.task.graders, evidence, asked)
-    why = ungraded(course.grades)
-    if why:
-        course.cause, course.message = "ungraded", why
+    graded = await equipment.desk.grade(plan.task.graders, evidence, asked)
+    course.grades = graded.grades
+    found = graded.broken or ungraded(graded.grades)
+    if found is not None:
+        course.cause, course.message, course.traceback = found.cause, found.message, found.traceback
 
 
 def _save(plan: Plan, equipment: Equipment, course: _Course) -> None:

@@ -22,10 +22,12 @@ class Grader(Protocol):
     of a name that ends so the grader is given the file's text).
     """
 
-    def grade(self, evidence: Evidence) -> Grade | Awaitable[Grade]:
+    def grade(self, evidence: Evidence) -> Grade | float | Awaitable[Grade | float]:
         """Give the grade; a plain method runs in a worker thread, an async or a quick one on the loop.
 
-        An exception makes the grade undecided, with the exception as its rationale.
+        A bool becomes a grade of 1 or 0, a number from 0 to 1 one of that score. A grader that cannot tell
+        returns a Grade with the score None. One that raises, or returns anything else, breaks its trial:
+        it is errored, with cause ``grader_crash``, and the other graders' grades are kept.
         """
         ...
 

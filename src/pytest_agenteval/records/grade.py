@@ -8,6 +8,9 @@ from typing import Any
 
 from pytest_agenteval.records.transcript import NOTHING
 
+CRASH = "grader_crash"
+"""Why there is no score where a grader raised, or returned something that is no grade."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -63,6 +66,11 @@ class Grade:
     def passed(self) -> bool | None:
         """Whether the score reached the threshold; None when the grade is undecided."""
         return None if self.score is None else self.score >= self.threshold - 1e-9
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the grader itself broke, which is not the same as one that could not tell."""
+        return self.score is None and self.details.get("undecided") == CRASH
 
     @property
     def full(self) -> bool:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Kind, TapeCounts
 from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
@@ -150,7 +151,13 @@ def _task_passed(trials: Sequence[Entry], threshold: float) -> bool:
 
 
 def _undecided(entries: Sequence[Entry]) -> Counter[str]:
-    return Counter(grade.grader for entry in entries for grade in entry.grades if grade.score is None)
+    """Count the grades whose graders could not tell: one that broke its trial is counted as that error."""
+    return Counter(
+        grade.grader
+        for entry in entries
+        for grade in entry.grades
+        if grade.score is None and grade.details.get("undecided") not in (CRASH, entry.cause or CRASH)
+    )
 
 
 def _spent(usages: Sequence[Usage], entries: Sequence[Entry]) -> Spent:

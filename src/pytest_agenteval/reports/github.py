@@ -9,10 +9,11 @@ from pathlib import Path
 from pytest_agenteval.reports.remarks import remarks
 from pytest_agenteval.reports.table import columns_of, rows_of
 from pytest_agenteval.reports.view import Miss, RunView, SuiteView
-from pytest_agenteval.reports.wording import NOT_KNOWN, counted, figure, one_line, trial_name
+from pytest_agenteval.reports.wording import NOT_KNOWN, counted, figure, one_line, safe, trial_name
 
 MOST_MISSES = 50
 MOST_TEXT = 300
+MOST_TRACEBACK_LINES = 8
 MOST_BYTES = 1_000_000
 """GitHub drops a summary of more than 1 MiB as a whole."""
 
@@ -80,4 +81,8 @@ def _misses(misses: tuple[Miss, ...]) -> str:
 
 def _miss(miss: Miss) -> str:
     word = "ERROR" if miss.ending == "errored" else f"{miss.ending.upper()} {figure(miss.score)}"
-    return f"- **{word}** {escaped(trial_name(miss.key))}: {escaped(miss.reason)}"
+    said = f"- **{word}** {escaped(trial_name(miss.key))}: {escaped(miss.reason)}"
+    if not miss.traceback:
+        return said
+    last = verbatim(safe(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])
+    return said + "\n" + "\n".join(f"  {line}" if line else "" for line in last.splitlines())

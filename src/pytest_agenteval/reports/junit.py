@@ -85,7 +85,8 @@ def _taken(prefix: str, usage: Usage) -> Iterator[Property]:
 
 def _grade(grade: Grade) -> Property:
     """Give a grader's score; what was measured stands for it where that lies past 0..1."""
-    score = "undecided" if grade.value is None else _number(grade.value)
+    undecided = "crashed" if grade.crashed else "undecided"
+    score = undecided if grade.value is None else _number(grade.value)
     return f"agenteval.grade.{_bounded(grade.grader, MOST_LABEL)}", score
 
 

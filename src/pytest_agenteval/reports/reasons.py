@@ -49,17 +49,20 @@ def explain(trial: Trial, width: int = 100) -> list[str]:
 
     The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
     """
-    lines = [short_reason(trial)]
-    name = max((cell_width(safe(grade.grader)) for grade in trial.grades), default=0)
-    lines += _broken(trial)
-    for grade in trial.grades:
-        lines += _about(grade, min(name, 32))
+    lines = [short_reason(trial), *_broken(trial), *graded(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
     if trial.outcome.answer.text:
         lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
     lines += [fit(f"  {line}", width) for line in workspace_changes(trial.outcome)]
     return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
+
+
+def graded(trial: Trial) -> Iterator[str]:
+    """Give what each grader found, with the checks that failed."""
+    name = max((cell_width(safe(grade.grader)) for grade in trial.grades), default=0)
+    for grade in trial.grades:
+        yield from _about(grade, min(name, 32))
 
 
 def _reached(grade: Grade) -> str:
@@ -83,7 +86,9 @@ def _why(grade: Grade) -> str:
 def _about(grade: Grade, name: int) -> Iterator[str]:
     label = pad(fit(one_line(grade.grader, 60), name), name)
     missed = [check for check in grade.checks if not check.passed]
-    if grade.score is None:
+    if grade.crashed:
+        yield f"  {label}  crashed: {_told(grade)}"
+    elif grade.score is None:
         yield f"  {label}  undecided{' (required)' if grade.required else ''}: {_told(grade)}"
     elif grade.passed:
         yield f"  {label}  {_reached(grade)}"

@@ -47,13 +47,14 @@ class SuiteView:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A trial that did not pass, with the reason in one line."""
+    """A trial that did not pass, with the reason in one line and the last lines of its traceback."""
 
     key: TrialKey
     ending: Ending
     score: float | None
     reason: str
     transcript: str
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,4 +176,4 @@ def _scope(planned: Sequence[PlannedGroup], k: int, threshold: float, seen: int 
 
 
 def _miss(entry: Entry) -> Miss:
-    return Miss(entry.key, entry.ending, entry.score, why(entry), str(entry.place))
+    return Miss(entry.key, entry.ending, entry.score, why(entry), str(entry.place), entry.traceback)

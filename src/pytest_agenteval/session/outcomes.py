@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
-from pytest_agenteval.reports.reasons import short_reason
+from pytest_agenteval.reports.reasons import graded, short_reason
 from pytest_agenteval.session.evals import evals_of
 
 MOST_TRACE = 4000
@@ -66,9 +66,9 @@ def _sections(trial: Trial) -> list[tuple[str, str]]:
 
 
 def _broken(trial: Trial) -> str:
-    """Say why a trial broke: in one line, with the traceback where somebody's code raised."""
+    """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
     head = short_reason(trial)
     first, _, rest = trial.message.partition("\n")
     body = rest if first in head else trial.message
     trace = trial.traceback[-MOST_TRACE:]
-    return "\n".join(part for part in (head, body, trace) if part)
+    return "\n".join(part for part in (head, body, trace, *graded(trial)) if part)

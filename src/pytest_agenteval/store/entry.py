@@ -26,8 +26,8 @@ class Entry:
     """The last finished attempt of one trial.
 
     ``attempts`` counts how often the trial was begun, ``earlier`` holds what the finished attempts before
-    this one took. Grades are without checks and details, and long rationales and messages are cut: the trial
-    itself has all of it.
+    this one took. Grades are without checks and details, and long rationales, messages and tracebacks
+    are cut: the trial itself has all of it.
     """
 
     key: TrialKey
@@ -46,6 +46,7 @@ class Entry:
     limit: str = ""
     cause: str = ""
     message: str = ""
+    traceback: str = ""
     started_at: str = ""
     seconds: float = 0.0
     tool_tape: TapeCounts = field(default_factory=TapeCounts)

@@ -12,10 +12,12 @@ from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
 from pytest_agenteval.store.entry import Entry, Place
-from pytest_agenteval.store.lines import VERSION, Line, add, read_usage, short, usage_line
+from pytest_agenteval.store.lines import VERSION, Line, add, last_lines, read_usage, short, usage_line
 
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
+SHORT_TRACEBACK = 600
+"""Characters of a traceback's last lines: where it was raised, and what."""
 NO_TAPE = TapeCounts()
 
 
@@ -33,6 +35,7 @@ def finished_line(trial: Trial, offset: int, length: int) -> Line:
     _write_key(line, trial.key)
     line["ending"], line["score"] = trial.ending, trial.score
     add(line, limit=trial.limit, cause=trial.cause, message=short(trial.message, SHORT_MESSAGE))
+    add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
     line["task_kind"] = trial.kind
     add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags)
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
@@ -74,6 +77,7 @@ def read_finished(line: Line, transcripts: str) -> Entry:
         limit=get("limit", ""),
         cause=get("cause", ""),
         message=get("message", ""),
+        traceback=get("traceback", ""),
         started_at=get("started_at", ""),
         seconds=get("seconds", 0.0),
         tool_tape=TapeCounts(**tapes["tools"]) if "tools" in tapes else NO_TAPE,

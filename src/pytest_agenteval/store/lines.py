@@ -56,6 +56,15 @@ def short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def last_lines(text: str, most: int) -> str:
+    """Give the end of a text, from the beginning of a line where one fits into ``most``."""
+    if len(text) <= most:
+        return text
+    end = text[-most:]
+    cut, _, whole = end.rstrip("\n").partition("\n")
+    return end[len(cut) + 1 :] if whole else end
+
+
 def long(text: str, most: int) -> str:
     """Give the text when ``short`` would cut it, else nothing."""
     return text if len(text) > most else ""

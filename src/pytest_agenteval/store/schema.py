@@ -56,7 +56,7 @@ GRADE = closed(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
     | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}}
-    | {"undecided": {**TEXT, "description": "why there is no score, in one word: no_judge"}}
+    | {"undecided": {**TEXT, "description": "why there is no score, in one word: no_judge, grader_crash"}}
     | {"unclamped": {**NUMBER, "description": "what was measured, where the score is only the nearer end"}},
 )
 STARTED = closed(
@@ -71,6 +71,7 @@ FINISHED = closed(
     | {"transcript": {**listed(COUNT), "minItems": 2, "maxItems": 2, "description": "first byte, length"}},
     {"variant": TEXT, "full": FLAG, "limit": TEXT, "cause": TEXT, "bucket": TEXT, "tags": listed(TEXT)}
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
+    | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
     | {"digests": closed({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE, "judging": USAGE}
     | {"tapes": closed({}, {"tools": COUNTS, "chats": COUNTS})},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",

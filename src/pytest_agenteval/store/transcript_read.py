@@ -34,7 +34,7 @@ def read_trial(entry: Entry, line: Line, text_of: TextOf) -> Trial:
         entry.limit,
         entry.cause,
         line.get("message", entry.message),
-        line.get("traceback", ""),
+        line.get("traceback", entry.traceback),
         entry.started_at,
         entry.seconds,
         entry.tool_tape,

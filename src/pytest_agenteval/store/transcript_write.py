@@ -9,7 +9,7 @@ from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.outcome import FileText, Tree
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_lines import SHORT_MESSAGE, SHORT_RATIONALE
+from pytest_agenteval.store.journal_lines import SHORT_MESSAGE, SHORT_RATIONALE, SHORT_TRACEBACK
 from pytest_agenteval.store.lines import VERSION, Line, add, long, usage_line
 
 INLINE_CHARS = 1024
@@ -31,7 +31,13 @@ def transcript_line(trial: Trial, keep: Keep) -> Line:
         add(line, before=_files(left.before, keep), after=_changes(left.before, left.after, keep))
     rest = [_rest(grade) for grade in trial.grades]
     add(line, grades=rest if any(rest) else (), message=long(trial.message, SHORT_MESSAGE))
-    add(line, traceback=trial.traceback, output=trial.output, log=trial.log, workspace=trial.workspace)
+    add(
+        line,
+        traceback=long(trial.traceback, SHORT_TRACEBACK),
+        output=trial.output,
+        log=trial.log,
+        workspace=trial.workspace,
+    )
     return line
 
 

@@ -69,7 +69,7 @@ class Ruler:
         with_judges = getattr(grader, "with_judges", None)
         judges = judges_of(label, published.metrics, published.judge, asked) if with_judges else ()
         asking = with_judges(judges) if with_judges else grader
-        found = asking.grade(evidence)
+        found: Any = asking.grade(evidence)
         grade: Grade = await found if inspect.isawaitable(found) else found
         return replace(grade, grader=label, threshold=threshold)
 

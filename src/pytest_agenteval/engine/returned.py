@@ -1,0 +1,100 @@
+"""What a grader returned, taken as a grade where it can be."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.records.grade import Check, Grade
+
+EXPECTED = "expected a Grade, a bool or a number from 0 to 1"
+
+_bounded = reprlib.Repr()
+_bounded.maxstring = _bounded.maxother = 120
+
+
+class NoGrade(AgentEvalError):
+    """What a grader returned, or says of itself, cannot be taken as a grade."""
+
+
+def as_grade(label: str, returned: Any) -> Grade:
+    """Take what a grader returned as a grade: a bool is 1 or 0, a number its score.
+
+    Raises NoGrade for anything else, and for a grade with a part that is not what it should be.
+    """
+    if isinstance(returned, Grade):
+        return _whole(returned)
+    if isinstance(returned, Real):
+        return Grade(label, _score(returned, "returned"), f"returned {shown(returned)}")
+    raise NoGrade(f"returned {shown(returned)}: {EXPECTED}")
+
+
+def threshold_of(grader: Any) -> float:
+    """Give the threshold that a grader says of itself, 1 where it says none; raises NoGrade for no number."""
+    own = getattr(grader, "threshold", 1.0)
+    if _is_share(own):
+        return float(own)
+    raise NoGrade(f"has the threshold {shown(own)}: expected a number from 0 to 1")
+
+
+def shown(value: object) -> str:
+    """Write a value in one short line, with its type where that is not plain to see."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    text = " ".join(_bounded.repr(value).split())
+    return f"{text} ({type(value).__name__})"
+
+
+def _score(given: Any, where: str) -> float:
+    if _is_share(given):
+        return float(given)
+    raise NoGrade(f"{where} {shown(given)}: {EXPECTED}")
+
+
+def _is_finite(given: Any) -> bool:
+    return isinstance(given, Real) and math.isfinite(given)
+
+
+def _is_share(given: Any) -> bool:
+    return isinstance(given, Real) and bool(0 <= given <= 1)  # type: ignore[operator]  # Real has no order
+
+
+def _whole(grade: Grade) -> Grade:
+    """Give a grade whose parts are what they should be; most are already, and stay the same object."""
+    if grade.score is not None and type(grade.score) is not float:
+        grade = replace(grade, score=_score(grade.score, "returned a Grade with the score"))
+    elif grade.score is not None:
+        _score(grade.score, "returned a Grade with the score")
+    if not isinstance(grade.rationale, str):
+        raise NoGrade(f"returned a Grade with the rationale {shown(grade.rationale)}: expected a text")
+    if not isinstance(grade.details, Mapping):
+        raise NoGrade(f"returned a Grade with the details {shown(grade.details)}: expected a mapping")
+    if grade.unclamped is not None and not _is_finite(grade.unclamped):
+        raise NoGrade(f"returned a Grade with {shown(grade.unclamped)} unclamped: expected a number")
+    if not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
+        grade = replace(grade, checks=tuple(map(_plain, _listed(grade.checks))))
+    return grade
+
+
+def _listed(checks: Any) -> list[Any]:
+    if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
+        return list(checks)
+    raise NoGrade(f"returned a Grade with the checks {shown(checks)}: expected a list of Check")
+
+
+def _is_plain(check: Any) -> bool:
+    if not isinstance(check, Check) or type(check.passed) is not bool:
+        return False
+    return type(check.claim) is type(check.expected) is type(check.found) is str
+
+
+def _plain(check: Check) -> Check:
+    """Write the sides of a check as texts: people compare numbers, and reports show words."""
+    sides = (check.claim, check.expected, check.found)
+    claim, expected, found = (side if isinstance(side, str) else _bounded.repr(side) for side in sides)
+    return Check(claim, bool(check.passed), expected, found)

@@ -1,0 +1,80 @@
+"""Tracebacks of other people's code: their frames first, ours folded."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from traceback import FrameSummary, StackSummary, TracebackException
+
+from pytest_agenteval.errors import words_in
+
+OURS = str(Path(__file__).parent.parent) + os.sep
+LIBRARY = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
+"""Where packages are installed, which may lie within the standard library's folder."""
+
+
+def theirs_first(raised: BaseException) -> str:
+    """Write a traceback that begins with the first frame that is neither ours nor Python's own.
+
+    Of ours that follow only the number is told, but for the last frame, which raised. Where all frames are
+    ours, all are shown: then it is our mistake.
+    """
+    told = TracebackException.from_exception(raised)
+    if any(_is_theirs(frame) for each in _chained(told) for frame in each.stack):
+        for each in _chained(told):
+            each.stack = _Folded(_without_ours(each.stack))
+    return "".join(told.format())
+
+
+def headline(raised: BaseException) -> str:
+    """Write an exception as a traceback's last line does, also where it cannot say what it is."""
+    name, text = type(raised).__name__, words_in(raised)
+    return f"{name}: {text}" if text else name
+
+
+class _Folded(StackSummary):
+    """Frames of which some stand for several of ours."""
+
+    def format_frame_summary(self, frame_summary: FrameSummary) -> str:
+        """Write a frame, or how many were left out."""
+        if frame_summary.filename == OURS:
+            return f"  ... {frame_summary.name}\n"
+        return super().format_frame_summary(frame_summary)
+
+
+def _chained(told: TracebackException) -> Iterator[TracebackException]:
+    """Give a traceback with those of its causes, and of the members of a group."""
+    coming, met = [told], set()
+    while coming:
+        each = coming.pop()
+        if id(each) in met:
+            continue
+        met.add(id(each))
+        yield each
+        near = (each.__cause__, each.__context__, *(each.exceptions or ()))
+        coming.extend(other for other in near if other is not None)
+
+
+def _is_theirs(frame: FrameSummary) -> bool:
+    name = frame.filename
+    if name.startswith((OURS, "<frozen")):
+        return False
+    return name.startswith(INSTALLED) or not name.startswith(LIBRARY)
+
+
+def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
+    """Drop what comes before the first frame of theirs; count ours in between."""
+    first = next((place for place, frame in enumerate(stack) if _is_theirs(frame)), 0)
+    left_out = 0
+    for place, frame in enumerate(stack[first:], first + 1):
+        if frame.filename.startswith(OURS) and place < len(stack):
+            left_out += 1
+            continue
+        if left_out:
+            frames = "1 frame" if left_out == 1 else f"{left_out} frames"
+            yield FrameSummary(OURS, 0, f"{frames} of pytest-agenteval", lookup_line=False, line="")
+        left_out = 0
+        yield frame
