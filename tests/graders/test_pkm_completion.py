@@ -65,11 +65,12 @@ def test_an_end_state_alone_files_nothing() -> None:
     grade = graded(PkmCompletion("persist"), trial(OLD, state=FILED))
 
     assert grade.score == 0.5
-    assert "newly holds the entry's id (expected 2026/09/17.md#ts_1, found no file)" in grade.rationale
-    assert (
-        "an insight was given for the entry (expected 2026/09/17.md#ts_1, found no insight)"
-        in grade.rationale
-    )
+    claims = {
+        "newly holds the entry's id": "found yes in the agent's state, no file in the workspace",
+        "an insight was given for the entry": "found yes in the agent's state, no insight in the workspace",
+    }
+    for claim, found in claims.items():
+        assert f"{claim} (expected 2026/09/17.md#ts_1, {found})" in grade.rationale
 
 
 @pytest.mark.parametrize(

@@ -6,23 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_agenteval.graders.memex.both_sides import (
+    answered,
+    as_upstream,
+    disagreement,
+    merged,
+    told_apart,
+)
+from pytest_agenteval.graders.memex.on_disk import State, card_state
 from pytest_agenteval.graders.memex.settings import Mode, check_mode, check_template_ids, texts
 from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
+
+COMPLETE = "a complete card"
 
 
 @dataclass(frozen=True, slots=True)
 class CardCompletion:
     """Was a card saved, and is it complete on disk? One fifth for each of five questions.
 
-    Both modes score alike. Only the truth value true counts as yes; a list of missing requirements that is no
-    list is an error.
+    They are asked of the end state that the agent tells; of one that tells none, of the card's file. In
+    ``default`` mode both have to say yes: a card that is only told is none. Only the truth value true counts
+    as yes; a list of missing requirements that is no list is an error.
     """
 
     mode: Mode = "default"
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -30,24 +41,30 @@ class CardCompletion:
 
     @undecided_where_unreadable("card_completion")
     def grade(self, evidence: Evidence) -> Grade:
-        """Ask the five questions of the agent's end state."""
-        state = evidence.state
-        if self.mode == "upstream" and not isinstance(state.get("status"), str | None):
-            raise Unreadable("status in the agent's state", "a text", state["status"])
-        status, complete, missing = state.get("status"), state.get("is_complete") is True, _missing(state)
+        """Ask the five questions of the card's end state."""
+        stated, shown = card_sides(evidence, self.mode)
+        if self.mode == "upstream" and not isinstance(stated.get("status"), str | None):
+            raise Unreadable("status in the agent's state", "a text", stated["status"])
         checks = (
-            _flag("the save tool was called", state.get("card_save_tool_called")),
-            Check("the card's status is completed", status == "completed", "completed", str(status)),
-            _flag("the card has a title", state.get("has_title")),
-            _flag("the card has a filled template", state.get("has_ui_configs")),
-            Check(
-                "nothing is missing",
-                complete and not missing,
-                "a complete card",
-                ", ".join(map(str, missing)) or ("a complete card" if complete else "an incomplete card"),
-            ),
+            answered("the card was saved", "card_save_tool_called", True, stated, shown),
+            answered("the card's status is completed", "status", "completed", stated, shown),
+            answered("the card has a title", "has_title", True, stated, shown),
+            answered("the card has a filled template", "has_ui_configs", True, stated, shown),
+            _nothing_missing(stated, shown),
         )
         return scored("card_completion", checks)
+
+
+def _nothing_missing(stated: State, shown: State | None) -> Check:
+    sides = [merged(stated, shown), *([] if shown is None else [shown])]
+    words = [_what_is_missing(side) for side in sides]
+    found = words[0] if len(set(words)) == 1 else told_apart(*words)
+    return Check("nothing is missing", set(words) == {COMPLETE}, COMPLETE, found)
+
+
+def _what_is_missing(side: State) -> str:
+    missing = ", ".join(map(str, _missing(side)))
+    return missing or (COMPLETE if side.get("is_complete") is True else "an incomplete card")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +72,14 @@ class CardTemplateChoice:
     """Is one of the expected templates the card's first, or at least among its others?
 
     1 where the card's first template is expected, 0.5 where only a later one is, else 0; half credit passes.
-    Ids are compared exactly. In ``default`` mode an empty list of expected ids and an unknown id are refused.
+    Ids are compared exactly. In ``default`` mode an empty list of expected ids and an unknown id are refused,
+    and templates that an agent tells of but that are not on its card score 0.
     """
 
     expected_template_ids: Sequence[str]
     mode: Mode = "default"
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
@@ -74,13 +92,15 @@ class CardTemplateChoice:
     @undecided_where_unreadable("card_template_choice")
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the templates of the card, in their order, with the expected ones."""
-        picked = _list(evidence.state, "template_ids")
-        score, why = self._judged(picked)
+        stated, shown = card_sides(evidence, self.mode)
+        picked = _list(merged(stated, shown), "template_ids")
+        untrue = disagreement(stated, shown, "template_ids")
+        score, why = (0.0, str(untrue[0])) if untrue else self._judged(picked)
         found = ", ".join(map(str, picked)) or "no template"
         check = Check(
             "the first template is expected", score == 1.0, " or ".join(self.expected_template_ids), found
         )
-        return Grade("card_template_choice", score, why, (check,), {"full": score == 1.0})
+        return Grade("card_template_choice", score, why, (check, *untrue), {"full": score == 1.0})
 
     def _judged(self, picked: Sequence[Any]) -> tuple[float, str]:
         expected = " or ".join(self.expected_template_ids)
@@ -95,16 +115,22 @@ class CardTemplateChoice:
         return 0.0, f"expected {expected}, found {shown}"
 
 
+def card_sides(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
+    """Give what the agent tells of the card, and what its file shows; in upstream mode only one of them."""
+    if mode == "upstream":
+        return as_upstream(evidence, card_state), None
+    stated = evidence.state
+    if stated.get("card_save_tool_called") is False:  # how a card came to its file is the agent's own affair
+        stated = {key: value for key, value in stated.items() if key != "card_save_tool_called"}
+    return stated, card_state(evidence)
+
+
 def scored(grader: str, checks: tuple[Check, ...]) -> Grade:
     """Give the share of checks that passed, counted as Memex counts it: none asked, none passed."""
     missed = [check for check in checks if not check.passed]
     why = "; ".join(map(str, missed)) or f"all {len(checks)} checks passed"
     score = (len(checks) - len(missed)) / len(checks) if checks else 0.0
     return Grade(grader, score, why if checks else "nothing to check", checks)
-
-
-def _flag(claim: str, value: Any) -> Check:
-    return Check(claim, value is True, "yes", "no" if value in (None, False) else repr(value))
 
 
 def _missing(state: Mapping[str, Any]) -> Sequence[Any]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
 
-from pytest_agenteval.graders.memex.card import scored
+from pytest_agenteval.graders.memex.both_sides import disagreement, merged
+from pytest_agenteval.graders.memex.card import card_sides, scored
+from pytest_agenteval.graders.memex.on_disk import State
 from pytest_agenteval.graders.memex.settings import Mode, check_mode, texts
 from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
@@ -36,13 +38,14 @@ class CardMustContain:
     texts score 0. ``default`` looks through what the user gets to see: the title, and every text and number
     among the values of the filled templates, each by itself. Case, width and ligatures (NFKC), kinds of dash
     and lengths of white space make no difference there; no texts leave the grade undecided, a blank one is
-    refused.
+    refused. The card is the one that the agent tells, else its file; a card that is told but is not the
+    file's fails.
     """
 
     substrings: Sequence[str]
     mode: Mode = "default"
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -55,13 +58,16 @@ class CardMustContain:
     @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each text on the card."""
-        blob = _blob(evidence)
+        stated, shown = card_sides(evidence, self.mode)
+        blob = _blob(merged(stated, shown))
         if self.mode == "upstream":
             return _summed_up(tuple(_raw_check(text, blob) for text in self.substrings))
         if not self.substrings:
             return Grade(NAME, None, "nothing to check")
         said = [folded(value) for value in values(blob)]
-        return _summed_up(tuple(_check(text, said) for text in self.substrings))
+        untrue = disagreement(stated, shown, "card_yaml_blob")
+        grade = _summed_up((*(_check(text, said) for text in self.substrings), *untrue))
+        return replace(grade, rationale=str(untrue[0])) if untrue else grade
 
 
 def _summed_up(checks: tuple[Check, ...]) -> Grade:
@@ -124,9 +130,9 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
-def _blob(evidence: Evidence) -> str:
+def _blob(state: State) -> str:
     """Give the card's text; one that is not there is empty, anything but text is unreadable."""
-    blob = evidence.state.get("card_yaml_blob")
+    blob = state.get("card_yaml_blob")
     if blob is not None and not isinstance(blob, str):
         raise Unreadable("card_yaml_blob in the agent's state", "a text", blob)
     return blob or ""

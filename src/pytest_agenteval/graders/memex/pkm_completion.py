@@ -6,22 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
+from pytest_agenteval.graders.memex.both_sides import as_upstream, merged, told_apart
 from pytest_agenteval.graders.memex.card import scored
-from pytest_agenteval.graders.memex.pkm_changes import (
-    changed_below,
-    files_below,
-    missing_requirements,
-    times,
-)
+from pytest_agenteval.graders.memex.on_disk import State, insights_given, newly_holding, pkm_state
+from pytest_agenteval.graders.memex.pkm_changes import changed_below, missing_requirements
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
 from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Tree
 
 ExpectedPath = Literal["persist", "skip", "either"]
 
-INSIGHT = "update_timeline_card_insight"
 MOST_NAMED = 5
 
 
@@ -34,13 +29,15 @@ class PkmCompletion:
     of the knowledge base, an insight was given for this very entry, it was not skipped, and the end state is
     complete. ``skip``: it was skipped, no file of the knowledge base was touched, no insight was given, and
     the end state is complete. ``either`` asks the one or the other, by what the agent did: who skipped is
-    asked about a skip, who did not about filing.
+    asked about a skip, who did not about filing. Of an agent that tells no end state the workspace tells it:
+    the insight on the entry's card, the id in a file; an entry of which nothing came was skipped. What only
+    one of them tells is none.
     """
 
     expected_path: ExpectedPath = "either"
     mode: Mode = "default"
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -53,15 +50,16 @@ class PkmCompletion:
     @undecided_where_unreadable("pkm_completion")
     def grade(self, evidence: Evidence) -> Grade:
         """Ask about the expected ending."""
-        missing = tuple(missing_requirements(evidence.state))
         if self.mode == "upstream":
-            return scored("pkm_completion", _upstream(evidence.state, missing))
+            state = as_upstream(evidence, pkm_state)
+            return scored("pkm_completion", _upstream(state, tuple(missing_requirements(state))))
+        state = merged(evidence.state, pkm_state(evidence))
         skips = self.expected_path == "skip" or (
-            self.expected_path == "either" and _says(evidence, "skipped_pkm")
+            self.expected_path == "either" and _says(state, "skipped_pkm")
         )
-        checks = _skipped(evidence) if skips else _persisted(evidence)
-        grade = scored("pkm_completion", (*checks, _complete(evidence, missing)))
-        return replace(grade, details={"expected_path": self.expected_path, "ending": _ending(evidence)})
+        checks = _skipped(evidence, state) if skips else _persisted(evidence, state)
+        grade = scored("pkm_completion", (*checks, _complete(state)))
+        return replace(grade, details={"expected_path": self.expected_path, "ending": _ending(state)})
 
 
 def _upstream(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check, ...]:
@@ -76,31 +74,43 @@ def _upstream(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check
     )
 
 
-def _persisted(evidence: Evidence) -> tuple[Check, ...]:
-    fact = _fact_id(evidence)
-    files, insights = _newly_with(fact, evidence), _insights(evidence)
+def _persisted(evidence: Evidence, state: State) -> tuple[Check, ...]:
+    fact, filed, told = _fact_id(evidence), state.get("wrote_para"), state.get("updated_insight")
+    files, insights = newly_holding(fact, evidence), insights_given(evidence)
     return (
         Check(
             "a file of the knowledge base newly holds the entry's id",
-            bool(files),
+            bool(files) and filed is not False,
             fact,
-            _some(files, "no file"),
+            _beside(filed, bool(files), _some(files, "no file")),
         ),
-        Check("an insight was given for the entry", fact in insights, fact, _some(insights, "no insight")),
-        _check("the entry was not skipped", not _says(evidence, "skipped_pkm")),
+        Check(
+            "an insight was given for the entry",
+            fact in insights and told is not False,
+            fact,
+            _beside(told, fact in insights, _some(insights, "no insight")),
+        ),
+        _check("the entry was not skipped", not _says(state, "skipped_pkm")),
     )
 
 
-def _skipped(evidence: Evidence) -> tuple[Check, ...]:
-    changes, insights = changed_below(evidence), _insights(evidence)
-    touched = [*changes.created, *changes.modified, *changes.deleted]
-    called = "changes that left no trace" if _says(evidence, "successful_pkm_mutation") else "no change"
-    given = insights or (["an insight"] if _says(evidence, "updated_insight") else [])
+def _beside(stated: Any, shown: bool, found: str) -> str:
+    """Write what was found, and what the agent says of it where that is something else."""
     return (
-        _check("the entry was skipped", _says(evidence, "skipped_pkm")),
+        found if stated is None or stated is shown else told_apart("yes" if stated is True else "no", found)
+    )
+
+
+def _skipped(evidence: Evidence, state: State) -> tuple[Check, ...]:
+    changes, insights = changed_below(evidence), insights_given(evidence)
+    touched = [*changes.created, *changes.modified, *changes.deleted]
+    called = "changes that left no trace" if _says(state, "successful_pkm_mutation") else "no change"
+    given = insights or (["an insight"] if _says(state, "updated_insight") else [])
+    return (
+        _check("the entry was skipped", _says(state, "skipped_pkm")),
         Check(
             "no file of the knowledge base was touched",
-            not touched and not _says(evidence, "successful_pkm_mutation"),
+            not touched and not _says(state, "successful_pkm_mutation"),
             "no change",
             _some(touched, called),
         ),
@@ -108,20 +118,20 @@ def _skipped(evidence: Evidence) -> tuple[Check, ...]:
     )
 
 
-def _complete(evidence: Evidence, missing: tuple[Any, ...]) -> Check:
-    complete = evidence.state.get("is_complete") is True
+def _complete(state: State) -> Check:
+    complete, missing = state.get("is_complete") is True, missing_requirements(state)
     found = ", ".join(map(str, missing)) or ("nothing" if complete else "an incomplete end state")
     return Check("nothing is missing", complete and not missing, "nothing", found)
 
 
-def _says(evidence: Evidence, key: str) -> bool:
-    """Whether the agent's end state says so; only the truth value true counts."""
-    return evidence.state.get(key) is True
+def _says(state: State, key: str) -> bool:
+    """Whether the end state says so; only the truth value true counts."""
+    return state.get(key) is True
 
 
-def _ending(evidence: Evidence) -> str:
-    filed = _says(evidence, "wrote_para") or _says(evidence, "successful_pkm_mutation")
-    if _says(evidence, "skipped_pkm"):
+def _ending(state: State) -> str:
+    filed = _says(state, "wrote_para") or _says(state, "successful_pkm_mutation")
+    if _says(state, "skipped_pkm"):
         return "both" if filed else "skipped"
     return "filed" if filed else "neither"
 
@@ -131,23 +141,6 @@ def _fact_id(evidence: Evidence) -> str:
     if not isinstance(fact, str) or not fact:
         raise Unreadable("fact_id in the task's input", "the entry's id", fact)
     return fact
-
-
-def _newly_with(fact: str, evidence: Evidence) -> list[str]:
-    """Give the files of the knowledge base that hold the id at the end; none where it only moved."""
-    before, after = _holding(fact, evidence.before), _holding(fact, evidence.after)
-    return sorted(after) if sum(after.values()) > sum(before.values()) else []
-
-
-def _holding(fact: str, tree: Tree) -> dict[str, int]:
-    found = {path: times(fact, file.text) for path, file in files_below(tree).items()}
-    return {path: number for path, number in found.items() if number}
-
-
-def _insights(evidence: Evidence) -> list[str]:
-    """Give the ids of the entries for which an insight was given."""
-    done = (call for call in evidence.calls if call.tool == INSIGHT and call.error is None)
-    return [str(call.args.get("fact_id")) for call in done]
 
 
 def _some(found: list[str], none: str) -> str:

@@ -13,6 +13,7 @@ from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.graders.judge.shown import bounded, diffs, together
 from pytest_agenteval.graders.judge.votes import Judgement
+from pytest_agenteval.graders.memex.on_disk import Insight, insight_of, last_insight_call
 from pytest_agenteval.graders.memex.pkm_changes import files_below, times
 from pytest_agenteval.graders.memex.pkm_handling import Handling
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
@@ -20,10 +21,8 @@ from pytest_agenteval.graders.memex.unreadable import Unreadable, unreadable_gra
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.outcome import Tree, diff
-from pytest_agenteval.records.transcript import ToolCall
 
 NAME = "pkm_insight_quality"
-INSIGHT = "update_timeline_card_insight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class PkmInsightQuality:
 
     mode: Mode = "default"
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 0.6
 
     def __post_init__(self) -> None:
@@ -59,19 +58,19 @@ class PkmInsightQuality:
         return await self.judged(evidence, ())
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
-        """Show judges the last insight that was written."""
+        """Show judges the last insight that was written: the call's, else the one on the entry's card."""
         if evidence.state.get("skipped_pkm") is True:
             return Grade(NAME, None, "the entry was skipped: there is no insight to judge")
-        call = _last_insight(evidence)
+        call = last_insight_call(evidence)
         given = call.args.get("insight_text") if call else None
         if self.mode == "upstream" and not isinstance(given, str | None):
             return unreadable_grade(NAME, Unreadable("the call's insight_text", "a text", given))
-        insight = _text(given)
-        if not insight:
+        insight = insight_of(evidence)
+        if insight is None or not insight.text:
             return self._without_insight()
         if not judges:
             return no_judge(NAME)
-        values = {**shown_of_notes(evidence, call), "insight": insight}
+        values = {**shown_of_notes(evidence, insight), "insight": insight.text}
         judgement = await ask_judges(packaged_rubric(NAME), values, judges, mode=self.mode)
         if self.mode == "upstream":
             return counted_as_upstream(NAME, judgement, self.threshold)
@@ -101,12 +100,12 @@ def fact_of(evidence: Evidence) -> str:
     return _text(evidence.task_input.get("content"))
 
 
-def shown_of_notes(evidence: Evidence, insight: ToolCall | None) -> dict[str, str]:
+def shown_of_notes(evidence: Evidence, insight: Insight | None) -> dict[str, str]:
     """Give the entry, the notes that bear on it as they were before, and what was changed in the notes."""
     before, after = knowledge_base(evidence.before), knowledge_base(evidence.after)
     found = diff(before, after)
     changed = sorted((*found.created, *found.modified, *found.deleted))
-    related = _related(insight)
+    related = insight.related if insight else ()
     read = Handling.of((), evidence.calls, before).read
     paths = (*_marked(before, related), *changed, *read)
     notes = [
@@ -120,19 +119,8 @@ def shown_of_notes(evidence: Evidence, insight: ToolCall | None) -> dict[str, st
     }
 
 
-def _last_insight(evidence: Evidence) -> ToolCall | None:
-    done = [call for call in evidence.calls if call.tool == INSIGHT and call.error is None]
-    return done[-1] if done else None
-
-
 def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-def _related(insight: ToolCall | None) -> list[str]:
-    """Give the ids of the earlier entries that the insight names."""
-    given = insight.args.get("related_fact_ids") if insight else None
-    return [id for id in given if isinstance(id, str) and id] if isinstance(given, list | tuple) else []
 
 
 def _marked(before: Tree, ids: Sequence[str]) -> list[str]:

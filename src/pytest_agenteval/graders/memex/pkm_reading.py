@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pytest_agenteval.graders.memex.pkm_changes import files_below
+from pytest_agenteval.graders.memex.pkm_changes import changed_below, files_below
 from pytest_agenteval.graders.memex.pkm_handling import Handling, path_of
 from pytest_agenteval.graders.memex.pkm_paths import cleaned
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
@@ -15,6 +15,7 @@ from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
 
 NAME = "pkm_read_before_write"
+UNSEEN = "files were changed without a tool call: what was read before cannot be told"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,14 @@ class PkmReadBeforeWrite:
     is too late: the agent saw no text in between. Reading a part of a file is enough, calls in messages that
     the task gave count, and a file that was moved is still the same file; moving it is no change. The score
     is the share of such files, and of ``required_read_path`` where one is given: it must have been read,
-    changed or not. Without either there is nothing to judge, and the grade is undecided.
+    changed or not. Without either there is nothing to judge, and the grade is undecided; so it is, in both
+    modes, where files were changed and no tool was called: an agent with tools of its own is not seen at it.
     """
 
     required_read_path: str | None = None
     mode: Mode = "default"
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -47,6 +49,8 @@ class PkmReadBeforeWrite:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the turns of reads and changes."""
+        if _unseen(evidence):
+            return Grade(NAME, None, UNSEEN)
         if self.mode == "upstream":
             return Grade.from_checks(NAME, [_read_first(self.required_read_path or "", evidence.calls)])
         handling = Handling.of(_given(evidence), evidence.calls, files_below(evidence.before))
@@ -58,6 +62,12 @@ class PkmReadBeforeWrite:
         if not checks:
             return Grade(NAME, None, "no call changed a file that was there before")
         return Grade.from_checks(NAME, checks)
+
+
+def _unseen(evidence: Evidence) -> bool:
+    """Whether files were changed past the tool box: there, what was read before is not known either."""
+    changes = changed_below(evidence)
+    return bool(changes.modified or changes.deleted) and not evidence.calls
 
 
 def _given(evidence: Evidence) -> Iterable[ToolCall]:
