@@ -299,8 +299,15 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker has to say."""
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker has to say; one that died left word in its journal only."""
+    from pytest_agenteval.stash import place_key
+
+    place = node.config.stash.get(place_key, None)
+    if error and place is not None:
+        from pytest_agenteval.session.inherited import note_lost
+
+        note_lost(Path(place["folder"]), node.gateway.id)
     told = getattr(node, "workeroutput", {}).get("agenteval")
     if told:
         from pytest_agenteval.session.summary import take_over

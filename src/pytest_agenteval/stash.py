@@ -22,3 +22,6 @@ leftovers_key: pytest.StashKey[Mapping[str, Mapping[str, Any]]] = pytest.StashKe
 
 STOP = "stop"
 """The file in a run's folder by which the controller tells its workers to end early."""
+
+LOST = "lost"
+"""The file in a run's folder that names the workers that have died."""

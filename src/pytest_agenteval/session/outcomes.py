@@ -57,7 +57,7 @@ def word(report: Any, ending: str) -> tuple[str, str, Any] | None:
 
 
 def _transcripts(item: Any) -> str:
-    return evals_of(item.config).run.transcripts
+    return evals_of(item.config).run.transcripts(item.trial)
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:

@@ -67,6 +67,7 @@ def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
         "command": ["pytest", *map(str, config.invocation_params.args)],
         "kept": settings.results is not None,
         "concurrency": settings.concurrency,
+        "controller": os.getpid(),
     }
 
 

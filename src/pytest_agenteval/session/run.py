@@ -22,7 +22,9 @@ from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.ahead import Closures
 from pytest_agenteval.session.cases import Case
+from pytest_agenteval.session.inherited import Inherited
 from pytest_agenteval.session.leftovers import leftovers_of
+from pytest_agenteval.session.orphaned import end_with_controller
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stopping import StopListener
 from pytest_agenteval.session.streams import divert
@@ -75,8 +77,9 @@ class Run:
         self._coming: deque[Any] = deque()
         self.closures = Closures(config)
         self.stop = StopListener(config, folder)
+        self._inherited = Inherited(config, folder)
         self.journal = JournalWriter(folder, process_name(config))
-        self.transcripts = str(folder / f"transcripts-{process_name(config)}.jsonl")
+        self._transcripts = str(folder / f"transcripts-{process_name(config)}.jsonl")
         keep = str(folder / "workspaces") if settings.keep_workspaces else ""
         self.conditions = Conditions(
             record=settings.record,
@@ -93,6 +96,7 @@ class Run:
         self._undo = divert(config)
         self.pool = Pool(self._executor, settings.concurrency, Witnesses(self.journal, self.spent))
         self._live = _live_line(config)
+        end_with_controller(getattr(config, "workerinput", {}), self.pool.close)
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
         """Plan the next attempt at a trial."""
@@ -120,11 +124,23 @@ class Run:
             pytest.skip("--setup-only: no trial is begun")
         self.stop.obey(item.session)
         self._begin_ahead(item)
-        slot = self._slots.pop(key_of(item), None)
+        key = key_of(item)
+        slot = self._slots.pop(key, None)
+        inherited = None if slot or key in self._attempts else self._inherited.trial(key)
+        if inherited is not None:  # paid for, by a worker that is dead
+            self._attempts[key] = inherited.attempt
+            return inherited
         if slot is None:
             slot = self._slot(self.plan(change(item.task), item.case), given)
             self.pool.hand_over([slot], first=True)
         return self._wait(slot, item)
+
+    def transcripts(self, trial: Trial) -> str:
+        """Give the file that holds the transcript of a trial that was given out."""
+        entry = self._inherited.entry(trial.key)
+        if entry is not None and entry.attempt == trial.attempt:
+            return self._inherited.transcripts(entry)
+        return self._transcripts
 
     def leftovers(self) -> dict[str, dict[str, Any]]:
         """Give what this process's cassettes hold that no trial had a use for."""
@@ -196,7 +212,7 @@ class Run:
         if key in self._attempts:
             return True
         when = self.closures.when(item, current)
-        if when == "now":
+        if when == "now" and self._inherited.entry(key) is None:
             slot = self._slots[key] = self._slot(self.plan(item.task, item.case))
             begun.append(slot)
         return when != "later"

@@ -18,6 +18,7 @@ from pytest_agenteval.reports.junit import totals
 from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
 from pytest_agenteval.session.evals import Evals
+from pytest_agenteval.session.inherited import forget_lost
 from pytest_agenteval.session.leftovers import said, together, wanted
 from pytest_agenteval.session.without_suite import hints
 from pytest_agenteval.stash import (
@@ -133,8 +134,9 @@ def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
 
 
 def tidy(config: pytest.Config) -> None:
-    """Take the run's folder away where none was to be kept."""
+    """Leave what is kept of the run, and nothing else."""
     place = config.stash[place_key]
+    forget_lost(Path(place["folder"]))
     if not place["kept"]:
         shutil.rmtree(Path(place["folder"]).parent, ignore_errors=True)
 

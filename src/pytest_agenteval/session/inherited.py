@@ -1,0 +1,63 @@
+"""Trials that a worker finished before it died: given out by those who take over its items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.stash import LOST
+from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.reader import Run, read_run
+
+
+class Inherited:
+    """What workers of this run that are dead have written down; elsewhere nobody dies."""
+
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
+        self._folder = folder
+        self._word = folder / LOST if hasattr(config, "workerinput") else None
+        self._read: frozenset[str] = frozenset()
+        self._run: Run | None = None
+        self._entries: dict[TrialKey, Entry] = {}
+
+    def entry(self, key: TrialKey) -> Entry | None:
+        """Give how the trial ended, if a worker finished it and died before it could report."""
+        if self._word is not None and self._word.exists():
+            lost = frozenset(self._word.read_text(encoding="utf-8").split())
+            if lost != self._read:
+                self._read = lost
+                self._run = read_run(self._folder)
+                self._entries = {entry.key: entry for entry in _written_by(lost, self._run)}
+        return self._entries.get(key)
+
+    def trial(self, key: TrialKey) -> Trial | None:
+        """Give the whole trial, if a worker finished it and died before it could report."""
+        entry = self.entry(key)
+        return None if entry is None or self._run is None else self._run.trial(entry)
+
+    def transcripts(self, entry: Entry) -> str:
+        """Give the file that the trial's transcript stands in."""
+        return str(self._folder / entry.place.file)
+
+
+def _written_by(lost: frozenset[str], run: Run) -> Iterator[Entry]:
+    for entry in run.entries:
+        # transcripts-gw0-PID.jsonl; a worker that takes the place of a dead one has another name
+        if entry.place.file.split("-")[1] in lost:
+            yield entry
+
+
+def note_lost(folder: Path, worker: str) -> None:
+    """Note, for the workers that are left, that one has died."""
+    with suppress(OSError), (folder / LOST).open("a", encoding="utf-8") as word:
+        word.write(f"{worker}\n")
+
+
+def forget_lost(folder: Path) -> None:
+    """Leave nothing of it in the run's folder."""
+    with suppress(OSError):
+        (folder / LOST).unlink(missing_ok=True)
