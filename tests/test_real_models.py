@@ -27,6 +27,13 @@ REPLIES: Mapping[str, tuple[ReplyPlan, ...]] = {
     "broken": (ReplyPlan(status=500), GOOD),
     "hanging": (ReplyPlan(hang_s=30),),
     "malformed": (ReplyPlan(calls=(("save_timeline_card", '{"fact_id": '),)), GOOD),
+    "not_a_number": (
+        ReplyPlan(
+            calls=(("save_timeline_card", '{"fact_id": NaN}'), LOOK), input_tokens=500, output_tokens=20
+        ),
+        GOOD,
+    ),
+    "endless": (ReplyPlan(calls=(("save_timeline_card", '{"fact_id": 1e999}'),), input_tokens=-500), GOOD),
     "busy": (ReplyPlan(status=429, headers={"Retry-After": "0.4"}), GOOD),
 }
 """What the server answers to each task, request by request; the last answer repeats."""
@@ -140,6 +147,32 @@ def test_malformed_arguments_are_told_to_the_model(trials: dict[str, Trial]) -> 
     assert first.error is not None
     assert second.error is None
     assert trial.ending == "passed"
+
+
+@pytest.mark.parametrize("task", ["not_a_number", "endless"])
+def test_numbers_that_json_does_not_know_are_the_models_mistake(trials: dict[str, Trial], task: str) -> None:
+    """NaN and 1e999 as arguments are a failed call that the model is told of, and the trial goes on."""
+    trial = trials[task]
+    wrong, *_, right = trial.transcript.calls
+    assert wrong.error is not None
+    assert wrong.error.type == "bad_arguments"
+    assert (
+        "NaN is no number" in wrong.error.message
+        or "too large" in wrong.error.message
+        or ("Infinity is no number" in wrong.error.message)
+    )
+    assert wrong.raw_args
+    assert right.error is None
+    assert trial.ending == "passed"
+
+
+def test_tokens_of_a_reply_with_a_mistake_are_counted_and_those_that_cannot_be_are_not(
+    trials: dict[str, Trial],
+) -> None:
+    """A failed call took its tokens all the same; a count below 0 takes nothing off the others."""
+    assert trials["not_a_number"].usage.tokens == 500 + 20 + 1000 + 100
+    assert trials["endless"].usage.tokens == 1000 + 100
+    assert trials["endless"].usage.cost_usd is None
 
 
 def test_a_recorded_chat_is_played_with_nobody_to_ask(tmp_path: Path) -> None:

@@ -45,9 +45,10 @@ DEFAULT_SETTINGS = ChatSettings()
 class Reply:
     """What a model answered, and what it took.
 
-    ``finish`` is ``stop``, ``tool_calls``, ``length`` or ``content_filter``. ``first_token_s`` is seconds
-    from the request to the first token, None when the reply was not streamed; ``seconds`` what the request
-    took that brought it, None when nobody looked. ``taped`` says that it was played, not sent.
+    ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter``, or the provider's own word where
+    it is none of these. ``first_token_s`` is seconds from the request to the first token, None when the reply
+    was not streamed; ``seconds`` what the request took that brought it, None when nobody looked. ``taped``
+    says that it was played, not sent.
     """
 
     text: str = ""

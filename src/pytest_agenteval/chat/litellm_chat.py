@@ -17,13 +17,14 @@ from typing import Any
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed, failure_of
+from pytest_agenteval.chat.litellm_finish import KnownFinishes, listen
 from pytest_agenteval.chat.litellm_reply import reply_of
 from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
 from pytest_agenteval.chat.litellm_stream import STREAMED, cause_of, whole
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.recorder import parse_args
 from pytest_agenteval.records.tool import ToolSpec
 
 REQUEST_SECONDS = 120.0
@@ -94,9 +95,10 @@ class LitellmChat:
         call_ids, key = f"call_{self._asks}", self._key()
         asked = self._asked(tools, response_schema, settings)
         sent = [self._sent(message) for message in messages]
+        unknown_finishes = listen()
         try:
             answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **asked)
-            reply = reply_of(answer, call_ids)
+            reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]))
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
             raise self._failure(cause_of(raised), asked) from raised
         self._remember(answer, reply)
@@ -207,6 +209,7 @@ def _import() -> None:
         with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
             import litellm
         _import_late(LATE)
+        _note_unknown_finishes()
         # What litellm has made lives until the end: the garbage collector need not look through it again.
         gc.freeze()
         litellm.suppress_debug_info = True
@@ -214,6 +217,12 @@ def _import() -> None:
         if not os.environ.get("LITELLM_LOG"):
             logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
         _litellm = litellm
+
+
+def _note_unknown_finishes() -> None:
+    from litellm.litellm_core_utils import core_helpers
+
+    core_helpers.__dict__["_FINISH_REASON_MAP"] = KnownFinishes(core_helpers._FINISH_REASON_MAP)
 
 
 def _import_for_tools() -> None:

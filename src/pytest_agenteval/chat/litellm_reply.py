@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.records.recorder import parse_args
+from pytest_agenteval.chat.usage import usage_told
+from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
 FINISHES: Mapping[str, str] = {
@@ -20,8 +21,11 @@ FINISHES: Mapping[str, str] = {
 }
 
 
-def reply_of(answer: Any, call_ids: str) -> Reply:
-    """Read a whole reply; a call without an id of its own gets ``call_ids`` and its place."""
+def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
+    """Read a whole reply; a call without an id of its own gets ``call_ids`` and its place.
+
+    ``unknown_finish`` is the provider's reason for the end where litellm did not know it, and says stop.
+    """
     if not answer.choices:
         raise ValueError("it holds no choices")
     choice = answer.choices[0]
@@ -32,7 +36,7 @@ def reply_of(answer: Any, call_ids: str) -> Reply:
         text=message.content or refusal,
         calls=calls,
         usage=_usage(answer),
-        finish=_finish(choice.finish_reason, calls, refusal),
+        finish=_finish(unknown_finish or choice.finish_reason, calls, refusal),
         reasoning=getattr(message, "reasoning_content", None) or "",
     )
 
@@ -53,8 +57,11 @@ def _refusal(message: Any) -> str:
 
 
 def _finish(told: str | None, calls: tuple[ToolCall, ...], refusal: str) -> str:
-    """Give the reason in our words; some providers say stop where they mean their calls."""
-    finish = "content_filter" if refusal else FINISHES.get(told or "stop", "stop")
+    """Give the reason in our words, or as it is where there is none for it.
+
+    Some providers say stop where they mean their calls.
+    """
+    finish = "content_filter" if refusal else FINISHES.get(told or "stop", told or "stop")
     return "tool_calls" if calls and finish == "stop" else finish
 
 
@@ -64,14 +71,16 @@ def _usage(answer: Any) -> Usage:
     written = getattr(told, "completion_tokens_details", None)
     # A price of 0 is that of a model whose price litellm does not know yet.
     cost = answer._hidden_params.get("response_cost") or None
-    return Usage(
-        input_tokens=_count(told, "prompt_tokens"),
-        output_tokens=_count(told, "completion_tokens"),
-        cached_tokens=_count(read, "cached_tokens"),
-        reasoning_tokens=_count(written, "reasoning_tokens"),
-        cost_usd=cost,
-        asks=1,
-        attempts=1,
+    return usage_told(
+        Usage(
+            input_tokens=_count(told, "prompt_tokens"),
+            output_tokens=_count(told, "completion_tokens"),
+            cached_tokens=_count(read, "cached_tokens"),
+            reasoning_tokens=_count(written, "reasoning_tokens"),
+            cost_usd=cost,
+            asks=1,
+            attempts=1,
+        )
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.transcript import (
     NOTHING,
@@ -123,12 +123,3 @@ def _asked(call: Mapping[str, Any], index: int) -> ToolCall:
     function = call["function"]
     args, raw = parse_args(function.get("arguments") or "{}")
     return ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed")
-
-
-def parse_args(text: str) -> tuple[Mapping[str, Any], str | None]:
-    """Read a call's arguments; what is no JSON object comes back as text beside empty arguments."""
-    try:
-        args = json.loads(text)
-    except ValueError:
-        return NOTHING, text
-    return (args, None) if isinstance(args, dict) else (NOTHING, text)

@@ -22,6 +22,7 @@ from pytest_agenteval.errors import (
     UsageMistake,
     nearest,
 )
+from pytest_agenteval.records.arguments import args_complaint
 from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
@@ -149,7 +150,7 @@ class ToolBox:
             offered = ", ".join(self._tools) or "none"
             return _error("unknown_tool", f"there is no tool {call.tool!r}; the tools are: {offered}")
         if call.raw_args is not None:
-            return _error("bad_arguments", "the arguments are not a JSON object")
+            return _error("bad_arguments", args_complaint(call.raw_args))
         wrong = complaint(tool.spec, call.args) if tool.spec.checked else ""
         return _error("bad_arguments", wrong) if wrong else None
 

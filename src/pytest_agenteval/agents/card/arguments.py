@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +12,7 @@ from pytest_agenteval.agents.card.fields import complaints
 from pytest_agenteval.agents.journal.files import FactId, fact_id
 from pytest_agenteval.agents.journal.naming import named
 from pytest_agenteval.errors import nearest
+from pytest_agenteval.records.arguments import read_json
 from pytest_agenteval.tools.tool import ToolFailed
 
 TAGS = (
@@ -86,7 +86,7 @@ def _configs(given: Any) -> tuple[Mapping[str, Any], ...]:
 
 def _from_json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError as wrong:
         raise refuse(f"ui_configs is a text that is not JSON: {wrong}") from wrong
 

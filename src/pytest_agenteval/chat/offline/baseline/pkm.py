@@ -18,7 +18,7 @@ from pytest_agenteval.chat.offline.baseline.pkm_words import (
     opt_out,
     telling_words,
 )
-from pytest_agenteval.records.recorder import parse_args
+from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.tool import ToolSpec
 
 INSIGHT = "update_timeline_card_insight"
