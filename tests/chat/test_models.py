@@ -29,14 +29,14 @@ def test_each_kind_of_name_finds_its_model() -> None:
 
 
 def test_a_table_holds_params_and_the_name_of_a_key() -> None:
-    """Everything but id and api_key_env goes to the provider; dates and ``@`` are fine in an id."""
+    """Settings and what stands under params go to the provider; dates and ``@`` are fine in an id."""
     table = {
         "id": "vertex_ai/claude@20250929",
         "api_base": "http://localhost:8000",
         "api_key_env": "LOCAL_KEY",
         "request_seconds": 5,
         "stream": True,
-        "reasoning_effort": "low",
+        "params": {"reasoning_effort": "low"},
     }
     model = resolve("local", {"local": table}, OFFLINE)
     assert (model.id, model.api_key_env) == ("vertex_ai/claude@20250929", "LOCAL_KEY")
@@ -74,6 +74,15 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
         ("a", {"a": {"id": "x/y", "temperature": True}}, "temperature: expected"),
         ("a", {"a": {"id": "x/y", "max_tokens": 0.5}}, "max_tokens: expected a whole number"),
         ("a", {"a": {"id": "x/y", "request_seconds": 0}}, "request_seconds: expected"),
+        ("a", {"a": {"id": "x/y", "api_bas": "http://h"}}, "api_bas: unknown; one of id, api_base, "),
+        ("a", {"a": {"id": "x/y", "api_bas": "http://h"}}, "did you mean 'api_base'?"),
+        ("a", {"a": {"id": "x/y", "max_token": 5}}, "did you mean 'max_tokens'?"),
+        ("a", {"a": {"id": "x/y", "reasoning_effort": "low"}}, 'params = {reasoning_effort = "low"}'),
+        ("a", {"a": {"id": "x/y", "params": "low"}}, "params: expected a table with parameters for litellm"),
+        ("a", {"a": {"id": "x/y", "params": {"api_base": "b"}}}, "api_base stands beside params, not in it"),
+        ("a", {"a": {"id": "x/y", "params": {"api_key": "sk-1"}}}, "name its variable: api_key_env"),
+        ("a", {"a": {"id": "x/y", "params": {"timeout": 5}}}, "params.timeout cannot be set"),
+        ("a", {"a": {"id": "x/y", "seed": 1.5}}, "seed: expected a whole number"),
         ("nop", {"nop": "openai/gpt-5.5"}, "the name is that of an offline model"),
     ],
 )

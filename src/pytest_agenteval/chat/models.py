@@ -124,11 +124,12 @@ def _of_alias(name: str, said: str | Mapping[str, Any], offline: Collection[str]
         raise UsageMistake(f"{TABLE} {name}: expected a litellm id or a table with id, found {said!r}")
     for key, value in table.items():
         _check_setting(name, key, value)
+    for key in table.get("params", ()):
+        _check_param(name, key)
     named = _target(name, table.get("id"), offline)
+    settings = {key: value for key, value in table.items() if key not in ("id", "api_key_env", "params")}
     return replace(
-        named,
-        params={key: value for key, value in table.items() if key not in ("id", "api_key_env")},
-        api_key_env=table.get("api_key_env", ""),
+        named, params={**settings, **table.get("params", {})}, api_key_env=table.get("api_key_env", "")
     )
 
 
@@ -143,18 +144,35 @@ def _target(name: str, id: object, offline: Collection[str]) -> Model:
     return Model(name, target)
 
 
-def _check_setting(name: str, key: str, value: object) -> None:
+def _check_refused(name: str, place: str, key: str) -> None:
     if key == "api_key":
         raise UsageMistake(f"{TABLE} {name}: a key does not belong in a file; name its variable: api_key_env")
     if key in OURS:
-        raise UsageMistake(f"{TABLE} {name}: {key} cannot be set for a model")
-    expected, fits = _SETTINGS.get(key, ("", _anything))
+        raise UsageMistake(f"{TABLE} {name}: {place} cannot be set for a model")
+
+
+def _check_setting(name: str, key: str, value: object) -> None:
+    _check_refused(name, key, key)
+    if key not in _SETTINGS:
+        raise UsageMistake(f"{TABLE} {name}: {key}: {_unknown(key, value)}")
+    expected, fits = _SETTINGS[key]
     if not fits(value):
         raise UsageMistake(f"{TABLE} {name}: {key}: expected {expected}, found {value!r}")
 
 
-def _anything(value: object) -> bool:
-    return True
+def _unknown(key: str, value: object) -> str:
+    """Say what may be meant by a key that is none of ours: sent to a provider, it would do nothing, live."""
+    plain = compact(value) if isinstance(value, str | int | float) else "…"
+    for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"
+    rows = (f"unknown; one of {', '.join(_SETTINGS)}", nearest(key, _SETTINGS), for_litellm)
+    return "; ".join(row for row in rows if row)
+
+
+def _check_param(name: str, key: str) -> None:
+    """Refuse below ``params`` what is not litellm's: each key has one place."""
+    if key in _SETTINGS:
+        raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
+    _check_refused(name, f"params.{key}", key)
 
 
 def _text(value: object) -> bool:
@@ -173,8 +191,16 @@ def _above_0(value: object) -> bool:
     return _number(value) and value != 0
 
 
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _count(value: object) -> bool:
     return isinstance(value, int) and _above_0(value)
+
+
+def _named_values(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 _SETTINGS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
@@ -182,7 +208,10 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "api_base": ("an address", _text),
     "api_key_env": ("the name of an environment variable", _text),
     "temperature": ("a number, 0 or more", _number),
+    "top_p": ("a number, 0 or more", _number),
+    "seed": ("a whole number", _whole),
     "max_tokens": ("a whole number, 1 or more", _count),
     "request_seconds": ("a number of seconds above 0", _above_0),
     "stream": ("true or false", _flag),
+    "params": ("a table with parameters for litellm", _named_values),
 }
