@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.transcript import NOTHING
 
 Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
 """The table ``[tool.agenteval.models]``: a litellm id, or a map with ``id`` and settings, for each name."""
@@ -124,13 +125,12 @@ def _of_alias(name: str, said: str | Mapping[str, Any], offline: Collection[str]
         raise UsageMistake(f"{TABLE} {name}: expected a litellm id or a table with id, found {said!r}")
     for key, value in table.items():
         _check_setting(name, key, value)
-    for key in table.get("params", ()):
+    params: Mapping[str, Any] = table.get("params", NOTHING)
+    for key in params:
         _check_param(name, key)
     named = _target(name, table.get("id"), offline)
     settings = {key: value for key, value in table.items() if key not in ("id", "api_key_env", "params")}
-    return replace(
-        named, params={**settings, **table.get("params", {})}, api_key_env=table.get("api_key_env", "")
-    )
+    return replace(named, params={**settings, **params}, api_key_env=table.get("api_key_env", ""))
 
 
 def _target(name: str, id: object, offline: Collection[str]) -> Model:
