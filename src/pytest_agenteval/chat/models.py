@@ -125,7 +125,7 @@ def _of_alias(name: str, said: str | Mapping[str, Any], offline: Collection[str]
         raise UsageMistake(f"{TABLE} {name}: expected a litellm id or a table with id, found {said!r}")
     for key, value in table.items():
         _check_setting(name, key, value)
-    params: Mapping[str, Any] = table.get("params", NOTHING)
+    params: dict[str, Any] = {**dict(table).get("params", NOTHING)}
     for key in params:
         _check_param(name, key)
     named = _target(name, table.get("id"), offline)
