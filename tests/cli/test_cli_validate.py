@@ -77,7 +77,7 @@ def test_what_is_no_task_is_listed(pytester: pytest.Pytester, agenteval: Agentev
     assert "evals/broken.yaml:2" in said.out
     assert said.out.splitlines()[-3:] == [
         "not a task: evals/b/data.yaml",
-        "loose/b.json looks like a task, but no suite.yaml stands in or above its folder",
+        "loose/b.json looks like a task, but no suite.yaml rules its folder",
         "1 task, 1 file with problems",
     ]
 
