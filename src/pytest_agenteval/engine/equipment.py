@@ -82,14 +82,16 @@ class Equipment:
 
     def tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task may offer, by name: its suite's and the registered ones."""
-        if not task.tools:
-            return self.registry.tools
+        return {**self.registry.tools, **self.suite_tools(task)} if task.tools else self.registry.tools
+
+    def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
+        """Give the tools that the task's suite declares, by name and in its order."""
         if task.tools not in self._tools:
             from pytest_agenteval.tools.sets import load_tools
 
             loaded = [load_tools(entry) for entry in task.tools]
             self._tools[task.tools] = {name: tool for each in loaded for name, tool in each.items()}
-        return {**self.registry.tools, **self._tools[task.tools]}
+        return self._tools[task.tools]
 
     @property
     def opened(self) -> tuple[Cassette, ...]:

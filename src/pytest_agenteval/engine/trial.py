@@ -15,6 +15,7 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import is_users, words_of
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.engine.answers import answer_of
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
@@ -122,8 +123,7 @@ async def _act(
         faults=faults_of(task.faults),
         registered=equipment.tools(task),
     )
-    for name in getattr(agent, "tools", ()):
-        box.offer_named([name])
+    box.offer_named(_offered(agent, plan, equipment))
     chat = TrialChat(inner, recorder=recorder, budget=budget, tape=tapes.chat)
     turns = scripted_turns(task.input)
     ctx = AgentContext(workspace, box, chat, Clock(task.clock), budget, prompts, turns, recorder)
@@ -144,6 +144,17 @@ async def _act(
     if end_state is not None:
         state = end_state(task.input, ctx)
         course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
+
+
+def _offered(agent: Any, plan: Plan, equipment: Equipment) -> Sequence[str]:
+    """Give the names of the tools to offer: those the agent has, else all of the suite's.
+
+    Where the settings say ``tools``, the agent has these and no others, be there none.
+    """
+    own: Sequence[str] = getattr(agent, "tools", ())
+    if own or "tools" in plan.task.settings:
+        return own
+    return tuple(equipment.suite_tools(plan.task))
 
 
 async def _within_limits(
@@ -189,9 +200,7 @@ async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: Agen
     else:
         answer = await in_daemon_thread(run, task_input, ctx)
         answer = await answer if inspect.isawaitable(answer) else answer
-    if answer is None:
-        return Answer()
-    return answer if isinstance(answer, Answer) else Answer(str(answer))
+    return answer_of(answer, ctx.transcript)
 
 
 def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:

@@ -75,7 +75,9 @@ def unchanged(task: PlannedTask) -> PlannedTask:
 
 def carried_out(item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]) -> Trial:
     """Give an item its finished trial; one that broke is an error here."""
-    item.trial = trial = evals_of(item.config).run.trial_for(item, change, given)
+    evals = evals_of(item.config)
+    item.trial = trial = evals.run.trial_for(item, change, given)
+    evals.note_answer(trial)
     item.config.hook.pytest_agenteval_trial_finished(config=item.config, trial=trial)
     if trial.ending == "errored":
         pytest.fail(short_reason(trial), pytrace=False)

@@ -94,6 +94,10 @@ class Usage:
         )
 
 
+TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
+"""Kinds of events that a trial's reasons speak of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something worth knowing that is neither message nor call: a retry, a crash, a limit.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.cells import cell_width, fit, pad, wrap
 from pytest_agenteval.reports.changes import workspace_changes
@@ -15,6 +17,7 @@ MOST_REASON = 200
 MOST_SIDE = 200
 MOST_ANSWER = 300
 MOST_CHECKS = 8
+MOST_MESSAGE = 300
 MOST_MESSAGE_LINES = 12
 MOST_TRACEBACK_LINES = 30
 
@@ -52,10 +55,20 @@ def explain(trial: Trial, width: int = 100) -> list[str]:
     lines = [short_reason(trial), *_broken(trial), *graded(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
+    lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in notes(trial)]
     if trial.outcome.answer.text:
         lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
     lines += [fit(f"  {line}", width) for line in workspace_changes(trial.outcome)]
     return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
+
+
+def notes(trial: Trial) -> list[str]:
+    """Give what the user's own code did on the way that may be the reason: tools that raised, no answer."""
+    told = (event.text for event in trial.transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER))
+    times = Counter(told)
+    return [
+        text if count == 1 else f"{text}, {count} times" for text, count in times.most_common(MOST_CHECKS)
+    ]
 
 
 def graded(trial: Trial) -> Iterator[str]:

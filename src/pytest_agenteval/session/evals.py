@@ -13,6 +13,8 @@ from pytest_agenteval import __version__
 from pytest_agenteval.engine.models import chat_cassette
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask
+from pytest_agenteval.records.transcript import NO_ANSWER
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.cases import Case, Cases
 from pytest_agenteval.session.garbage import spare
 from pytest_agenteval.session.keys import check_keys
@@ -67,6 +69,7 @@ class Evals:
         self.calibrations: list[Any] = []
         self.refusal = ""
         self._none_ended_so = ""
+        self._silent_agents: dict[str, None] = {}
         self._marks = {"agenteval", "capability", "regression", "mixed"}
 
     def new_marks(self, names: Iterable[str]) -> list[str]:
@@ -114,8 +117,17 @@ class Evals:
             yield self._none_ended_so
         if self.stored is not None:
             yield from self.stored.remarks()
+        for agent in self._silent_agents:
+            yield f"{agent}: the agent returned None in trials that missed: each had an empty answer"
         for problem in self.run.unsaved if self.ran else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
+
+    def note_answer(self, trial: Trial) -> None:
+        """Remember an agent that gave no answer where that missed: a ``return`` may be forgotten."""
+        if trial.ending not in ("missed", "failed") or trial.outcome.answer.text:
+            return
+        if any(event.kind == NO_ANSWER for event in trial.transcript.events):
+            self._silent_agents[trial.key.agent] = None
 
     def refuse(self, mistake: UsageMistake) -> None:
         """Remember a usage mistake, which ends the session once everything is collected.

@@ -17,7 +17,7 @@ class Kit:
     """
 
     tools: tuple[str, ...] = ()
-    names: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
 
@@ -38,5 +38,5 @@ def _tools(suite: Suite, folder: Path, root: Path) -> Kit:
     files = [entry for entry in suite.tools if entry not in packaged_sets()]
     found = dict(zip(files, suite_places(folder, "tools", files, root, root, "file"), strict=True))
     tools = tuple(str(found.get(entry, entry)) for entry in suite.tools)
-    names = frozenset(name for entry in tools for name in load_tools(entry))
+    names = tuple(name for entry in tools for name in load_tools(entry))
     return Kit(tools, names, files=tuple(file for path in found.values() for file in files_of_tools(path)))

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
-from pytest_agenteval.reports.reasons import graded, short_reason
+from pytest_agenteval.reports.reasons import graded, notes, short_reason
 from pytest_agenteval.session.evals import evals_of
 
 MOST_TRACE = 4000
@@ -71,4 +71,4 @@ def _broken(trial: Trial) -> str:
     first, _, rest = trial.message.partition("\n")
     body = rest if first in head else trial.message
     trace = trial.traceback[-MOST_TRACE:]
-    return "\n".join(part for part in (head, body, trace, *graded(trial)) if part)
+    return "\n".join(part for part in (head, body, trace, *graded(trial), *notes(trial)) if part)

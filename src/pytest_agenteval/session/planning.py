@@ -12,7 +12,7 @@ from typing import Any
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry import Registry, UnknownName
 from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.session.inlined import inlined, text_of
 from pytest_agenteval.session.suites import FoundSuite, Suites
@@ -181,7 +181,7 @@ class Planner:
         misfits = self._checker.agent(
             said.agent or DEFAULT_AGENT, said.settings, loaded.task.input, found.kit.names
         )
-        misfits += _toothless(loaded.task, said.settings.get("tools"))
+        misfits += _toothless(loaded.task, said.settings.get("tools", self._all_offered(said, found)))
         for index, spec in enumerate(loaded.task.graders):
             misfits += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
         for path, *rest in misfits:
@@ -191,6 +191,16 @@ class Planner:
                 yield Problem(shown(file), read_document(file).line_of(above), above, *rest)
             else:
                 yield _problem(loaded, path, *rest)
+
+    def _all_offered(self, said: TaskSettings, found: FoundSuite) -> Sequence[str]:
+        """Give the tools that are offered where no settings name any, as far as the suite alone decides."""
+        if not found.kit.names:
+            return ()
+        try:
+            agent = self._registry.agent_factory(said.agent or DEFAULT_AGENT)
+        except UnknownName:  # which is told
+            return ()
+        return found.kit.names if hasattr(agent, "tools") else ()
 
     def _prompts_of(self, loaded: LoadedTask, found: FoundSuite) -> Mapping[str, str]:
         if not loaded.task.prompts and not (found.suite and found.suite.prompts):

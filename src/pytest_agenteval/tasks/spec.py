@@ -193,7 +193,9 @@ class Suite(TwoSpellings):
     prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
     settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
     tools: tuple[Named, ...] = Field(
-        default=(), description="a list of tool files, or of names of packaged sets such as ko_agentbench"
+        default=(),
+        description="a list of tool files, or of names of packaged sets such as ko_agentbench; all of their "
+        "tools are offered where `settings.tools` names none",
     )
     cassettes: tuple[Named, ...] = Field(
         default=(), description="a list of shared cassettes, asked after the task's own: files or folders"

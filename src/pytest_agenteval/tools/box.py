@@ -6,10 +6,12 @@ import asyncio
 import inspect
 import json
 import threading
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.daemon import in_daemon_thread
@@ -26,12 +28,16 @@ from pytest_agenteval.records.arguments import args_complaint
 from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.records.transcript import TOOL_EXCEPTION, ToolCall, ToolError
+from pytest_agenteval.tasks.documents import shown
 from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.tool import Fault, Tool, ToolFailed, ToolResult
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.tape import ToolTape
+
+_OTHERS = ("site-packages", str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent))
+"""Where code lies that is not the user's."""
 
 
 class ToolBox:
@@ -209,8 +215,17 @@ class ToolBox:
         except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as failed:  # a tool may raise anything; the agent is told, as in production
-            self._recorder.event("tool_exception", f"{call.tool}: {type(failed).__name__}: {failed}")
+            said = f"the tool {call.tool} raised {type(failed).__name__}: {failed} ({_raised_at(failed)})"
+            self._recorder.event(TOOL_EXCEPTION, said)
             return _error(type(failed).__name__, str(failed))
+
+
+def _raised_at(raised: BaseException) -> str:
+    """Give the file and the line that raised, in the user's own code where it is on the way."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    own = [frame for frame in frames[1:] if not any(place in frame.filename for place in _OTHERS)]
+    last = (own or frames)[-1]
+    return f"{shown(Path(last.filename))}:{last.lineno}"
 
 
 def _error(type: str, message: str) -> ToolResult:

@@ -1,0 +1,129 @@
+"""Agents and tools of the user's own: what they are given, and what is said of what they give back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.journals import trials
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+TOOLS = '''
+def tides(harbour: str) -> dict:
+    """The tides of a harbour."""
+    return {"harbour": harbour}
+
+
+def broken(harbour: str) -> dict:
+    """Fails."""
+    return {}[harbour]
+'''
+SAYS = """
+from pytest_agenteval.records.outcome import Answer
+
+
+class Returns:
+    def __init__(self, what="", state=False):
+        self.what = what
+
+    def run(self, task_input, ctx):
+        if self.what == "files":
+            (ctx.path / "note.md").write_text("Mina")
+            return None
+        return {
+            "nothing": None,
+            "dict": {"answer": "Mina", "score": 1},
+            "text": "Mina",
+            "answer": Answer("Mina"),
+            "number": 7,
+            "bad text": Answer({"text": "Mina"}),
+            "offered": " ".join(spec.name for spec in ctx.tools.specs),
+        }[self.what]
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("own", Returns)
+"""
+
+
+def returning(id: str, what: str, **more: Any) -> dict[str, Any]:
+    """Give a task whose agent returns this."""
+    return task(id, agent="own", settings={"what": what}, **more)
+
+
+def test_what_an_agent_returns_is_taken_or_told(pytester: pytest.Pytester, workers: int) -> None:
+    """A text and an Answer are answers; None is an empty one, said where it missed; all else is an error."""
+    files = [{"name": "file_contains", "config": {"path": "note.md", "texts": ["Mina"]}}]
+    several = [
+        returning("nothing", "nothing"),
+        returning("files", "files", graders=files),
+        returning("text", "text"),
+        returning("answer", "answer"),
+        returning("dict", "dict"),
+        returning("number", "number"),
+        returning("bad_text", "bad text"),
+    ]
+    write(pytester.path, {"conftest.py": SAYS, "evals/suite.yaml": suite(), "evals/many.json": several})
+
+    result = run(pytester, workers=workers)
+
+    result.assert_outcomes(passed=3, failed=1, errors=3)
+    out = str(result.stdout)
+    assert "ERROR evals/many.json::dict[scripted-1] - answer: the agent returned a dict" in out
+    assert "(keys: answer, score)" in out
+    assert "answer: the agent returned an int" in out
+    assert "answer: the agent returned an Answer whose text is a dict" in out
+    assert "Traceback" not in out
+    assert out.count("the agent returned None") == 2  # in the trial's reasons, and once in the summary
+    stored = trials(pytester.path)
+    assert stored["dict"].ending == "errored"
+    assert stored["files"].score == 1.0
+
+
+def test_all_tools_of_a_suite_are_offered_unless_settings_name_some(pytester: pytest.Pytester) -> None:
+    """``tools:`` alone is enough, for our agents and for others; ``settings.tools`` narrows, also to none."""
+    calls = [{"calls": [{"tool": "tides", "args": {"harbour": "Busan"}}]}, {"text": "Mina"}]
+    called = [{"name": "tool_called", "config": {"tools": ["tides"], "succeeded": True}}]
+    several = [
+        task("ours", script=calls, graders=called),
+        task("none", script=calls, graders=called, settings={"tools": []}),
+        task("other", script=calls, graders=called, settings={"tools": ["broken"]}),
+        returning(
+            "own", "offered", graders=[{"name": "answer_contains", "config": {"text": "tides broken"}}]
+        ),
+    ]
+    files = {"conftest.py": SAYS, "evals/tools.py": TOOLS, "evals/many.json": several}
+    write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})
+
+    result = run(pytester, "-rA")
+
+    passed = [line for line in result.outlines if line.startswith("PASSED")]
+    assert [line.split("::")[1] for line in passed] == ["ours[scripted-1]", "own[scripted-1]"]
+    result.assert_outcomes(passed=2, failed=2)
+
+
+def test_a_fault_of_a_tool_that_nobody_declares_is_told(pytester: pytest.Pytester) -> None:
+    """Where all declared tools are offered a fault can strike no other."""
+    faulty = task("t", faults=[{"tool": "tydes", "type": "timeout"}])
+    files = {"evals/tools.py": TOOLS, "evals/t.json": faulty}
+    write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})
+
+    result = run(pytester)
+
+    result.stdout.fnmatch_lines(["*faults?0?.tool", "  expected: one of tides, broken", "*'tydes'"])
+
+
+def test_a_tool_that_raises_shows_its_exception_in_the_reasons(pytester: pytest.Pytester) -> None:
+    """The agent was told in its own way; whoever looks at a missed trial is told what broke, and where."""
+    calls = [{"calls": [{"tool": "broken", "args": {"harbour": "Busan"}}] * 2}, {"text": "Sorry."}]
+    files = {"evals/tools.py": TOOLS, "evals/t.json": task("t", script=calls)}
+    write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})
+
+    result = run(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the tool broken raised KeyError: 'Busan' (evals/tools.py:9), 2 times*"])
