@@ -96,7 +96,7 @@ def _bounded_check(check: Check, most: int) -> Check:
 
 
 def _fits(value: Any) -> bool:
-    """Whether nothing of the value has to be cut; no recursion, for that is what it looks for."""
+    """Whether nothing of the value has to be cut or copied; no recursion, for that is what it looks for."""
     level, values, chars = [value], 0, 0
     for _ in range(MOST_DEEP + 1):
         values += len(level)
@@ -105,6 +105,8 @@ def _fits(value: Any) -> bool:
             if isinstance(each, str | bytes):
                 chars += len(each)
             elif isinstance(each, Mapping):
+                if not isinstance(each, dict):  # a view of one, for instance, can be neither copied nor sent
+                    return False
                 inner.extend(each.values())
                 chars += sum(len(key) for key in each if isinstance(key, str))
             elif isinstance(each, list | tuple | set | frozenset):

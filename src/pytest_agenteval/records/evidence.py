@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval.records.outcome import Outcome, Tree, TreeDiff
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Record):
     """What a trial left behind: the task's input, the transcript and the outcome."""
 
-    task_input: Mapping[str, Any]
+    task_input: Mapping[str, Any] = field(hash=False)
     transcript: Transcript
     outcome: Outcome
 

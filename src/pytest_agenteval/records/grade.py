@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.records.frozen import NOTHING
+from pytest_agenteval.records.record import Record
 
 CRASH = "grader_crash"
 """Why there is no score where a grader raised, or returned something that is no grade."""
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Record):
     """One yes-or-no question, with both sides of the answer."""
 
     claim: str
@@ -28,7 +29,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Grade:
+class Grade(Record):
     """What one grader found about one trial.
 
     ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left
@@ -41,7 +42,7 @@ class Grade:
     score: float | None
     rationale: str
     checks: tuple[Check, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    details: Mapping[str, Any] = field(default=NOTHING, hash=False)
     threshold: float = 1.0
     weight: float = 1.0
     required: bool = False

@@ -5,23 +5,23 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.records.frozen import NOTHING
+from pytest_agenteval.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record):
     """What an agent gives back: its last words and, where it keeps one, its state."""
 
     text: str = ""
-    state: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    state: Mapping[str, Any] = field(default=NOTHING, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(Record):
     """One file as graders see it.
 
     ``text`` is None when the file is not UTF-8 (``why`` is ``binary``) or larger than a snapshot may
@@ -37,10 +37,10 @@ class FileText:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Record):
     """A workspace at one moment: each file's path from its root, with ``/``, to its text."""
 
-    files: Mapping[str, FileText] = field(default_factory=lambda: MappingProxyType({}))
+    files: Mapping[str, FileText] = field(default=NOTHING, hash=False)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.files)
@@ -59,7 +59,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeDiff:
+class TreeDiff(Record):
     """Which files came, changed and went, each list sorted; a move is one gone and one come."""
 
     created: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ def unified(before: Tree, after: Tree, path: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record):
     """What a trial left behind, beside its transcript; built also after a crash."""
 
     answer: Answer = Answer()

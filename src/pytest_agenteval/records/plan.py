@@ -6,17 +6,18 @@ Everything that is not data goes by the name under which it is registered.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.records.frozen import NOTHING
+from pytest_agenteval.records.record import Record, read_versioned, versioned
 from pytest_agenteval.records.trial import Kind, TrialKey
 
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class Model(Record):
     """What an agent or a judge thinks with.
 
     ``name`` is what the user typed and reports show; ``id`` an offline model's name or a litellm id.
@@ -27,24 +28,24 @@ class Model:
     name: str
     id: str
     offline: bool = False
-    params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    params: Mapping[str, Any] = field(default=NOTHING, hash=False)
     api_key_env: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedGrader:
+class PlannedGrader(Record):
     """Which grader to apply, how, and how much it weighs."""
 
     name: str
     label: str
-    config: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    config: Mapping[str, Any] = field(default=NOTHING, hash=False)
     weight: float = 1.0
     threshold: float | None = None
     required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Record):
     """What a trial may use; None means as much as it likes."""
 
     steps: int | None = None
@@ -54,7 +55,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedTask:
+class PlannedTask(Record):
     """One task as trials need it: its own file's content with the suite's defaults filled in.
 
     ``layers`` are the folders that make the starting workspace, lowest first. ``prompts`` holds the texts
@@ -71,29 +72,29 @@ class PlannedTask:
     kind: Kind
     bucket: str
     graders: tuple[PlannedGrader, ...]
-    input: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    input: Mapping[str, Any] = field(default=NOTHING, hash=False)
     file: str = ""
     line: int = 1
     tags: tuple[str, ...] = ()
     description: str = ""
-    settings: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-    prompts: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    settings: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    prompts: Mapping[str, str] = field(default=NOTHING, hash=False)
     layers: tuple[str, ...] = ()
     limits: Allowance = Allowance()
     clock: str | None = None
-    reference: Mapping[str, Any] | None = None
-    script: tuple[Mapping[str, Any], ...] | None = None
+    reference: Mapping[str, Any] | None = field(default=None, hash=False)
+    script: tuple[Mapping[str, Any], ...] | None = field(default=None, hash=False)
     split: Literal["dev", "held_out"] = "dev"
     repetitions: int = 1
     cassette: str = ""
     shared: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    faults: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     on_miss: Literal["error", "tool_error"] = "error"
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Record):
     """What is the same for every trial of a run: recording, judges, seed, where to keep things."""
 
     record: RecordMode = "none"
@@ -104,15 +105,15 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Record):
     """A named set of prompt texts; the unnamed one changes nothing."""
 
     name: str = ""
-    prompts: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    prompts: Mapping[str, str] = field(default=NOTHING, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """One trial to be carried out."""
 
     task: PlannedTask
@@ -135,34 +136,9 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Give the plan as JSON values."""
-        return {**_jsonable(self), "v": 1}
+        return versioned(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """Make a plan from what ``to_json`` gave."""
-        task, conditions = dict(data["task"]), dict(data["conditions"])
-        task["graders"] = tuple(PlannedGrader(**grader) for grader in task["graders"])
-        task["limits"] = Allowance(**task["limits"])
-        for name in ("tags", "layers", "shared", "tools", "faults"):
-            task[name] = tuple(task[name])
-        task["script"] = None if task["script"] is None else tuple(task["script"])
-        conditions["judges"] = tuple(Model(**judge) for judge in conditions["judges"])
-        return cls(
-            PlannedTask(**task),
-            Model(**data["model"]),
-            Variant(**data["variant"]),
-            data["repetition"],
-            data["attempt"],
-            Conditions(**conditions),
-        )
-
-
-def _jsonable(value: Any) -> Any:
-    """Turn records, tuples and read-only maps into dicts and lists, all the way down."""
-    if is_dataclass(value):
-        return {each.name: _jsonable(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _jsonable(inner) for key, inner in value.items()}
-    if isinstance(value, tuple | list):
-        return [_jsonable(inner) for inner in value]
-    return value
+        """Make a plan from what ``to_json`` gave; refuses what a newer version of this package wrote."""
+        return read_versioned(cls, data)

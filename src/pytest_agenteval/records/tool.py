@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.records.frozen import NOTHING
+from pytest_agenteval.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Record):
     """A tool's name, what it is for, and the JSON Schema of its arguments.
 
     ``checked``: arguments are checked against ``parameters`` before the tool is called; a tool that says no
@@ -20,7 +21,7 @@ class ToolSpec:
 
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    parameters: Mapping[str, Any] = field(default=NOTHING, hash=False)
     checked: bool = True
     taped: bool = False
     blocking: bool = True

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+from pytest_agenteval.records.frozen import NOTHING as NOTHING
+from pytest_agenteval.records.record import Record
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolError:
+class ToolError(Record):
     """Why a tool call gave no result, as the agent was told."""
 
     type: str
@@ -21,7 +21,7 @@ class ToolError:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Record):
     """One request that the agent made of a tool, and what came of it.
 
     ``turn`` counts the model's replies from 1, ``index`` the calls of one reply from 0.
@@ -33,9 +33,9 @@ class ToolCall:
     turn: int
     index: int
     tool: str
-    args: Mapping[str, Any]
+    args: Mapping[str, Any] = field(hash=False)
     raw_args: str | None = None
-    result: Any = None
+    result: Any = field(default=None, hash=False)
     error: ToolError | None = None
     started: float = 0.0
     ended: float = 0.0
@@ -44,7 +44,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Message(Record):
     """One message of the conversation.
 
     ``calls`` are the calls an assistant message asked for, as asked, without results. ``call_id`` names the
@@ -62,7 +62,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Record):
     """What asking models took: tokens, money and attempts; usages can be added.
 
     ``cost_usd`` is None when the price of any ask is unknown. ``asks`` counts replies, ``attempts`` requests.
@@ -99,7 +99,7 @@ TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(Record):
     """Something worth knowing that is neither message nor call: a retry, a crash, a limit.
 
     ``at`` is seconds since the trial began.
@@ -108,11 +108,11 @@ class Event:
     at: float
     kind: str
     text: str
-    details: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    details: Mapping[str, Any] = field(default=NOTHING, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Record):
     """One reply of a model: when it was asked, when it answered, what it took.
 
     ``started``, ``ended`` are seconds since the trial began, of the request that brought the reply;
@@ -129,7 +129,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(Record):
     """Everything said and called in one trial, in the order in which it happened."""
 
     messages: tuple[Message, ...] = ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Outcome
+from pytest_agenteval.records.record import Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
@@ -25,7 +27,7 @@ class TrialKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Digests:
+class Digests(Record):
     """What must be equal for two trials to be comparable, and what may be the thing compared.
 
     The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every
@@ -42,7 +44,7 @@ class Digests:
 
 
 @dataclass(frozen=True, slots=True)
-class TapeCounts:
+class TapeCounts(Record):
     """How calls met their cassettes: played, not found, sent and recorded."""
 
     hits: int = 0
@@ -51,7 +53,7 @@ class TapeCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Record):
     """One finished trial.
 
     ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.
@@ -98,3 +100,12 @@ class Trial:
         """Whether every decided grade reached 1, not only its threshold."""
         decided = [grade for grade in self.grades if grade.score is not None]
         return self.ending == "passed" and all(grade.full for grade in decided)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the whole trial as JSON values: transcript, workspace, grades and all."""
+        return versioned(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Trial:
+        """Make a trial from what ``to_json`` gave; refuses what a newer version of this package wrote."""
+        return read_versioned(cls, data)
