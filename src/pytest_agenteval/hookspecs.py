@@ -36,5 +36,8 @@ def pytest_agenteval_trial_finished(config: pytest.Config, trial: Trial) -> None
     """Look at a trial that has been graded and written to the journal.
 
     Called on pytest's main thread in the process that ran the trial, once for each trial, when
-    its item reports. The trial is frozen: to change a grade, write a grader.
+    its item reports. The trial is frozen: to change a grade, write a grader. It can be copied,
+    pickled and sent: ``trial.to_json()`` is all of it, ``Trial.from_json`` reads it back.
+
+    A hook that raises changes no trial's ending; the end of the run says so once, with its file.
     """

@@ -8,12 +8,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
 
+import pluggy
+
 from pytest_agenteval.errors import words_in
 
 OURS = str(Path(__file__).parent.parent) + os.sep
 LIBRARY = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
 """Where packages are installed, which may lie within the standard library's folder."""
+
+PLUGGY = str(Path(pluggy.__file__).parent) + os.sep
+"""What calls hooks."""
 
 
 def theirs_first(raised: BaseException) -> str:
@@ -60,7 +65,7 @@ def _chained(told: TracebackException) -> Iterator[TracebackException]:
 
 def _is_theirs(frame: FrameSummary) -> bool:
     name = frame.filename
-    if name.startswith((OURS, "<frozen")):
+    if name.startswith((OURS, PLUGGY, "<frozen")):
         return False
     return name.startswith(INSTALLED) or not name.startswith(LIBRARY)
 

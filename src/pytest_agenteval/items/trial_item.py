@@ -13,6 +13,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.reasons import explain, short_reason
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import evals_of
+from pytest_agenteval.session.finished import trial_finished
 from pytest_agenteval.session.outcomes import missed_reason
 
 
@@ -78,7 +79,7 @@ def carried_out(item: TrialItem, given: Path | None, change: Callable[[PlannedTa
     evals = evals_of(item.config)
     item.trial = trial = evals.run.trial_for(item, change, given)
     evals.note_answer(trial)
-    item.config.hook.pytest_agenteval_trial_finished(config=item.config, trial=trial)
+    trial_finished(item.config, trial, evals.failed_hooks)
     if trial.ending == "errored":
         pytest.fail(short_reason(trial), pytrace=False)
     return trial

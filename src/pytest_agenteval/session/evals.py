@@ -67,6 +67,7 @@ class Evals:
         self.marks: dict[Any, list[pytest.Mark]] = {}
         self.selected: list[Any] = []
         self.calibrations: list[Any] = []
+        self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
         self._none_ended_so = ""
         self._silent_agents: dict[str, None] = {}
@@ -119,6 +120,7 @@ class Evals:
             yield from self.stored.remarks()
         for agent in self._silent_agents:
             yield f"{agent}: the agent returned None in trials that missed: each had an empty answer"
+        yield from self.failed_hooks.values()
         for problem in self.run.unsaved if self.ran else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
 

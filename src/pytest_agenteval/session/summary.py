@@ -93,7 +93,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     for line in (*_calibrations(config, width), *tables, *_levels(run, width, talkative), where):
         _write(reporter, _kept(line, config))
     for remark in (*_held_up(config), *_leftovers(config), *_remarks(config)):
-        for piece in wrap(remark, width):
+        first, *traceback = remark.splitlines()
+        for piece in (*wrap(first, width), *traceback):
             reporter.write_line(piece)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         found = [line.text for line in _calibrations(config, WIDE)]
