@@ -338,7 +338,13 @@ TURNS = [
 @ONE_WIRE
 def test_the_work_of_the_pkm_agent_is_judged(wire: str, tmp_path: Path) -> None:
     """Insight and addition of a filed entry are judged, each by its own rubric, from what was done."""
-    scores = {"groundedness": 1, "non_redundancy": 0.5, "expression_quality": 0.9, "coherence": 0.8}
+    scores = {
+        "groundedness": 1,
+        "non_redundancy": 0.5,
+        "expression_quality": 0.9,
+        "conciseness": 0.8,
+        "coherence": 0.8,
+    }
     said: list[str] = []
 
     def judge(body: Any, number: int) -> ReplyPlan:

@@ -27,7 +27,7 @@ GRADERS: Mapping[str, Any] = {
     "pkm_insight_quality": PkmInsightQuality,
     "pkm_append_coherence": PkmAppendCoherence,
 }
-GOOD = '{"groundedness": 1, "non_redundancy": 0.5, "expression_quality": 0.9, "rationale": "a real tie"}'
+GOOD = '{"groundedness": 1, "non_redundancy": 0.5, "expression_quality": 0.9, "conciseness": 0.8}'
 FITS = '{"coherence": 0.8, "rationale": "in its voice"}'
 LOG = "# Bread\n\n- 2 Sep: light.\n"
 LONGER = f"{LOG}- 17 Sep: dense.\n"
@@ -149,7 +149,8 @@ def test_an_insight_that_is_not_there_scores_nothing(calls: list[Any]) -> None:
 
 def test_what_could_not_be_told_is_no_check() -> None:
     """An unknown dimension is in no mean and no check; the record shows it all the same."""
-    reply = '{"groundedness": "unknown", "non_redundancy": 0.5, "expression_quality": 1, "rationale": "ok"}'
+    unsaid = '"groundedness": "unknown", "conciseness": "unknown"'
+    reply = f'{{{unsaid}, "non_redundancy": 0.5, "expression_quality": 1, "rationale": "ok"}}'
     grade = graded(PkmInsightQuality(), trial(calls=[insight()]), judge(reply))
 
     assert (grade.score, grade.passed) == (0.75, True)
@@ -158,12 +159,17 @@ def test_what_could_not_be_told_is_no_check() -> None:
         ("expression_quality is good enough", True),
     ]
     assert grade.details["judgement"]["scores"]["groundedness"] is None
-    assert grade.rationale == "groundedness unknown, non_redundancy 0.50, expression_quality 1.00: ok"
+    assert (
+        grade.rationale
+        == "groundedness unknown, non_redundancy 0.50, expression_quality 1.00, conciseness unknown: ok"
+    )
 
 
 def test_nothing_that_could_be_told_is_undecided() -> None:
     """All dimensions unknown is no score, and not for want of a judge."""
-    reply = '{"groundedness": null, "non_redundancy": "unknown", "expression_quality": null}'
+    reply = (
+        '{"groundedness": null, "non_redundancy": "unknown", "expression_quality": null, "conciseness": null}'
+    )
     grade = graded(PkmInsightQuality(), trial(calls=[insight()]), judge(reply))
 
     assert (grade.score, grade.checks) == (None, ())
@@ -291,6 +297,6 @@ def test_files_outside_the_knowledge_base_are_not_judged() -> None:
 def test_judged_graders_are_values(grader: Any) -> None:
     """Settings are fields; version, threshold and what judges are told are said for the ruler's digest."""
     assert grader() == grader(mode="default")
-    assert (grader.version, grader.threshold) == ("1", 0.6)
+    assert (grader.version in ("1", "2"), grader.threshold) == (True, 0.6)
     assert len(grader().rubric_digest) == 16
     assert PkmInsightQuality().rubric_digest != PkmAppendCoherence().rubric_digest

@@ -55,6 +55,23 @@ class Agent(Protocol):
         ...
 
 
+Read: TypeAlias = Callable[[str], str | None]
+
+
+class PreparesInput(Protocol):
+    """An agent class that completes what a task gives it, before any trial of the task."""
+
+    @staticmethod
+    def prepared(
+        task_input: Mapping[str, Any], task_id: str, clock: str | None, read: Read
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """Give the whole input, and texts to be written into the starting workspace, by their paths.
+
+        ``read`` gives the text of a file of the starting workspace, None where there is none.
+        """
+        ...
+
+
 @runtime_checkable
 class InspectsItself(Protocol):
     """An agent that can tell its end state from the workspace and the transcript, also after a crash."""

@@ -10,7 +10,7 @@ from pytest_agenteval.canonical import canonical, digest
 from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.workspace.snapshot import seeded
+from pytest_agenteval.workspace.snapshot import seeded, with_texts
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.equipment import Equipment
@@ -45,7 +45,7 @@ def digests_of(
     task, model, judges = plan.task, plan.model, _named(plan.conditions.judges)
     return Digests(
         input=book.of("input", task.input, lambda: task.input),
-        fixture=book.of("fixture", task.layers, lambda: _fixture(task)) if task.layers else "",
+        fixture=_fixture(task, book) if task.layers or task.texts else "",
         prompt=prompt,
         settings=book.of(
             "settings",
@@ -65,8 +65,11 @@ def digests_of(
     )
 
 
-def _fixture(task: PlannedTask) -> str:
-    return seeded([Path(layer) for layer in task.layers]).digest()
+def _fixture(task: PlannedTask, book: DigestBook) -> str:
+    layers = [Path(layer) for layer in task.layers]
+    if task.texts:
+        return book.of("texts", task.texts, lambda: with_texts(seeded(layers), task.texts).digest())
+    return book.of("fixture", task.layers, lambda: seeded(layers).digest())
 
 
 def _settings(task: PlannedTask) -> Any:

@@ -76,7 +76,8 @@ async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = No
     budget = Budget(plan.task.limits)
     recorder = Recorder(lambda: budget.at)
     parent = Path(plan.conditions.keep_workspaces) if plan.conditions.keep_workspaces else equipment.scratch
-    workspace = Workspace([Path(layer) for layer in plan.task.layers], parent=parent, at=given)
+    layers = [Path(layer) for layer in plan.task.layers]
+    workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=given)
     course = _Course()
     tapes: _Tapes = _Tapes()
     try:

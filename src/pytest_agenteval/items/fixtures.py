@@ -29,7 +29,7 @@ def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
     task: PlannedTask = request.getfixturevalue("task")
     kept = evals_of(request.config).run.conditions.keep_workspaces
     layers = [Path(layer) for layer in task.layers]
-    workspace = Workspace(layers, parent=Path(kept) if kept else None)
+    workspace = Workspace(layers, texts=task.texts, parent=Path(kept) if kept else None)
     yield workspace.path
     if not kept:
         workspace.remove()

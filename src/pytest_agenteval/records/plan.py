@@ -58,7 +58,8 @@ class Allowance(Record):
 class PlannedTask(Record):
     """One task as trials need it: its own file's content with the suite's defaults filled in.
 
-    ``layers`` are the folders that make the starting workspace, lowest first. ``prompts`` holds the texts
+    ``layers`` are the folders that make the starting workspace, lowest first, and ``texts`` what is written
+    into it by path. ``prompts`` holds the texts
     that replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline
     models only.
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
@@ -80,6 +81,7 @@ class PlannedTask(Record):
     settings: Mapping[str, Any] = field(default=NOTHING, hash=False)
     prompts: Mapping[str, str] = field(default=NOTHING, hash=False)
     layers: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     limits: Allowance = Allowance()
     clock: str | None = None
     reference: Mapping[str, Any] | None = field(default=None, hash=False)

@@ -15,6 +15,7 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry, UnknownName
 from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.session.inlined import inlined, text_of
+from pytest_agenteval.session.preparing import prepared
 from pytest_agenteval.session.suites import FoundSuite, Suites
 from pytest_agenteval.tasks.discover import is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
@@ -102,19 +103,23 @@ class Planner:
         name = suite.name if suite else ""
         wrong = [*unread, *self._taken(name, loaded), *(() if unread else self._misfits(loaded, said, found))]
         layers = self._tried(wrong, self._layers_of, loaded, found, ())
+        graders = tuple(each for spec in task.graders for each in self._graders(spec))
         prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
         problems += wrong
         if wrong:
             return None
         kit = found.kit
+        task_input, texts = prepared(
+            self._registry, said.agent or DEFAULT_AGENT, graders, task, said.clock, layers
+        )
         planned = PlannedTask(
             suite=name,
             id=task.id,
             agent=said.agent or DEFAULT_AGENT,
             kind=suite.kind if suite else "mixed",
             bucket=loaded.bucket,
-            graders=tuple(each for spec in task.graders for each in self._graders(spec)),
-            input=task.input,
+            graders=graders,
+            input=task_input,
             file=self._place(loaded.file).shown,
             line=loaded.line,
             tags=said.tags,
@@ -122,6 +127,7 @@ class Planner:
             settings=said.settings or NOTHING,
             prompts=prompts,
             layers=layers,
+            texts=texts,
             limits=_allowance(said),
             clock=said.clock,
             reference=_dumped(task.reference_solution),

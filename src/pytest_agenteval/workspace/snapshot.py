@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -61,6 +61,15 @@ def seeded(layers: Sequence[Path]) -> Tree:
     if not layers:
         return EMPTY
     return _seeded(tuple(layers))
+
+
+def with_texts(tree: Tree, texts: Mapping[str, str]) -> Tree:
+    """Give a tree with these texts in it, whatever stood at their paths."""
+    if not texts:
+        return tree
+    raw = {path: text.encode("utf-8", "replace") for path, text in texts.items()}
+    laid = {path: FileText(_digest(data), len(data), data.decode()) for path, data in raw.items()}
+    return Tree(dict(sorted({**tree.files, **laid}.items())))
 
 
 # Kept: all trials of a task, and all tasks of one base fixture, start from the same texts.

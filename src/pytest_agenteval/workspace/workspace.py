@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.records.outcome import Tree
+from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.workspace.removing import remove_tree
-from pytest_agenteval.workspace.snapshot import seeded, snapshot
+from pytest_agenteval.workspace.snapshot import seeded, snapshot, with_texts
 
 
 class OutsideWorkspace(Exception):
@@ -21,12 +22,20 @@ class OutsideWorkspace(Exception):
 class Workspace:
     """A folder of one trial; nothing in it is shared with any other.
 
-    ``layers`` are copied in order, later ones over earlier ones. Where ``at`` is given the tree is already
-    there, and is used as it is.
+    ``layers`` are copied in order, later ones over earlier ones, and ``texts`` are written into the tree by
+    their paths. Where ``at`` is given the tree is already there, and is used as it is.
     """
 
-    def __init__(self, layers: Sequence[Path], *, parent: Path | None = None, at: Path | None = None) -> None:
+    def __init__(
+        self,
+        layers: Sequence[Path],
+        *,
+        texts: Mapping[str, str] = NOTHING,
+        parent: Path | None = None,
+        at: Path | None = None,
+    ) -> None:
         self._layers = tuple(layers)
+        self._texts = texts
         self._parent = parent
         self._path = at
         self._given = at is not None
@@ -41,7 +50,7 @@ class Workspace:
     def path(self) -> Path:
         """The root of the tree, which is made if it is not there yet."""
         if self._path is None:
-            self._path = build(self._layers, self._parent)
+            self._path = build(self._layers, self._parent, self._texts)
         return self._path
 
     def inside(self, relative: str) -> Path:
@@ -63,7 +72,7 @@ class Workspace:
     def before(self) -> Tree:
         """Give the tree as the trial found it."""
         if self._before is None:
-            self._before = seeded(self._layers)
+            self._before = with_texts(seeded(self._layers), self._texts)
         return self._before
 
     def after(self) -> Tree:
@@ -78,8 +87,8 @@ class Workspace:
             remove_tree(self._path)
 
 
-def build(layers: Sequence[Path], parent: Path | None) -> Path:
-    """Make a new folder from layers; raises FixtureBroken when a layer cannot be copied."""
+def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] = NOTHING) -> Path:
+    """Make a new folder from layers and texts; raises FixtureBroken when one cannot be copied or written."""
     root = None
     try:
         if parent is not None:
@@ -89,11 +98,21 @@ def build(layers: Sequence[Path], parent: Path | None) -> Path:
             if layer is not layers[0]:
                 _make_room(layer, root)
             shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
+        for path, text in texts.items():
+            _lay(root, path, text)
     except (OSError, shutil.Error, RecursionError) as broken:
         if root is not None:
             remove_tree(root)
         raise FixtureBroken(f"the workspace could not be built: {broken}") from broken
     return root
+
+
+def _lay(root: Path, path: str, text: str) -> None:
+    place = root / path
+    if not place.resolve().is_relative_to(root.resolve()):
+        raise OSError(f"{path} is behind a link that leads out of the workspace")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(text.encode("utf-8", "replace"))
 
 
 def _make_room(layer: Path, root: Path) -> None:

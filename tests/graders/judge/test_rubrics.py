@@ -245,7 +245,9 @@ def test_the_rubrics_of_the_pkm_agent_have_the_names_that_labels_use() -> None:
     """Labels are written for these values and dimensions."""
     insight, append = packaged_rubric("pkm_insight_quality"), packaged_rubric("pkm_append_coherence")
 
-    assert insight.names == ("groundedness", "non_redundancy", "expression_quality")
+    three = packaged_rubric("pkm_insight_quality_upstream").names
+    assert three == ("groundedness", "non_redundancy", "expression_quality")
+    assert insight.names == (*three, "conciseness")
     assert (list(insight.shows), insight.output) == (["fact", "notes", "changes", "insight"], "insight")
     assert (append.names, list(append.shows)) == (("coherence",), ["fact", "before", "changes"])
     assert append.output == "changes"

@@ -15,7 +15,7 @@ from pytest_agenteval.agents.card.tools import SAVE, card_tools
 from pytest_agenteval.agents.journal import card_yaml
 from pytest_agenteval.agents.journal.files import fact_id, read
 from pytest_agenteval.agents.journal.runs import EqualCalls, until_complete
-from pytest_agenteval.agents.journal.task_input import input_problems, published
+from pytest_agenteval.agents.journal.task_input import input_problems, prepared, published
 from pytest_agenteval.agents.loop import Finished, converse
 from pytest_agenteval.prompts import Prompts, packaged
 from pytest_agenteval.records.outcome import Answer
@@ -36,6 +36,7 @@ class CardAgent:
 
     templates: ClassVar[Mapping[str, str]] = packaged("agents/card/prompts")
     input_problems = staticmethod(input_problems)
+    prepared = staticmethod(prepared)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Make the card; the answer is what was said last, with the end state."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, time
+from itertools import zip_longest
 
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import OutsideWorkspace, Workspace
@@ -52,6 +54,14 @@ class Entry:
 
     written: datetime
     text: str
+
+
+def entries(daily: str) -> Iterator[tuple[str, str]]:
+    """Give the name and the text of each entry of a daily file."""
+    headings = list(_HEADING.finditer(daily))
+    for heading, following in zip_longest(headings, headings[1:]):
+        end = None if following is None else following.start()
+        yield heading[1], daily[heading.end() : end].strip()
 
 
 def entry(daily: str | None, fact: FactId) -> Entry | None:

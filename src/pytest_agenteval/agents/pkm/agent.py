@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.journal.runs import EqualCalls, until_complete
-from pytest_agenteval.agents.journal.task_input import input_problems, published
+from pytest_agenteval.agents.journal.task_input import input_problems, prepared, published
 from pytest_agenteval.agents.loop import converse
 from pytest_agenteval.agents.pkm.evidence import pkm_evidence
 from pytest_agenteval.agents.pkm.tools import INSIGHT, READ, REMINDER, SKIP, overview, pkm_tools
@@ -37,6 +37,7 @@ class PkmAgent:
 
     templates: ClassVar[Mapping[str, str]] = packaged("agents/pkm/prompts")
     input_problems = staticmethod(input_problems)
+    prepared = staticmethod(prepared)
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Deal with the entry; the answer is what was said last, with the end state."""

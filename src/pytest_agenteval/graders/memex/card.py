@@ -33,6 +33,7 @@ class CardCompletion:
 
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "card"
     version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
@@ -79,6 +80,7 @@ class CardTemplateChoice:
     expected_template_ids: Sequence[str]
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "card"
     version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 0.5
 

@@ -45,6 +45,7 @@ class CardMustContain:
     substrings: Sequence[str]
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "card"
     version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 

@@ -36,6 +36,7 @@ class PkmAppendCoherence:
 
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "pkm"
     version: ClassVar[str] = "1"
     threshold: ClassVar[float] = 0.6
 

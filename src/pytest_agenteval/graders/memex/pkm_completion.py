@@ -37,6 +37,7 @@ class PkmCompletion:
     expected_path: ExpectedPath = "either"
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "pkm"
     version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.asking import WithJudges, at_least, details, grade_of, no_judge
 from pytest_agenteval.graders.judge.panel import ask_judges
+from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.graders.judge.shown import bounded, diffs, together
 from pytest_agenteval.graders.judge.votes import Judgement
@@ -27,17 +28,19 @@ NAME = "pkm_insight_quality"
 
 @dataclass(frozen=True, slots=True)
 class PkmInsightQuality:
-    """Is the insight grounded, more than the entry over again, and well put? The mean of what could be told.
+    """Is the insight grounded, new, well put and short? The mean of what could be told.
 
     A skipped entry has no insight to judge; one without an insight, or with a blank one, scores 0.
     ``default`` shows judges the entry, the notes that bear on it and what became of them, and asks once more
     where a reply cannot be read; a dimension that could not be told is no check. ``upstream`` reads replies
     and counts as Memex does, a dimension that could not be told being a check that failed; of several
-    judges it takes the mean. Only reading and arithmetic are Memex's there: the prompt is ours in both modes.
+    judges it takes the mean, and asks of three dimensions: Memex's code does not ask for conciseness, as its
+    description does. Only reading and arithmetic are Memex's there: the prompt is ours in both modes.
     """
 
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "pkm"
     version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 0.6
 
@@ -47,7 +50,11 @@ class PkmInsightQuality:
     @property
     def rubric_digest(self) -> str:
         """A digest of all that judges are told, for the ruler's."""
-        return packaged_rubric(NAME).digest()
+        return self._rubric.digest()
+
+    @property
+    def _rubric(self) -> Rubric:
+        return packaged_rubric(f"{NAME}_upstream" if self.mode == "upstream" else NAME)
 
     def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
         """Give a grader that asks these judges."""
@@ -71,7 +78,7 @@ class PkmInsightQuality:
         if not judges:
             return no_judge(NAME)
         values = {**shown_of_notes(evidence, insight), "insight": insight.text}
-        judgement = await ask_judges(packaged_rubric(NAME), values, judges, mode=self.mode)
+        judgement = await ask_judges(self._rubric, values, judges, mode=self.mode)
         if self.mode == "upstream":
             return counted_as_upstream(NAME, judgement, self.threshold)
         return grade_of(NAME, judgement, self.threshold)

@@ -38,6 +38,7 @@ class PkmNoOverwrite:
     seed_marker: str | None = None
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "pkm"
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:

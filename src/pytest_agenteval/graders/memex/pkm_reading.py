@@ -36,6 +36,7 @@ class PkmReadBeforeWrite:
     required_read_path: str | None = None
     mode: Mode = "default"
 
+    agent: ClassVar[str] = "pkm"
     version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 

@@ -1,0 +1,130 @@
+"""Tasks as they are usually written: an entry's text, and nothing that the journal makes up itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.agents.journal.task_input import prepared
+from pytest_agenteval.errors import FixtureBroken
+from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.workspace.workspace import Workspace
+from tests.suites import only_our_plugin, run, write
+
+pytest_plugins = ["pytester"]
+
+CLOCK = "2026-11-03T21:05:00+09:00"
+TEXT = "Walked the dyke with Mina; the lanterns were lit by six."
+OTHER = '## <id:ts_1> 08:00:00 "{}"\n\nBought tea.\n'
+MINE = f'{OTHER}\n## <id:ts_2> 20:00:00 "{{}}"\n\n{TEXT}\n'
+NOTES = f"name: notes\nagent: pkm\nkind: regression\ndefaults: {{clock: '{CLOCK}'}}\n"
+
+FOREIGN = """
+from pathlib import Path
+
+from pytest_agenteval.records.outcome import Answer
+
+
+class ByHand:
+    def run(self, task_input, ctx):
+        fact, note = task_input["fact_id"], ctx.path / "PKM" / "Areas" / "Walks.md"
+        note.parent.mkdir(parents=True)
+        note.write_text(f"# Walks\\n\\n- {task_input['content']}\\n<!-- fact_id: {fact} -->\\n")
+        day, _, entry = fact.partition(".md#")
+        card = ctx.path / "Cards" / f"{day}_{entry}.yaml"
+        card.parent.mkdir(parents=True)
+        card.write_text("insight: Light again.\\n")
+        return Answer("filed")
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("by_hand", ByHand)
+"""
+
+
+def read(daily: str | None, day: str = "2026/11/03") -> Mapping[str, str]:
+    """Give a starting workspace with one daily file."""
+    return {} if daily is None else {f"Facts/{day}.md": daily}
+
+
+@pytest.mark.parametrize(
+    ("given", "clock", "daily", "id", "laid"),
+    [
+        ({}, CLOCK, None, "2026/11/03.md#ts_3168", f'## <id:ts_3168> 21:05:00 "{{}}"\n\n{TEXT}\n'),
+        ({}, None, None, "2026/01/01.md#ts_3168", f'## <id:ts_3168> 09:00:00 "{{}}"\n\n{TEXT}\n'),
+        ({}, CLOCK, OTHER, "2026/11/03.md#ts_3168", f'{OTHER}\n## <id:ts_3168> 21:05:00 "{{}}"\n\n{TEXT}\n'),
+        ({}, CLOCK, MINE, "2026/11/03.md#ts_2", None),
+        ({"fact_id": "2026/11/03.md#ts_1"}, CLOCK, OTHER, "2026/11/03.md#ts_1", None),
+        (
+            {"fact_id": "2026/11/02.md#ts_7"},
+            CLOCK,
+            OTHER,
+            "2026/11/02.md#ts_7",
+            f'## <id:ts_7> 09:00:00 "{{}}"\n\n{TEXT}\n',
+        ),
+    ],
+    ids=["no-file", "no-clock", "other-entry", "same-text", "given", "given-but-not-written"],
+)
+def test_the_journal_gives_an_id_and_writes_the_entry_down(
+    given: Mapping[str, str], clock: str | None, daily: str | None, id: str, laid: str | None
+) -> None:
+    """Day and hour are the clock's, the number the task's; an entry that is written already keeps its own."""
+    whole, texts = prepared({"content": TEXT, **given}, "walk", clock, read(daily).get)
+    assert whole == {"content": TEXT, "fact_id": id}
+    assert list(texts.values()) == ([] if laid is None else [laid])
+
+
+def test_a_number_that_is_taken_is_not_given_again() -> None:
+    """Two entries of a day never have one id."""
+    taken = OTHER.replace("ts_1", "ts_3168")
+    assert prepared({"content": TEXT}, "walk", CLOCK, read(taken).get)[0]["fact_id"].endswith("#ts_3169")
+
+
+def test_what_is_written_into_a_workspace_is_there_before_the_trial(tmp_path: Path) -> None:
+    """Snapshot and tree hold it, over what a layer has there; no link is written through."""
+    (tmp_path / "layer").mkdir()
+    (tmp_path / "layer" / "a.md").write_text("old", encoding="utf-8")
+    (tmp_path / "layer" / "out").symlink_to(tmp_path)
+    workspace = Workspace([tmp_path / "layer"], texts={"a.md": "new\udc80", "b/c.md": "더"}, parent=tmp_path)
+    before = workspace.before()
+    assert (before.text("a.md"), before.text("b/c.md")) == ("new?", "더")
+    assert (workspace.path / "b" / "c.md").read_text(encoding="utf-8") == "더"
+    assert workspace.after() == before
+    with pytest.raises(FixtureBroken, match="behind a link that leads out"):
+        _ = Workspace([tmp_path / "layer"], texts={"out/x.md": ""}, parent=tmp_path).path
+
+
+def test_a_task_is_an_entry_and_its_graders(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an id and without a fixture the card, PKM and foreign agents do their task, each time alike."""
+    only_our_plugin(monkeypatch)
+    filed = {"name": "pkm_completion", "config": {"expected_path": "persist"}}
+    one = {"id": "walk", "input": {"content": TEXT}, "graders": [filed]}
+    write(
+        pytester.path,
+        {
+            "conftest.py": FOREIGN,
+            "evals/card/suite.yaml": "name: cards\nagent: card\nkind: regression\n",
+            "evals/card/walk.json": {**one, "graders": [{"name": "card_completion"}]},
+            "evals/pkm/suite.yaml": NOTES,
+            "evals/pkm/walk.json": one,
+            "evals/pkm/hand.json": {**one, "id": "hand", "agent": "by_hand"},
+            "evals/pkm/bad.json": {**one, "id": "bad", "input": {"content": TEXT, "fact_id": "2026-11-03"}},
+        },
+    )
+    refused = run(pytester, "evals", "--agent-model=baseline")
+    refused.stdout.fnmatch_lines(["*bad.json*input.fact_id", "*without one the entry gets its own*"])
+    (pytester.path / "evals" / "pkm" / "bad.json").unlink()
+
+    digests = []
+    for _ in range(2):
+        run(pytester, "evals", "--agent-model=baseline").assert_outcomes(passed=3)
+        entries = read_run((pytester.path / ".agenteval" / "runs" / "latest").resolve()).entries
+        digests.append(
+            {entry.key.task + entry.key.suite: json.dumps(str(entry.digests)) for entry in entries}
+        )
+    assert digests[0] == digests[1]
