@@ -89,9 +89,13 @@ class FixtureBroken(TrialBroken):
 
 
 class CassetteMiss(TrialBroken):
-    """A call was not recorded, and nothing may be sent."""
+    """A call was not recorded, and nothing may be sent; ``problem`` says what is recorded, and what to do."""
 
     cause = "cassette_miss"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 class ProviderDown(TrialBroken):

@@ -53,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--agent-concurrency", metavar="N", help="trials at once in each process (default: 10)")
     add("--agent-record", metavar="MODE", help=RECORD.format(what="tools", modes="none, once, new_episodes, all", default="none"))  # fmt: skip  # noqa: E501
     add("--agent-record-chat", metavar="MODE", help=RECORD.format(what="chats", modes="off, none, once, new_episodes, all", default="off"))  # fmt: skip  # noqa: E501
+    add("--agent-live", action="store_true", help="what agents ask by themselves goes out, untaped; else it meets the cassettes like tools (suite.yaml: live)")  # fmt: skip  # noqa: E501
     add(
         "--agent-results",
         metavar="DIR",

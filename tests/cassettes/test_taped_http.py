@@ -226,7 +226,7 @@ def test_a_request_that_was_not_recorded_is_refused_even_if_the_error_is_swallow
     """Nothing is sent; who swallows the error does not hide it from the scope."""
 
     tape, _ = tape_of(tmp_path)
-    with taped_http(tape) as scope, suppress(Exception):
+    with taped_http(tape) as scope, suppress(BaseException):
         asyncio.run(get(f"{server.base}/echo?api_key=abcdefgh1234&q=1"))
 
     assert server.asked == []

@@ -87,11 +87,17 @@ class Tape:
             self.recorded += 1
 
     def miss(
-        self, request: Request, retry_command: str, recorded: Sequence[Request] | None = None
+        self,
+        request: Request,
+        retry_command: str,
+        recorded: Sequence[Request] | None = None,
+        *,
+        other_way: str = "",
     ) -> CassetteMiss:
         """Make the error that names the nearest recording and the command that records this request.
 
         ``recorded`` are the requests that it might have been, if they are not just those of the cassette.
+        ``other_way`` is what else can be done; without a command, the only thing.
         """
         asked = self.cassette.redactor.request(request)
         with self.cassette.lock:
@@ -99,10 +105,9 @@ class Tape:
         found = found_instead(asked, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
         expected = f"a recorded {what} (mode is {self._why()}: nothing is sent)"
-        hint = f"record it:  {retry_command}"
-        return CassetteMiss(
-            str(Problem(self.cassette.name, None, (described(asked),), expected, found, hint))
-        )
+        ways = [f"record it:  {retry_command}" if retry_command else "", other_way]
+        hint = f"\n{' ' * 12}".join(filter(None, ways))
+        return CassetteMiss(Problem(self.cassette.name, None, (described(asked),), expected, found, hint))
 
     def _why(self) -> str:
         if self.cassette.mode == "none":

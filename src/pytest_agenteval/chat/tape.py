@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from pytest_agenteval.cassettes.http.scope import untaped
 from pytest_agenteval.cassettes.interaction import Request, chat_reply, chat_request, chat_response
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply
@@ -104,16 +105,21 @@ async def taped_ask(
     response_schema: Mapping[str, Any] | None,
     settings: ChatSettings,
 ) -> Reply:
-    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay."""
+    """Give the recorded reply, else the model's, which is then recorded; raises CassetteMiss in a replay.
+
+    While a model is asked, the tape of what agents and tools ask is out of the way.
+    """
     if tape is None:
-        return await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+        with untaped():
+            return await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
     request = tape.request(messages, tools, response_schema, settings)
     played = tape.play(request)
     if played is not None:
         return played
     if not tape.live:
         raise tape.miss(request)
-    reply = await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+    with untaped():
+        reply = await inner.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
     tape.record(request, reply)
     return reply
 

@@ -104,6 +104,12 @@ class Equipment:
         suites = (tool for tools in self._tools.values() for tool in tools.values())
         return (*self.registry.tools.values(), *suites)
 
+    @property
+    def has_own_agents(self) -> bool:
+        """Whether any agent of this process is none of ours, and may ask whatever it likes by itself."""
+        kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
+        return any(not kind.__module__.startswith("pytest_agenteval.") for kind in kinds)
+
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""
         if self._library is not None:

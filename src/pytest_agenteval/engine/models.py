@@ -44,7 +44,12 @@ def tool_tape_of(plan: Plan, equipment: Equipment) -> ToolTape:
     path = Path(f"{plan.task.cassette}.yaml")
     tape = equipment.library.open(path, plan.conditions.record, "tool")  # type: ignore[arg-type]  # never "off"
     shared = [partial(equipment.library.open_shared, Path(place)) for place in plan.task.shared]
-    return ToolTape(tape, shared=shared, retry_command=_retry(plan, "--agent-record=new_episodes"))
+    return ToolTape(
+        tape,
+        shared=shared,
+        retry_command=_retry(plan, "--agent-record=new_episodes"),
+        first_command=_retry(plan, "--agent-record=once"),
+    )
 
 
 def _chat_tape(model: Model, plan: Plan, equipment: Equipment, role: str) -> ChatTape | None:

@@ -23,6 +23,7 @@ from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.grading import nobody
 from pytest_agenteval.engine.judges import TrialJudges
 from pytest_agenteval.engine.models import chat_of, recordings_of, tool_tape_of
+from pytest_agenteval.engine.own_requests import OwnRequests
 from pytest_agenteval.engine.tracebacks import headline, theirs_first
 from pytest_agenteval.errors import LimitReached, ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock, LimitIgnored
@@ -113,8 +114,6 @@ async def _act(
 ) -> None:
     """Let the agent act, and look at what it left behind, also after a crash."""
     task = plan.task
-    agent = equipment.agent(task)
-    prompts, prompt_digest = equipment.prompts(task, plan.variant)
     inner, tapes.chat = chat_of(plan.model, plan, equipment, budget, recorder)
     open_tape = partial(tool_tape_of, plan, equipment) if task.cassette else None
     box = ToolBox(
@@ -124,27 +123,32 @@ async def _act(
         faults=faults_of(task.faults),
         registered=equipment.tools(task),
     )
+    own = OwnRequests(plan, box, recorder)
+    with own.answered(closing=False):  # an agent, and the threads that it starts, serve later trials too
+        agent = equipment.agent(task)
+        prompts, prompt_digest = equipment.prompts(task, plan.variant)
     box.offer_named(_offered(agent, plan, equipment))
     chat = TrialChat(inner, recorder=recorder, budget=budget, tape=tapes.chat)
     turns = scripted_turns(task.input)
     ctx = AgentContext(workspace, box, chat, Clock(task.clock), budget, prompts, turns, recorder)
     course.before = workspace.before()
-    try:
-        course.answer = bounded_answer(await _within_limits(agent.run, task.input, ctx, course))
-    except BaseException as raised:  # even SystemExit: an agent must not end the run
-        if is_for_us(raised):
-            raise
-        course.broke(raised)
+    with own.answered():
+        try:
+            course.answer = bounded_answer(await _within_limits(agent.run, task.input, ctx, course))
+        except BaseException as raised:  # even SystemExit: an agent must not end the run
+            if is_for_us(raised):
+                raise
+            course.broke(raised)
+        course.seconds = budget.seconds
+        course.digests = digests_of(plan, equipment, prompt_digest, box.specs, equipment.book)
+        course.after = workspace.after()
+        end_state = getattr(agent, "end_state", None)
+        if end_state is not None:
+            state = end_state(task.input, ctx)
+            course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
+    tapes.tools = box.tape
     if recorder.broken is not None:  # even where the agent swallowed it
         course.broke(recorder.broken)
-    course.seconds = budget.seconds
-    tapes.tools = box.tape
-    course.digests = digests_of(plan, equipment, prompt_digest, box.specs, equipment.book)
-    course.after = workspace.after()
-    end_state = getattr(agent, "end_state", None)
-    if end_state is not None:
-        state = end_state(task.input, ctx)
-        course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
 
 
 def _offered(agent: Any, plan: Plan, equipment: Equipment) -> Sequence[str]:

@@ -64,7 +64,7 @@ class PlannedTask(Record):
     models only.
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
     are asked after it. ``tools`` are tool files, or names of packaged sets; ``faults`` say which
-    tools fail on purpose.
+    tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
     """
 
     suite: str
@@ -93,17 +93,22 @@ class PlannedTask(Record):
     tools: tuple[str, ...] = ()
     faults: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     on_miss: Literal["error", "tool_error"] = "error"
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions(Record):
-    """What is the same for every trial of a run: recording, judges, seed, where to keep things."""
+    """What is the same for every trial of a run: recording, judges, seed, where to keep things.
+
+    ``live`` says whether what agents ask by themselves goes out untaped; None leaves it to the task.
+    """
 
     record: RecordMode = "none"
     record_chat: RecordMode = "off"
     judges: tuple[Model, ...] = ()
     seed: int = 0
     keep_workspaces: str = ""
+    live: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,11 @@ class Plan(Record):
         """What tells this trial from all others of its run."""
         task = self.task
         return TrialKey(task.suite, task.id, task.agent, self.model.name, self.variant.name, self.repetition)
+
+    @property
+    def live(self) -> bool:
+        """Whether what the agent asks by itself goes out untaped."""
+        return self.task.live if self.conditions.live is None else self.conditions.live
 
     @property
     def seed(self) -> int:

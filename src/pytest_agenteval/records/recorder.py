@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.transcript import (
@@ -73,6 +74,18 @@ class Recorder:
     def end_call(self, place: int, call: ToolCall) -> None:
         """Put what came of a call into its place."""
         self._calls[place] = bounded_call(call)
+
+    def missed(self, miss: CassetteMiss) -> None:
+        """Write down what was asked and not recorded, and what there is in its place."""
+        problem = miss.problem
+        details = {
+            "file": problem.file,
+            "asked": dotted(problem.path),
+            "expected": problem.expected,
+            "found": problem.found,
+            "hint": problem.hint,
+        }
+        self.event("cassette_miss", str(miss).partition("\n")[0], details)
 
     def event(self, kind: str, text: str, details: Mapping[str, Any] = NOTHING) -> None:
         """Write down something worth knowing."""

@@ -25,14 +25,15 @@ def wanted(config: pytest.Config) -> bool:
 def leftovers_of(equipment: Equipment) -> dict[str, dict[str, Any]]:
     """Look at the tool cassettes that this process has opened.
 
-    A stale call is one that no tool of the run can make any more: another name, address or schema.
+    A stale call is one that no tool of the run can make any more: another name, address or schema. What
+    agents of the user's own may ask, nobody knows.
     """
     held = [each for each in equipment.opened if each.kind == "tool" and len(each)]
     if not held:
         return {}
     from pytest_agenteval.tools.tape import asked_for
 
-    can = asked_for(equipment.every_tool)
+    can = asked_for(equipment.every_tool, agents=equipment.has_own_agents)
     return {
         each.name: {
             "held": len(each),

@@ -139,6 +139,7 @@ class Planner:
             tools=kit.tools,
             faults=tuple(fault.model_dump() for fault in task.faults),
             on_miss=suite.on_miss if suite else "error",
+            live=suite.live if suite else False,
         )
         return planned, said
 

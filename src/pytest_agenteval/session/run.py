@@ -87,6 +87,7 @@ class Run:
             judges=judges,
             seed=settings.seed,
             keep_workspaces=keep,
+            live=settings.live,
         )
         self.spent = Spent()
         self._equipment = Equipment(

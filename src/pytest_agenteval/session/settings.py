@@ -27,7 +27,8 @@ class Settings:
     """Every setting of a run; None, or an empty text, where nobody said anything.
 
     ``results`` is the folder that holds runs, None for no run folder. ``only`` is the text of
-    ``--agent-only``. ``max_steps`` and ``timeout`` (in seconds) come before what task and suite allow.
+    ``--agent-only``. ``max_steps`` and ``timeout`` (in seconds) come before what task and suite allow, and
+    ``live`` before what the suite says.
     """
 
     models: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Settings:
     concurrency: int = 10
     record: RecordMode = "none"
     record_chat: RecordMode = "off"
+    live: bool | None = None
     results: Path | None = None
     keep_workspaces: bool = False
     strict: bool = False
@@ -110,6 +112,7 @@ NAMES = (
     "concurrency",
     "record",
     "record_chat",
+    "live",
     "results",
     "keep_workspaces",
     "strict",
@@ -146,6 +149,7 @@ def settings_of(config: pytest.Config) -> Settings:
         concurrency=_concurrency(config, _whole(said("concurrency"), 1) or 10),
         record=_one_of(said("record"), get_args(RecordMode)[1:], "none"),  # type: ignore[arg-type]  # checked there
         record_chat=_one_of(said("record_chat"), get_args(RecordMode), "off"),  # type: ignore[arg-type]  # there too
+        live=None if said("live") is None else _flag(said("live")),
         results=results,
         keep_workspaces=keep,
         strict=_flag(said("strict")) or bool(config.getoption("runxfail", False)),

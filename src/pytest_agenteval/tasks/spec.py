@@ -201,6 +201,9 @@ class Suite(TwoSpellings):
         default=(), description="a list of shared cassettes, asked after the task's own: files or folders"
     )
     on_miss: OnMiss = Field(default="error", description="error or tool_error: what a cassette miss is")
+    live: Flag = Field(
+        default=False, description="true or false: whether what the agent asks by itself goes out, untaped"
+    )
     require_reference_solution: Flag = Field(
         default=False, description="true or false: whether each task needs a reference_solution"
     )

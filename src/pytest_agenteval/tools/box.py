@@ -175,12 +175,16 @@ class ToolBox:
 
     async def _recorded(self, tool: Tool, call: ToolCall, tape: ToolTape) -> ToolResult:
         """Make the call and keep what came of it; a provider that cannot be reached leaves nothing."""
+        from pytest_agenteval.cassettes.http import let_out, untaped
+
         if tool.wire is None:
-            result = await self._made(tool, call)
+            with let_out():
+                result = await self._made(tool, call)
             tape.record(call, tool, result)
             return result
         try:
-            response = await tool.wire.send(call.args)
+            with untaped():
+                response = await tool.wire.send(call.args)
         except ToolFailed as failed:
             return _error(failed.type, str(failed))
         except UsageMistake as mistake:
@@ -197,8 +201,10 @@ class ToolBox:
         return scope.word, result
 
     def _missed(self, call: ToolCall, miss: Callable[[], CassetteMiss]) -> tuple[str, ToolResult]:
+        missed = miss()
+        self._recorder.missed(missed)
         if self._on_miss == "error":
-            raise miss()  # made only here: looking for the nearest recording takes its time
+            raise missed
         return "miss", _error("not_recorded", f"no answer to this call of {call.tool} is available")
 
     async def _made(self, tool: Tool, call: ToolCall) -> ToolResult:

@@ -38,16 +38,23 @@ OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then
 """For a connection of a tool's own: it says nothing that could be recorded as a request."""
 
 
+LET_IT_OUT = "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
+
+
 class ToolTape:
     """One trial's recorded tool calls; a tool that failed when recorded fails the same way when played.
 
     ``shared`` are asked after the trial's own tape: each gives, by the name of a tool, a tape of its calls,
     or None. Whichever tape it is, an equal call is looked for first, then one that the tool's ``matching``
     takes for the same, once defaults are filled in and values are of the types that the schema names.
+    ``first_command`` records where nothing is recorded yet, ``retry_command`` what a recording lacks.
     """
 
-    def __init__(self, own: Tape, *, shared: Sequence[Shared] = (), retry_command: str) -> None:
-        self.own, self._shared, self._retry_command = own, tuple(shared), retry_command
+    def __init__(
+        self, own: Tape, *, shared: Sequence[Shared] = (), retry_command: str, first_command: str = ""
+    ) -> None:
+        self.own, self._shared = own, tuple(shared)
+        self._retry_command, self._first_command = retry_command, first_command or retry_command
         self._opened: dict[str, tuple[Tape, ...]] = {}
         self._opening = threading.Lock()
         self._readings: dict[str, tuple[Tool, Reading]] = {}
@@ -75,7 +82,7 @@ class ToolTape:
     def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
         """Give the recorded result, or None; a tool that uses HTTP is then called under ``http``."""
         ways, reading = _ways(call, tool), self._reading(tool)
-        for tape in self._tapes(tool):
+        for tape in self._tapes(tool.spec.name):
             found = tape.find(ways, reading)
             if found is not None:
                 return _result(found, call, tool)
@@ -97,14 +104,14 @@ class ToolTape:
         """Play, or send and record, each request that is made inside; what was refused is ``missed``."""
         from pytest_agenteval.cassettes.http import taped_http
 
-        own, *others = self._tapes(tool)
+        own, *others = self._tapes(tool.spec.name)
         with taped_http(own, tool.matching, shared=others) as scope:
             yield scope
 
     def miss(self, call: ToolCall, tool: Tool) -> CassetteMiss:
         """Make the error that names the nearest recorded call, and how to record this one."""
         name, reading = tool.spec.name, self._reading(tool)
-        held = [request for tape in self._tapes(tool) for request in tape.cassette.requests]
+        held = [request for tape in self._tapes(name) for request in tape.cassette.requests]
         asked = self.own.cassette.redactor.request(_ways(call, tool)[0])
         recorded = [as_call(request, name, reading) for request in held]
         return self.own.miss(as_call(asked, name, reading), self._retry_command, recorded)
@@ -114,8 +121,18 @@ class ToolTape:
         way = OWN_CONNECTION if request.method == "CONNECT" else ""
         return self.own.miss(request, way + self._retry_command)
 
-    def _tapes(self, tool: Tool) -> tuple[Tape, ...]:
-        name = tool.spec.name
+    @property
+    def of_agent(self) -> tuple[Tape, ...]:
+        """The tapes of what an agent asks by itself: the trial's own, then shared ones that are no tool's."""
+        return self._tapes("")
+
+    def agents_miss(self, request: Request) -> CassetteMiss:
+        """Make the error for a request that an agent made by itself, and that was refused."""
+        connected = request.method == "CONNECT"  # nothing that could be recorded
+        command = self._retry_command if len(self.own.cassette) else self._first_command
+        return self.own.miss(request, "" if connected else command, other_way=LET_IT_OUT)
+
+    def _tapes(self, name: str) -> tuple[Tape, ...]:
         with self._opening:
             if name not in self._opened:
                 found = (opened(name) for opened in self._shared)
@@ -129,13 +146,14 @@ class ToolTape:
         return held[1]
 
 
-def asked_for(tools: Iterable[Tool]) -> Callable[[Request], bool]:
+def asked_for(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Request], bool]:
     """Give the question whether any of these tools can still ask a recorded request.
 
-    Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything.
+    Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything, and so
+    may ``agents`` that do.
     """
     known = {tool.spec.name: (tool, _reading_of(tool)) for tool in tools}
-    free = any(tool.uses_http for tool, _ in known.values())
+    free = agents or any(tool.uses_http for tool, _ in known.values())
     last_at: dict[Address, tuple[Tool, Reading]] = {}
 
     def can(request: Request) -> bool:

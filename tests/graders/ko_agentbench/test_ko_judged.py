@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import CassetteMiss, ProviderDown
+from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.graders.ko_agentbench import verdict_text
 from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Opinion, Panel, mean_upstream
@@ -26,6 +26,7 @@ from tests.graders.ko_agentbench.ko_trials import (
     says_score,
 )
 
+MISSING = Problem("a.yaml", None, ("judge asks gpt",), "a recorded reply", "no recordings at all")
 TALK = (
     KoMessage("user", "내 이름은 민아야", seeded=True),
     KoMessage("assistant", "반가워요", seeded=True),
@@ -84,7 +85,7 @@ def test_what_was_not_recorded_is_no_judges_failure(name: str, mode: str) -> Non
     _, trace, config = SCALED.get(name, (None, did(CLOSE), {}))
     grader: Any = grader_class(name)(**config)
     with pytest.raises(CassetteMiss):
-        asyncio.run(grader.metric.of(grader, trace, mode, Panel((says(CassetteMiss("not recorded")),))))
+        asyncio.run(grader.metric.of(grader, trace, mode, Panel((says(CassetteMiss(MISSING)),))))
 
 
 @pytest.mark.parametrize("name", [*SCALED, "ko_eff_score"])

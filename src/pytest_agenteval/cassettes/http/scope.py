@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Literal
 
 from pytest_agenteval.cassettes.index import Reading
 from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.matching import Key, key_of
 from pytest_agenteval.cassettes.misses import described
 from pytest_agenteval.cassettes.tape import Tape
 
 
-class NotRecorded(Exception):
-    """A request that no tape answers, and that may not be sent; no HTTP library knows it, so none retries."""
+class NotRecorded(BaseException):
+    """A request that no tape answers, and that may not be sent.
+
+    No Exception: clients wrap every Exception in an error of their own, wait, and ask again.
+    """
 
     def __init__(self, request: Request, cassette: str) -> None:
         super().__init__(f"{described(request)} is not recorded in {cassette}, and nothing may be sent")
         self.request = request
 
 
-class Scope:
-    """The requests of one call of a tool; they may be made by several tasks and threads.
+class ScopeClosed(SystemExit):
+    """Ends a thread that asks on after its trial has ended: nobody is told, as nobody waits for it."""
 
-    ``missed`` holds, redacted, what was refused.
+
+class Scope:
+    """The requests of one trial, or of one call of a tool; several tasks and threads may make them.
+
+    ``tapes`` are the tapes, or a function that opens them at the first request. ``missed`` holds, redacted,
+    what was refused: a request that is tried again is one. What belongs to a scope that is ``passing`` goes
+    out as it is. A scope opened inside another closes with it; once closed, it refuses for ever.
     """
 
-    def __init__(self, tapes: Sequence[Tape], reading: Reading) -> None:
-        self._own, self._tapes, self._reading = tapes[0], tuple(tapes), reading
+    def __init__(
+        self,
+        tapes: Sequence[Tape] | Callable[[], Sequence[Tape]] = (),
+        reading: Reading | None = None,
+        *,
+        passing: bool = False,
+    ) -> None:
+        self._open, self._reading, self.passing = tapes, reading, passing
+        self._outer = current()
+        self._ended = False
+        self._refused: set[Key] = set()
+        self._refusing = threading.Lock()
         self.missed: list[Request] = []
         self.played = self.recorded = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the trial has ended to which the requests belong."""
+        return self._ended or (self._outer is not None and self._outer.closed)
+
+    def close(self) -> None:
+        """Refuse whatever is asked from now on, be it by a thread that outlives its trial."""
+        self._ended = True
 
     @property
     def word(self) -> Literal["hit", "miss", "live", "none"]:
@@ -42,7 +73,7 @@ class Scope:
     @property
     def live(self) -> bool:
         """Whether a request that is not recorded is sent."""
-        return self._own.recording
+        return self.passing or self._own.recording
 
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
@@ -56,10 +87,13 @@ class Scope:
         raise self.refusal(request)
 
     def refusal(self, request: Request) -> NotRecorded:
-        """Note a request that is not answered, and give what is to be raised."""
-        self._own.missed()
+        """Note a request that is not answered, if it is new, and give what is to be raised."""
         asked = self._own.cassette.redactor.request(request)
-        self.missed.append(asked)
+        with self._refusing:
+            if key_of(asked) not in self._refused:
+                self._refused.add(key_of(asked))
+                self._own.missed()
+                self.missed.append(asked)
         return NotRecorded(asked, self._own.cassette.name)
 
     def record(self, request: Request, response: Response) -> None:
@@ -67,13 +101,34 @@ class Scope:
         self._own.record(request, response)
         self.recorded += 1
 
+    @property
+    def _tapes(self) -> Sequence[Tape]:
+        return self._open() if callable(self._open) else self._open
+
+    @property
+    def _own(self) -> Tape:
+        return self._tapes[0]
+
 
 _scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http", default=None)
 
 
 def current() -> Scope | None:
-    """Give the scope of this context; None where requests go out as they are."""
+    """Give the scope of this context; None where it belongs to none."""
     return _scope.get()
+
+
+def answering() -> Scope | None:
+    """Give the scope that answers the requests of this context; None where they go out as they are.
+
+    Raises what ends a thread, or a task, whose trial has ended.
+    """
+    scope = _scope.get()
+    if scope is None:
+        return None
+    if scope.closed:
+        raise _end_of_thread_or_task()
+    return None if scope.passing else scope
 
 
 @contextmanager
@@ -83,7 +138,8 @@ def scoped(scope: Scope | None) -> Iterator[Scope]:
     try:
         yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
     finally:
-        _scope.reset(token)
+        with suppress(ValueError):  # a coroutine that nobody ran to its end is closed in another context
+            _scope.reset(token)
 
 
 @contextmanager
@@ -91,3 +147,23 @@ def untaped() -> Iterator[None]:
     """Let requests of this context go out, whatever scope is open: for those that are ours."""
     with scoped(None):
         yield
+
+
+@contextmanager
+def let_out() -> Iterator[None]:
+    """Let requests of this context go out as long as the trial lasts: for what is recorded in another way."""
+    if current() is None:
+        yield
+        return
+    with scoped(Scope(passing=True)):
+        yield
+
+
+def _end_of_thread_or_task() -> BaseException:
+    """Give what no agent's ``except Exception`` stops, and what is no news to anybody."""
+    try:
+        inside_task = asyncio.current_task() is not None
+    except RuntimeError:
+        inside_task = False
+    text = "the trial has ended: nothing more is sent"
+    return asyncio.CancelledError(text) if inside_task else ScopeClosed(text)

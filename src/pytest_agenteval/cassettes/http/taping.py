@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,3 +35,22 @@ def taped_http(
     rules = matching if isinstance(matching, Rules) else Rules(matching or {})
     with scoped(Scope((tape, *shared), reading_of_requests(rules))) as scope:
         yield scope
+
+
+@contextmanager
+def own_requests(
+    tapes: Callable[[], Sequence[Tape]], *, passing: bool = False, closing: bool = True
+) -> Iterator[Scope]:
+    """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
+
+    The tapes are opened at the first request. At the end the scope is closed, if it is ``closing``: a thread
+    that goes on dies at its next request.
+    """
+    install()
+    scope = Scope(tapes, reading_of_requests(Rules({})), passing=passing)
+    try:
+        with scoped(scope):
+            yield scope
+    finally:
+        if closing:
+            scope.close()

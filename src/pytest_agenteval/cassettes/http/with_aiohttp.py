@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.http.messages import answered, asked, on_the_wire
-from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.interaction import Response
 
 
@@ -88,7 +88,7 @@ def _connecting(aiohttp: Any) -> Any:
 
     def patched(real: Any) -> Any:
         async def connect(connector: Any, req: Any, traces: Any, timeout: Any) -> Any:
-            scope = current()
+            scope = answering()
             if scope is None:
                 return await real(connector, req, traces, timeout)
             body = await _settled_body(aiohttp, req)

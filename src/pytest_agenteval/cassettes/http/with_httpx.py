@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.http.messages import answered, asked, played
-from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 
@@ -15,7 +15,7 @@ def places(httpx: Any) -> Iterator[tuple[type, str, Any]]:
 
     def blocking(real: Any) -> Any:
         def handle_request(transport: Any, request: Any) -> Any:
-            scope = current()
+            scope = answering()
             if scope is None:
                 return real(transport, request)
             body = b"".join(request.stream)
@@ -35,7 +35,7 @@ def places(httpx: Any) -> Iterator[tuple[type, str, Any]]:
 
     def waiting(real: Any) -> Any:
         async def handle_async_request(transport: Any, request: Any) -> Any:
-            scope = current()
+            scope = answering()
             if scope is None:
                 return await real(transport, request)
             body = b"".join([part async for part in request.stream])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.http.messages import answered, asked, on_the_wire, whole
-from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.interaction import Response
 
 
@@ -37,7 +37,7 @@ def places(module: Any) -> Iterator[tuple[type, str, Any]]:
 
 def _opening(real: Any) -> Any:
     def do_open(handler: Any, connection: Any, request: Any, **settings: Any) -> Any:
-        scope = current()
+        scope = answering()
         if scope is None:
             return real(handler, connection, request, **settings)
         method, address = request.get_method(), request.full_url

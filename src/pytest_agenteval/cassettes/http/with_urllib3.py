@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.http.messages import answered, asked, whole
-from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.http.with_urllib import as_received
 from pytest_agenteval.cassettes.interaction import Response
 
@@ -26,7 +26,7 @@ def _preparing(real: Any) -> Any:
     """Put off the tunnel through a proxy, which is a connection, until something is really sent."""
 
     def _prepare_proxy(pool: Any, connection: Any) -> None:
-        if current() is None:
+        if answering() is None:
             real(pool, connection)
         else:
             setattr(connection, _UNPREPARED, real)
@@ -45,7 +45,7 @@ def _sending_2(urllib3: Any, real: Any) -> Any:
     def _make_request(
         pool: Any, connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **rest: Any
     ) -> Any:
-        scope = current()
+        scope = answering()
         if scope is None:
             return real(pool, connection, method, url, body=body, headers=headers, **rest)
         sent = whole(body)
@@ -92,7 +92,7 @@ def _response(urllib3: Any, pool: Any, answer: Response, method: str, url: str, 
 
 def _sending_1(urllib3: Any, real: Any) -> Any:
     def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **rest: Any) -> Any:
-        scope = current()
+        scope = answering()
         if scope is None:
             return real(pool, connection, method, url, *args, **rest)
         rest["body"] = whole(rest.get("body"))

@@ -1,0 +1,229 @@
+"""What an agent asks by itself: nothing is sent unless asked, whichever way it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.cassettes.http_server import Server, serving
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+WAYS = ("httpx", "httpx_async", "aiohttp", "requests", "urllib3", "urllib", "http_client", "thread", "tool")
+UNTAPED = ("http_client",)
+"""What no library of ours asks is refused, and cannot be recorded."""
+
+CONFTEST = """
+import asyncio
+import threading
+import time
+
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tools.functions import tool_of
+
+BASE = "{base}"
+
+
+def httpx(url):
+    import httpx
+    return httpx.get(url).text
+
+def httpx_async(url):
+    import httpx
+    async def ask():
+        async with httpx.AsyncClient() as client:
+            return (await client.get(url)).text
+    return asyncio.run(ask())
+
+def aiohttp(url):
+    import aiohttp
+    async def ask():
+        async with aiohttp.ClientSession() as session, session.get(url) as response:
+            return await response.text()
+    return asyncio.run(ask())
+
+def requests(url):
+    import requests
+    return requests.get(url).text
+
+def urllib3(url):
+    import urllib3
+    return urllib3.request("GET", url).data.decode()
+
+def urllib(url):
+    import urllib.request
+    return urllib.request.urlopen(url).read().decode()
+
+def http_client(url):
+    import http.client
+    connection = http.client.HTTPConnection(BASE.removeprefix("http://"))
+    connection.request("GET", url.removeprefix(BASE))
+    return connection.getresponse().read().decode()
+
+def thread(url):
+    said = []
+    asking = threading.Thread(target=lambda: said.append(urllib(url)))
+    asking.start()
+    asking.join()
+    return said[0]
+
+def tool(url, ctx):
+    look = ToolCall("c", 1, 0, "look", {{"url": url}})
+    return asyncio.run(ctx.tools.call(look)).content
+
+def look(url: str) -> str:
+    return urllib(url)
+
+
+class Own:
+    tools = ("look",)
+
+    def run(self, task_input, ctx):
+        way = task_input["content"]
+        more = (ctx,) if way == "tool" else ()
+        return "Mina " + globals()[way](BASE + "/" + way, *more)
+
+
+class Stubborn:
+    '''Asks on whatever comes, and waits between, as clients of model providers do.'''
+
+    def run(self, task_input, ctx):
+        for _ in range(3):
+            try:
+                return "Mina " + urllib(BASE + "/again")
+            except Exception:
+                time.sleep(20)
+
+
+class Endless:
+    '''Does not know that its time is over.'''
+
+    def run(self, task_input, ctx):
+        while True:
+            try:
+                urllib(BASE + "/on")
+            except Exception:
+                pass
+            time.sleep(0.01)
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("own", Own)
+    registry.agent("stubborn", Stubborn)
+    registry.agent("endless", Endless)
+    registry.tool(tool_of(look))
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server that counts what it is asked."""
+    with serving() as started:
+        yield started
+
+
+def prepare(pytester: pytest.Pytester, server: Server, *tasks: dict[str, Any], more: str = "") -> None:
+    """Write a suite of agents that ask this server."""
+    write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(more=more)})
+    write(pytester.path, {"evals/conftest.py": CONFTEST.format(base=server.base)})
+    write(pytester.path, {f"evals/{each['id']}.yaml": each for each in tasks})
+
+
+def by(way: str, agent: str = "own", **more: Any) -> dict[str, Any]:
+    """Give a task whose agent asks in this way."""
+    return task(way, agent=agent, input={"content": way}, **more)
+
+
+def paths(ways: Sequence[str]) -> list[str]:
+    """Give what the server is asked in these ways, sorted."""
+    return sorted(f"/{way}" for way in ways)
+
+
+def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server, workers: int) -> None:
+    """With default flags each request is refused and named; recorded, it is played with the server gone."""
+    prepare(pytester, server, *(by(way) for way in WAYS))
+
+    refused = run(pytester, "evals", workers=workers)
+
+    assert server.asked == []
+    refused.assert_outcomes(errors=len(WAYS))
+    refused.stdout.fnmatch_lines(
+        [
+            f"*cassettes/httpx.yaml: GET {server.base}/httpx()*",
+            "*expected: a recorded call (mode is replay: nothing is sent)*",
+            "*record it:  pytest evals/httpx.yaml -k httpx --agent-record=once --agent-model=scripted*",
+            "*let it out:  --agent-live, or live: true in suite.yaml*",
+        ]
+    )
+    assert "Traceback" not in refused.stdout.str()
+
+    run(pytester, "evals", "--agent-record=once", workers=workers).assert_outcomes(passed=len(WAYS))
+    assert sorted(server.asked) == paths(WAYS)
+    server.asked.clear()
+
+    played = run(pytester, "evals", "-v", workers=workers)
+    played.assert_outcomes(passed=len(WAYS) - len(UNTAPED), errors=len(UNTAPED))
+    assert server.asked == []
+    assert "can be made by no tool any more" not in played.stdout.str()
+
+
+@pytest.mark.parametrize("said", ["suite", "option", "environment", "project"])
+def test_what_agents_ask_is_let_out_where_somebody_says_so(
+    pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """--agent-live, AGENTEVAL_LIVE, pyproject.toml, or the suite; then nothing is taped."""
+    prepare(pytester, server, by("httpx"), by("http_client"), more="live: true\n" if said == "suite" else "")
+    if said == "environment":
+        monkeypatch.setenv("AGENTEVAL_LIVE", "1")
+    if said == "project":
+        write(pytester.path, {"pyproject.toml": "[tool.agenteval]\nlive = true\n"})
+
+    run(pytester, "evals", *(["--agent-live"] if said == "option" else [])).assert_outcomes(passed=2)
+
+    assert sorted(server.asked) == paths(("http_client", "httpx"))
+    assert not (pytester.path / "cassettes").exists()
+
+
+def test_the_environment_comes_before_the_suite(
+    pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CI job that may ask nobody says so once, whatever suites say."""
+    prepare(pytester, server, by("httpx"), more="live: true\n")
+    monkeypatch.setenv("AGENTEVAL_LIVE", "0")
+    run(pytester, "evals").assert_outcomes(errors=1)
+    assert server.asked == []
+
+
+def test_a_client_that_tries_again_is_answered_at_once(pytester: pytest.Pytester, server: Server) -> None:
+    """Clients wait and ask three times where they meet an Exception; the miss is one, and not waited for."""
+    prepare(pytester, server, by("again", "stubborn"))
+    began = time.monotonic()
+
+    result = run(pytester, "evals")
+
+    assert time.monotonic() - began < 20
+    assert server.asked == []
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*cassette_miss*/again()*", "*1 of 1 call not recorded*"])
+
+
+@pytest.mark.parametrize("option", ["--agent-live", "--agent-record=all"])
+def test_a_thread_that_outlives_its_trial_dies_at_its_next_request(
+    pytester: pytest.Pytester, server: Server, option: str
+) -> None:
+    """An agent that a limit has ended goes on in its thread: it spends nothing any more."""
+    prepare(pytester, server, by("on", "endless", limits={"seconds": 0.5}), by("httpx"))
+
+    result = run(pytester, "evals", option, "-W", "error")
+
+    result.assert_outcomes(passed=1, failed=1)
+    asked = len(server.asked)
+    assert asked > 1
+    time.sleep(0.5)
+    assert len(server.asked) <= asked + 1  # one may have been on its way
