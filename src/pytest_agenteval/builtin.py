@@ -45,6 +45,8 @@ GRADERS: Mapping[str, str] = {
     "card_completion": "graders.memex:CardCompletion",
     "card_template_choice": "graders.memex:CardTemplateChoice",
     "card_must_contain": "graders.memex:CardMustContain",
+    "card_numbers_given": "graders.memex:CardNumbersGiven",
+    "pkm_facts_filed": "graders.memex:PkmFactsFiled",
     "pkm_completion": "graders.memex:PkmCompletion",
     "pkm_routed_correctly": "graders.memex:PkmRoutedCorrectly",
     "pkm_read_before_write": "graders.memex:PkmReadBeforeWrite",

@@ -114,16 +114,22 @@ def test_an_id_outside_the_knowledge_base_files_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [insight("2026/09/17.md#ts_2"), insight("2026/09/17.md#ts_12"), insight(failed=True)],
-    ids=["another", "longer", "failed"],
+    ("wrong", "score"),
+    [
+        (insight("2026/09/17.md#ts_2"), 0.6),
+        (insight("2026/09/17.md#ts_12"), 0.6),
+        (insight(failed=True), 0.75),
+        (call("update_timeline_card_insight", fact_id=FACT, insight_text="  "), 0.75),
+    ],
+    ids=["another", "longer", "failed", "blank"],
 )
-def test_an_insight_counts_for_the_entry_that_it_names(wrong: Any) -> None:
-    """Memex takes any insight; here it must have been given, for this very entry."""
+def test_an_insight_counts_for_the_entry_that_it_names(wrong: Any, score: float) -> None:
+    """Memex takes any insight; here it must say something, for this very entry and for no other."""
     grade = graded(PkmCompletion("persist"), trial(OLD, NEW, calls=[wrong]))
 
-    assert (grade.score, grade.passed) == (0.75, False)
-    assert graded(PkmCompletion("persist"), trial(OLD, NEW, calls=[wrong, insight()])).passed
+    assert (grade.score, grade.passed) == (score, False)
+    both = graded(PkmCompletion("persist"), trial(OLD, NEW, calls=[wrong, insight()]))
+    assert both.passed is (score == 0.75)
 
 
 @pytest.mark.parametrize(

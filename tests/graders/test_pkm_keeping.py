@@ -92,17 +92,37 @@ def test_a_marker_that_was_kept_saves_nobody(grader: PkmNoOverwrite, text: str, 
         ("14 plants", "12 plants", 5.5 / 6),
         ("at the tap", "at the tap; mended with tape", 5.5 / 6),
         ("at the bottom", "at the top", 5.5 / 6),
-        ("- 2026-05-11: the hose leaks at the tap\n", "", 5 / 6),
+        ("What grows where, newest at the bottom.", "Newest at the bottom: what grows.", 5.5 / 6),
     ],
-    ids=["value", "extended", "word", "one-line-gone"],
+    ids=["value", "extended", "word", "reordered"],
 )
 def test_an_honest_correction_passes(old: str, new: str, score: float) -> None:
-    """A line that is edited in place counts half, one that is gone not at all; one of six passes."""
+    """A line that is edited in place counts half: one of six passes."""
     grade = graded(MARKED, trial(OLD, with_garden(GARDEN.replace(old, new))))
 
     assert grade.score == pytest.approx(score)
     assert grade.passed is True
-    assert grade.details["edited"] == (1 if new else 0)
+    assert grade.details["edited"] == 1
+
+
+@pytest.mark.parametrize("many", [6, 60])
+def test_a_line_that_is_gone_without_a_trace_is_seen_in_a_file_of_any_length(many: int) -> None:
+    """One of six or of sixty: the score is 0.75 at most, which does not pass; a rule is no loss."""
+    was = "".join(f"- on day {day} we sowed {day * 7} seeds\n" for day in range(many)) + "---\n"
+    gone, ruleless = was.replace("- on day 3 we sowed 21 seeds\n", ""), was.replace("---\n", "")
+
+    grade = graded(ALL, trial({"Garden.md": was}, {"Garden.md": gone + "- frost came\n"}))
+    assert (grade.score, grade.passed) == (0.75, False)
+    assert graded(ALL, trial({"Garden.md": was}, {"Garden.md": ruleless})).passed
+
+
+def test_what_took_a_lines_place_and_shares_half_of_its_words_is_the_line_edited() -> None:
+    """A status that changes and a title without its last word are honest corrections."""
+    was = "# Estonian paused\n\nstatus: paused\n- Tuesdays\n- unit 9\n- the teacher laughs\n- cards\n"
+    now = was.replace("# Estonian paused", "# Estonian").replace("status: paused", "status: ended")
+
+    grade = graded(ALL, trial({"P.md": was}, {"P.md": now}))
+    assert (grade.details["edited"], grade.passed) == (2, True)
 
 
 def test_a_script_without_spaces_is_edited_too() -> None:

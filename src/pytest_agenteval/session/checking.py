@@ -75,6 +75,11 @@ class Checker:
             self._fits(key)
         return wrong
 
+    def takes(self, name: str, setting: str) -> bool:
+        """Whether a grader has this setting; of one that is no dataclass nobody can tell."""
+        factory = self._registry.grader_factory(name)
+        return is_dataclass(factory) and setting in {field.name for field in fields(factory) if field.init}
+
     def files_of(self, name: str) -> Mapping[str, str]:
         """Give the settings of a grader that may name a file, each with the ending of such a name."""
         if self._registry.group(name):

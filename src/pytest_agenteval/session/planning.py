@@ -26,6 +26,7 @@ from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
 
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})
+OUTCOME = "expected_outcome"
 STEPS, SECONDS = 50, 300.0
 """What a trial may use where neither task nor suite says anything."""
 
@@ -103,7 +104,7 @@ class Planner:
         name = suite.name if suite else ""
         wrong = [*unread, *self._taken(name, loaded), *(() if unread else self._misfits(loaded, said, found))]
         layers = self._tried(wrong, self._layers_of, loaded, found, ())
-        graders = tuple(each for spec in task.graders for each in self._graders(spec))
+        graders = tuple(each for spec in task.graders for each in self._graders(spec, task))
         prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
         problems += wrong
         if wrong:
@@ -165,14 +166,21 @@ class Planner:
             return ()  # nothing is named, and nothing can lie beside it
         return tuple(map(str, starting_tree(loaded.task, found.folder, loaded.file, self._root)))
 
-    def _graders(self, spec: GraderSpec) -> Iterator[PlannedGrader]:
+    def _graders(self, spec: GraderSpec, task: Task) -> Iterator[PlannedGrader]:
         """Give the grader that is asked for, or each one of the group."""
         members = self._registry.group(spec.name)
         for name, label in members:
             told = f"{spec.label}: {label}" if spec.label else label
-            yield replace(_grader(spec), name=name, label=told)
+            yield self._with_outcome(replace(_grader(spec), name=name, label=told), task)
         if not members:
-            yield _grader(spec)
+            yield self._with_outcome(_grader(spec), task)
+
+    def _with_outcome(self, planned: PlannedGrader, task: Task) -> PlannedGrader:
+        """Tell a grader that has such a setting what the task says will be true afterwards."""
+        said = task.reference_solution.expected_outcome if task.reference_solution else None
+        if not said or OUTCOME in planned.config or not self._checker.takes(planned.name, OUTCOME):
+            return planned
+        return replace(planned, config={**planned.config, OUTCOME: said})
 
     def _taken(self, suite: str, loaded: LoadedTask) -> list[Problem]:
         """Say so when another file of the suite has a task of this id."""

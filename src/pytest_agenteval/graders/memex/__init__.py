@@ -5,9 +5,11 @@ compared with its own. ``default`` scores what Memex says it means to.
 """
 
 from pytest_agenteval.graders.memex.card import CardCompletion, CardTemplateChoice
+from pytest_agenteval.graders.memex.card_numbers import CardNumbersGiven
 from pytest_agenteval.graders.memex.card_text import CardMustContain
 from pytest_agenteval.graders.memex.pkm_append import PkmAppendCoherence
 from pytest_agenteval.graders.memex.pkm_completion import PkmCompletion
+from pytest_agenteval.graders.memex.pkm_facts import PkmFactsFiled
 from pytest_agenteval.graders.memex.pkm_insight import PkmInsightQuality
 from pytest_agenteval.graders.memex.pkm_keeping import PkmNoOverwrite
 from pytest_agenteval.graders.memex.pkm_reading import PkmReadBeforeWrite
@@ -16,9 +18,11 @@ from pytest_agenteval.graders.memex.pkm_routing import PkmRoutedCorrectly
 __all__ = [
     "CardCompletion",
     "CardMustContain",
+    "CardNumbersGiven",
     "CardTemplateChoice",
     "PkmAppendCoherence",
     "PkmCompletion",
+    "PkmFactsFiled",
     "PkmInsightQuality",
     "PkmNoOverwrite",
     "PkmReadBeforeWrite",

@@ -13,13 +13,15 @@ from pytest_agenteval.graders.memex.both_sides import (
     merged,
     told_apart,
 )
-from pytest_agenteval.graders.memex.on_disk import State, card_state
-from pytest_agenteval.graders.memex.settings import Mode, check_mode, check_template_ids, texts
+from pytest_agenteval.graders.memex.on_disk import State, card_path, card_state, title_of
+from pytest_agenteval.graders.memex.settings import Mode, check_flag, check_mode, check_template_ids, texts
 from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
 COMPLETE = "a complete card"
+LONGEST_TITLE = 30
+"""So many letters of an entry may be its title; a longer entry has to be put shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,9 @@ class CardCompletion:
 
     They are asked of the end state that the agent tells; of one that tells none, of the card's file. In
     ``default`` mode both have to say yes: a card that is only told is none. Only the truth value true counts
-    as yes; a list of missing requirements that is no list is an error.
+    as yes; a list of missing requirements that is no list is an error. In ``default``
+    mode two more answers cost: a title that is the entry over again (an entry of a few words may be its own
+    title), and a card of another entry that was touched.
     """
 
     mode: Mode = "default"
@@ -46,14 +50,34 @@ class CardCompletion:
         stated, shown = card_sides(evidence, self.mode)
         if self.mode == "upstream" and not isinstance(stated.get("status"), str | None):
             raise Unreadable("status in the agent's state", "a text", stated["status"])
-        checks = (
+        checks: tuple[Check, ...] = (
             answered("the card was saved", "card_save_tool_called", True, stated, shown),
             answered("the card's status is completed", "status", "completed", stated, shown),
             answered("the card has a title", "has_title", True, stated, shown),
             answered("the card has a filled template", "has_ui_configs", True, stated, shown),
             _nothing_missing(stated, shown),
         )
+        if self.mode == "default":
+            checks = (*checks, *_copied_title(merged(stated, shown), evidence), *_other_cards(evidence))
         return scored("card_completion", checks)
+
+
+def _copied_title(state: State, evidence: Evidence) -> tuple[Check, ...]:
+    """Give a failed check where the title is the entry over again; a good one earns nothing more."""
+    content = " ".join(str(evidence.task_input.get("content") or "").split())
+    title = title_of(state.get("card_yaml_blob"))
+    copied = len(content) > LONGEST_TITLE and content in " ".join(title.split())
+    claim = "the title is more than the entry over again"
+    return (Check(claim, False, "a title of its own", "the whole entry"),) if copied else ()
+
+
+def _other_cards(evidence: Evidence) -> tuple[Check, ...]:
+    """Give a failed check where another entry's card was touched."""
+    own, changes = card_path(evidence), evidence.diff
+    touched = [*changes.created, *changes.modified, *changes.deleted]
+    others = [path for path in touched if path.startswith("Cards/") and path != own]
+    claim = "no other entry's card was touched"
+    return (Check(claim, False, "no other card", ", ".join(others)),) if own and others else ()
 
 
 def _nothing_missing(stated: State, shown: State | None) -> Check:
@@ -74,15 +98,21 @@ class CardTemplateChoice:
 
     1 where the card's first template is expected, 0.5 where only a later one is, else 0; half credit passes.
     Ids are compared exactly. In ``default`` mode an empty list of expected ids and an unknown id are refused,
-    and templates that an agent tells of but that are not on its card score 0.
+    and templates that an agent tells of but that are not on its card score 0. ``only`` asks for no template
+    but expected ones, none of them twice: anything else halves the score, and half credit does not pass.
     """
 
     expected_template_ids: Sequence[str]
     mode: Mode = "default"
+    only: bool = False
 
     agent: ClassVar[str] = "card"
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 0.5
+
+    @property
+    def threshold(self) -> float:
+        """The score wanted where the task says none."""
+        return 1.0 if self.only else 0.5
 
     def __post_init__(self) -> None:
         check_mode(self.mode)
@@ -90,6 +120,7 @@ class CardTemplateChoice:
         object.__setattr__(self, "expected_template_ids", expected)
         if self.mode == "default":
             check_template_ids(expected)
+        check_flag("only", self.only, self.mode)
 
     @undecided_where_unreadable("card_template_choice")
     def grade(self, evidence: Evidence) -> Grade:
@@ -102,7 +133,16 @@ class CardTemplateChoice:
         check = Check(
             "the first template is expected", score == 1.0, " or ".join(self.expected_template_ids), found
         )
+        if self.only:
+            alone = Check("no other template is on the card", *self._alone(picked))
+            untrue = (*untrue, alone)
+            score, why = (score, why) if alone.passed else (score / 2, f"{why}; {alone}")
         return Grade("card_template_choice", score, why, (check, *untrue), {"full": score == 1.0})
+
+    def _alone(self, picked: Sequence[Any]) -> tuple[bool, str, str]:
+        expected = set(self.expected_template_ids)
+        alone = len(set(map(str, picked))) == len(picked) and expected.issuperset(picked)
+        return alone, " or ".join(self.expected_template_ids), ", ".join(map(str, picked)) or "no template"
 
     def _judged(self, picked: Sequence[Any]) -> tuple[float, str]:
         expected = " or ".join(self.expected_template_ids)

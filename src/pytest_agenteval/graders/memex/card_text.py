@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import yaml
 
+from pytest_agenteval.graders.matching.mentions import mentions
 from pytest_agenteval.graders.memex.both_sides import disagreement, merged
 from pytest_agenteval.graders.memex.card import card_sides, scored
 from pytest_agenteval.graders.memex.on_disk import State
-from pytest_agenteval.graders.memex.settings import Mode, check_mode, texts
+from pytest_agenteval.graders.memex.settings import Mode, check_mode, needles, texts
 from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
@@ -26,7 +25,6 @@ else:
 
 NAME = "card_must_contain"
 MOST_SHOWN = 200
-_DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
 _NOT_SAID = frozenset({"", "true", "false", "null", "~"})
 
 
@@ -36,13 +34,13 @@ class CardMustContain:
 
     ``upstream`` looks, in lower case, through the card's raw YAML: keys, fact id and timestamp included; no
     texts score 0. ``default`` looks through what the user gets to see: the title, and every text and number
-    among the values of the filled templates, each by itself. Case, width and ligatures (NFKC), kinds of dash
-    and lengths of white space make no difference there; no texts leave the grade undecided, a blank one is
-    refused. The card is the one that the agent tells, else its file; a card that is told but is not the
-    file's fails.
+    among the values of the filled templates, each by itself. There, a text is found as a whole: as words of
+    any script, as a number by its value, as a date or a time in any spelling, as an address on its own host.
+    A list in the place of a text holds several, of which one is enough. No texts leave the grade undecided, a
+    blank one is refused.
     """
 
-    substrings: Sequence[str]
+    substrings: Sequence[str | Sequence[str]]
     mode: Mode = "default"
 
     agent: ClassVar[str] = "card"
@@ -51,23 +49,26 @@ class CardMustContain:
 
     def __post_init__(self) -> None:
         check_mode(self.mode)
-        given = texts("substrings", self.substrings)
+        upstream = self.mode == "upstream"
+        given = (
+            texts("substrings", cast("Sequence[str]", self.substrings))
+            if upstream
+            else needles("substrings", self.substrings)
+        )
         object.__setattr__(self, "substrings", given)
-        if self.mode == "default" and not all(folded(text) for text in given):
-            raise ValueError("substrings: a blank text is on every card; take it out")
 
     @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each text on the card."""
         stated, shown = card_sides(evidence, self.mode)
-        blob = _blob(merged(stated, shown))
+        blob = blob_of(merged(stated, shown))
         if self.mode == "upstream":
-            return _summed_up(tuple(_raw_check(text, blob) for text in self.substrings))
+            return _summed_up(tuple(_raw_check(str(text), blob) for text in self.substrings))
         if not self.substrings:
             return Grade(NAME, None, "nothing to check")
-        said = [folded(value) for value in values(blob)]
+        said = values(blob)
         untrue = disagreement(stated, shown, "card_yaml_blob")
-        grade = _summed_up((*(_check(text, said) for text in self.substrings), *untrue))
+        grade = _summed_up((*(_check(tuple(each), said) for each in self.substrings), *untrue))
         return replace(grade, rationale=str(untrue[0])) if untrue else grade
 
 
@@ -76,12 +77,6 @@ def _summed_up(checks: tuple[Check, ...]) -> Grade:
     missed = ", ".join(repr(check.expected) for check in checks if not check.passed)
     grade = scored(NAME, checks)
     return replace(grade, rationale=f"not on the card: {missed}") if missed else grade
-
-
-def folded(text: str) -> str:
-    """Write a text so that only differences worth a miss are left."""
-    plain = _DASHES.sub("-", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(plain.split())
 
 
 def values(blob: str) -> list[str]:
@@ -113,9 +108,10 @@ def _leaves(value: Any) -> Iterator[str]:
             yield from _leaves(inner)
 
 
-def _check(text: str, said: Sequence[str]) -> Check:
-    wanted = folded(text)
-    return Check(f"the card says {text!r}", any(wanted in value for value in said), text, _shown(said))
+def _check(wordings: Sequence[str], said: Sequence[str]) -> Check:
+    expected = " or ".join(wordings)
+    passed = any(mentions(value, text) for text in wordings for value in said)
+    return Check(f"the card says {expected!r}", passed, expected, _shown(said))
 
 
 def _shown(said: Sequence[str]) -> str:
@@ -131,7 +127,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
-def _blob(state: State) -> str:
+def blob_of(state: State) -> str:
     """Give the card's text; one that is not there is empty, anything but text is unreadable."""
     blob = state.get("card_yaml_blob")
     if blob is not None and not isinstance(blob, str):

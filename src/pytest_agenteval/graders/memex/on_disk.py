@@ -60,6 +60,15 @@ def card_state(evidence: Evidence) -> State | None:
     }
 
 
+def title_of(blob: Any) -> str:
+    """Give the title of a card's text; none where it cannot be read."""
+    try:
+        card = yaml.load(blob, _Loader) if isinstance(blob, str) else None  # a safe loader
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return ""
+    return (_text(card.get("title")) or "") if isinstance(card, dict) else ""
+
+
 def pkm_state(evidence: Evidence) -> State | None:
     """Give the end state of an entry as knowledge base and card show it, by the keys of our agent's state.
 
@@ -97,8 +106,11 @@ def newly_holding(fact: str, evidence: Evidence) -> list[str]:
 
 
 def insights_given(evidence: Evidence) -> list[str]:
-    """Give the ids of the entries for which an insight was given: by a call, or on the task's own card."""
-    called = [str(call.args.get("fact_id")) for call in _insight_calls(evidence)]
+    """Give the ids of the entries that were given an insight with words: by a call, or on their card."""
+    calls = _insight_calls(evidence)
+    called = [
+        str(call.args.get("fact_id")) for call in calls if str(call.args.get("insight_text") or "").strip()
+    ]
     fact = str(evidence.task_input.get("fact_id", ""))
     return [*called, fact] if fact not in called and _new_insight(evidence) else called
 

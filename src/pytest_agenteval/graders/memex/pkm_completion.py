@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal, get_args
 from pytest_agenteval.graders.memex.both_sides import as_upstream, merged, told_apart
 from pytest_agenteval.graders.memex.card import scored
 from pytest_agenteval.graders.memex.on_disk import State, insights_given, newly_holding, pkm_state
-from pytest_agenteval.graders.memex.pkm_changes import changed_below, missing_requirements
+from pytest_agenteval.graders.memex.pkm_changes import changed_below, files_below, missing_requirements
+from pytest_agenteval.graders.memex.pkm_keeping import survivals
+from pytest_agenteval.graders.memex.pkm_others import others_filed
 from pytest_agenteval.graders.memex.settings import Mode, check_mode
 from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
@@ -25,16 +27,19 @@ class PkmCompletion:
     """Did the entry come to the end that the task expects? The score is the share of its checks.
 
     ``upstream`` asks five questions of the agent's end state and takes either ending. ``default`` takes the
-    ending named by ``expected_path`` and looks for itself. ``persist``: the entry's id newly stands in a file
-    of the knowledge base, an insight was given for this very entry, it was not skipped, and the end state is
-    complete. ``skip``: it was skipped, no file of the knowledge base was touched, no insight was given, and
-    the end state is complete. ``either`` asks the one or the other, by what the agent did: who skipped is
+    ending named by ``expected_path``, else by the task's ``expected_outcome`` (``skipped_pkm``,
+    ``wrote_para``), else either, and looks for itself. ``persist``: the entry's id newly stands in a file
+    of the knowledge base, an insight with words in it was given for this very entry, it was not skipped, and
+    the end state is complete; no other entry of the day was filed or given an insight, and no line that was
+    there is gone. ``skip``: it was skipped, no file of the knowledge base was touched, no insight was given,
+    and the end state is complete. ``either`` asks the one or the other, by what the agent did: who skipped is
     asked about a skip, who did not about filing. Of an agent that tells no end state the workspace tells it:
     the insight on the entry's card, the id in a file; an entry of which nothing came was skipped. What only
     one of them tells is none.
     """
 
-    expected_path: ExpectedPath = "either"
+    expected_path: ExpectedPath | None = None
+    expected_outcome: Mapping[str, Any] | None = None
     mode: Mode = "default"
 
     agent: ClassVar[str] = "pkm"
@@ -43,9 +48,9 @@ class PkmCompletion:
 
     def __post_init__(self) -> None:
         check_mode(self.mode)
-        if self.expected_path not in get_args(ExpectedPath):
+        if self.expected_path not in (None, *get_args(ExpectedPath)):
             raise ValueError(f"expected_path must be persist, skip or either, not {self.expected_path!r}")
-        if self.mode == "upstream" and self.expected_path != "either":
+        if self.mode == "upstream" and self.expected_path not in (None, "either"):
             raise ValueError("expected_path: mode upstream takes either ending; take expected_path out")
 
     @undecided_where_unreadable("pkm_completion")
@@ -55,12 +60,20 @@ class PkmCompletion:
             state = as_upstream(evidence, pkm_state)
             return scored("pkm_completion", _upstream(state, tuple(missing_requirements(state))))
         state = merged(evidence.state, pkm_state(evidence))
-        skips = self.expected_path == "skip" or (
-            self.expected_path == "either" and _says(state, "skipped_pkm")
-        )
+        path = self._path()
+        skips = path == "skip" or (path == "either" and _says(state, "skipped_pkm"))
         checks = _skipped(evidence, state) if skips else _persisted(evidence, state)
         grade = scored("pkm_completion", (*checks, _complete(state)))
-        return replace(grade, details={"expected_path": self.expected_path, "ending": _ending(state)})
+        return replace(grade, details={"expected_path": path, "ending": _ending(state)})
+
+    def _path(self) -> ExpectedPath:
+        """Give the ending that is expected: as the task says, else as its expected outcome does."""
+        outcome = self.expected_outcome or {}
+        if self.expected_path is not None:
+            return self.expected_path
+        if outcome.get("skipped_pkm") is True:
+            return "skip"
+        return "persist" if outcome.get("wrote_para") is True else "either"
 
 
 def _upstream(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check, ...]:
@@ -92,7 +105,23 @@ def _persisted(evidence: Evidence, state: State) -> tuple[Check, ...]:
             _beside(told, fact in insights, _some(insights, "no insight")),
         ),
         _check("the entry was not skipped", not _says(state, "skipped_pkm")),
+        *_wrong("no other entry of the day was dealt with", _others(fact, insights, evidence)),
+        *_wrong("no line that was there is gone", _lossy(evidence)),
     )
+
+
+def _others(fact: str, insights: list[str], evidence: Evidence) -> list[str]:
+    return list(dict.fromkeys((*others_filed(evidence), *(id for id in insights if id != fact))))
+
+
+def _lossy(evidence: Evidence) -> list[str]:
+    found = survivals(files_below(evidence.before), files_below(evidence.after))
+    return [path for path, each in found.items() if each.loses_words]
+
+
+def _wrong(claim: str, found: list[str]) -> tuple[Check, ...]:
+    """Give a failed check where something was found that must not be; what was left alone earns nothing."""
+    return (Check(claim, False, "none", _some(found, "none")),) if found else ()
 
 
 def _beside(stated: Any, shown: bool, found: str) -> str:

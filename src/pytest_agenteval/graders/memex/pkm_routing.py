@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pytest_agenteval.graders.memex.pkm_changes import changed_below, enriched_below
 from pytest_agenteval.graders.memex.pkm_paths import cleaned, headed, lies_in, placed
-from pytest_agenteval.graders.memex.settings import Mode, check_mode, texts
+from pytest_agenteval.graders.memex.settings import Mode, check_flag, check_mode, texts
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -46,7 +46,7 @@ class PkmRoutedCorrectly:
         for name in ("expected_buckets", "expected_files"):
             object.__setattr__(self, name, texts(name, getattr(self, name)))
         for name in ("every_bucket", "only"):
-            _check_flag(name, getattr(self, name), self.mode)
+            check_flag(name, getattr(self, name), self.mode)
         if self.mode == "default":
             _check_expected(self.expected_buckets, self.expected_files, self.every_bucket)
 
@@ -138,13 +138,6 @@ def _score(at_file: bool, in_bucket: bool, files_expected: bool) -> float:
 
 def _named(paths: Sequence[str]) -> str:
     return ", ".join(paths) or "no file"
-
-
-def _check_flag(name: str, value: bool, mode: Mode) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be true or false, not {value!r}")
-    if value and mode == "upstream":
-        raise ValueError(f"{name}: there is no such thing in mode upstream; take it out")
 
 
 def _check_expected(buckets: Sequence[str], files: Sequence[str], every_bucket: bool) -> None:

@@ -12,6 +12,8 @@ import yaml
 from pytest_agenteval.errors import nearest
 
 Mode = Literal["default", "upstream"]
+Needles = tuple[tuple[str, ...], ...]
+"""What has to be said: each of these, in one of its wordings."""
 
 
 def check_mode(mode: str) -> None:
@@ -20,11 +22,29 @@ def check_mode(mode: str) -> None:
         raise ValueError(f"mode must be default or upstream, not {mode!r}")
 
 
+def check_flag(name: str, value: bool, mode: Mode) -> None:
+    """Refuse what is no truth value, and a flag in a mode that has no such thing."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    if value and mode == "upstream":
+        raise ValueError(f"{name}: there is no such thing in mode upstream; take it out")
+
+
 def texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
     """Take a list of texts as a tuple; anything else is a ValueError that names the setting."""
     if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
         raise ValueError(f"{name} must be a list of texts, not {given!r}")
     return tuple(given)
+
+
+def needles(name: str, given: Sequence[str | Sequence[str]]) -> Needles:
+    """Take a list of texts, or of lists of texts of which one is enough; a blank text is refused."""
+    if not isinstance(given, list | tuple):
+        raise ValueError(f"{name} must be a list of texts, not {given!r}")
+    taken = tuple(texts(name, [each] if isinstance(each, str) else each) for each in given)
+    if not all(each and all(text.strip() for text in each) for each in taken):
+        raise ValueError(f"{name}: a blank text is said everywhere; take it out")
+    return taken
 
 
 def check_template_ids(given: Sequence[str]) -> None:

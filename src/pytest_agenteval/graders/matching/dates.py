@@ -1,0 +1,171 @@
+"""Dates and times of day in texts, in the spellings that people and programs use.
+
+A spelling that can be read in two ways gives both: 3/4 is the third of April and the fourth of March.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_MONTHS = (
+    "january jan januar jänner janvier enero gennaio janeiro januari",
+    "february feb februar février fevrier febrero febbraio fevereiro februari",
+    "march mar märz maerz mars marzo março maart",
+    "april apr avril abril aprile",
+    "may mai mayo maggio maio mei",
+    "june jun juni juin junio giugno junho",
+    "july jul juli juillet julio luglio julho",
+    "august aug août aout agosto augustus",
+    "september sept sep septembre septiembre settembre setembro",
+    "october oct oktober okt octobre octubre ottobre outubro",
+    "november nov novembre noviembre novembro",
+    "december dec dezember dez décembre decembre diciembre dicembre dezembro",
+)
+_MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
+_NAME = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})(?![^\W\d_])\.?"
+_DAY = r"(?P<day>\d{1,2})(?!\d)(?:st|nd|rd|th|er|º|\.)?"
+_TO = (
+    r"(?:\s*(?:-|/|,|&|to|till|until|through|and|bis|und|et|au|y|al|e|a)\s*"
+    r"(?P<last>\d{1,2})(?!\d)(?:st|nd|rd|th|\.)?)?"
+)
+_YEAR = r"(?:,?\s*(?:of\s|de\s)?\s*(?P<year>\d{4})(?!\d))?"
+
+_NUMERIC = (
+    re.compile(r"(?<!\d)(?P<year>\d{4})(?P<by>[-/.])(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})(?!\d)"),
+    re.compile(r"(?<![\d.])(?P<one>\d{1,2})(?P<by>[-/.])(?P<other>\d{1,2})(?P=by)(?P<year>\d{4})(?!\d)"),
+)
+_NAMED = (
+    re.compile(rf"(?<!\d){_DAY}{_TO}\s*(?:of\s|de\s|di\s)?\s*{_NAME}{_YEAR}"),
+    re.compile(rf"(?<![^\W\d_]){_NAME}\s*{_DAY}{_TO}{_YEAR}"),
+    re.compile(
+        r"(?:(?P<year>\d{4})\s*[年년]\s*)?(?P<month>(?<!\d)\d{1,2})\s*[月월]\s*(?P<day>\d{1,2})\s*[日号號일]"
+        r"(?:\s*[-~至到]\s*(?P<last>\d{1,2})\s*[日号號일])?"
+    ),
+)
+_SHORT = re.compile(r"(?<![\d./:-])(?P<one>\d{1,2})(?P<by>[-/.])(?P<other>\d{1,2})(?![\d/:-]|\.\d)")
+
+_CLOCKS = (
+    re.compile(
+        r"(?<![\d:.,])(?P<hour>\d{1,2})[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?:\.0+)?(?![\d:]|\.\d)"
+        r"(?:\s*(?P<half>[ap])\.?m\b)?"
+    ),
+    re.compile(r"(?<![\d:.,])(?P<hour>\d{1,2})(?:[.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b"),
+    re.compile(r"(?<![\d:.,])(?P<hour>\d{1,2})(?:[.:](?P<minute>[0-5]\d))?\s*uhr\b"),
+    re.compile(
+        r"(?P<half>오전|오후|上午|下午|早上|晚上|午前|午後|凌晨|中午)?\s*(?<![\d:.,])(?P<hour>\d{1,2})\s*[시点點時]"
+        r"(?!间|間|간)(?:\s*(?P<minute>\d{1,2})\s*[분分]|\s*(?P<middle>[반半]))?"
+    ),
+)
+_LATE = frozenset(("p", "오후", "下午", "晚上", "午後"))
+_EARLY = frozenset(("a", "오전", "上午", "早上", "午前", "凌晨"))
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of a year, or of any year."""
+
+    month: int
+    day: int
+    year: int | None = None
+
+    def may_be(self, other: Day) -> bool:
+        """Whether both can be the same day: where one has no year, the year does not matter."""
+        years = None in (self.year, other.year) or self.year == other.year
+        return years and (self.month, self.day) == (other.month, other.day)
+
+
+def days_meant(text: str) -> frozenset[Day]:
+    """Give the readings of a text that is a date, with a year or a month's name, and nothing else."""
+    for pattern in (*_NUMERIC, *_NAMED):
+        found = pattern.fullmatch(text)
+        if found is not None:
+            return frozenset(_days(found))
+    return frozenset()
+
+
+def days_in(text: str) -> frozenset[Day]:
+    """Give every reading of every date in a folded text, short ones like 09-17 included."""
+    return frozenset(
+        day
+        for pattern in (*_NUMERIC, *_NAMED, _SHORT)
+        for found in pattern.finditer(text)
+        for day in _days(found)
+    )
+
+
+def times_meant(text: str) -> frozenset[int]:
+    """Give the minutes of the day that a text can mean which is a time and nothing else.
+
+    Of an hour without a leading zero, without morning or evening, both are meant: 7:05 is also 19:05.
+    """
+    for pattern in _CLOCKS:
+        found = pattern.fullmatch(text)
+        minute = None if found is None else _minute(found)
+        if found is not None and minute is not None:
+            hour = found["hour"]
+            open_half = not found.groupdict().get("half") and not hour.startswith("0") and 0 < int(hour) <= 12
+            return frozenset({minute, (minute + 720) % 1440} if open_half else {minute})
+    return frozenset()
+
+
+def times_in(text: str) -> frozenset[int]:
+    """Give the minute of the day of every time in a folded text."""
+    minutes = (_minute(found) for pattern in _CLOCKS for found in pattern.finditer(_without_days(text)))
+    return frozenset(minute for minute in minutes if minute is not None)
+
+
+def without_days_and_times(text: str, *, named: bool = False) -> str:
+    """Take out what is a numeric date, but for its year, and what is a time.
+
+    ``named`` takes out all of a date, its year too, and dates with a month's name.
+    """
+    if named:
+        for pattern in (*_NUMERIC, *_NAMED):
+            text = re.sub(pattern.pattern + "(?:t(?=[0-9]))?", " · ", text)
+    text = _without_days(text)
+    for pattern in _CLOCKS:
+        text = pattern.sub(" · ", text)
+    return text
+
+
+def _without_days(text: str) -> str:
+    for pattern in _NUMERIC:
+        # The letter between a date and a time of ISO 8601 goes with the date.
+        text = re.sub(pattern.pattern + "(?:t(?=[0-9]))?", r" \g<year> · ", text)
+    return text
+
+
+def _days(found: re.Match[str]) -> Iterator[Day]:
+    parts = found.groupdict()
+    year = int(parts["year"]) if parts.get("year") else None
+    if "one" in parts:
+        one, other = int(parts["one"]), int(parts["other"])
+        yield from _valid(year, other, one)
+        if parts["by"] != ".":
+            yield from _valid(year, one, other)
+        return
+    name = parts["month"]
+    month = int(name) if name.isdigit() else _MONTH[name]
+    yield from _valid(year, month, int(parts["day"]))
+    if parts.get("last"):
+        yield from _valid(year, month, int(parts["last"]))
+
+
+def _valid(year: int | None, month: int, day: int) -> Iterator[Day]:
+    if 1 <= month <= 12 and 1 <= day <= 31:
+        yield Day(month, day, year)
+
+
+def _minute(found: re.Match[str]) -> int | None:
+    parts = found.groupdict()
+    hour, half = int(parts["hour"]), parts.get("half")
+    minute = 30 if parts.get("middle") else int(parts.get("minute") or 0)
+    if hour > 24 or minute > 59:
+        return None
+    if half in _LATE and hour < 12:
+        hour += 12
+    if half in _EARLY and hour == 12:
+        hour = 0
+    return (hour * 60 + minute) % 1440

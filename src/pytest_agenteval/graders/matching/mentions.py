@@ -1,0 +1,68 @@
+"""Whether a text says something that an author wrote down: a word, a number, a date, a time, an address.
+
+What is looked for is looked for whole. ``6.5`` is not in 16.5, ``$349`` not in $13,499, ``tea`` not in steam;
+a date is the same day in whatever spelling, a day off it is another; an address is one on the same host.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from pytest_agenteval.graders.matching.addresses import address_meant, addresses_in
+from pytest_agenteval.graders.matching.dates import (
+    days_in,
+    days_meant,
+    times_in,
+    times_meant,
+    without_days_and_times,
+)
+from pytest_agenteval.graders.matching.folding import folded
+from pytest_agenteval.graders.matching.tokens import Token, find_run, tokens
+
+_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-"))
+_QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'"})
+_SPACED = re.compile(r"\d{1,3}(?: \d{3})+")
+_NOON = 12
+
+
+@lru_cache(maxsize=4096)
+def plain(text: str) -> str:
+    """Write a text so that case, width, kinds of dash and of apostrophe, and lengths of space are gone."""
+    return folded(text).translate(_DASHES).translate(_QUOTES)
+
+
+def mentions(text: str, needle: str) -> bool:
+    """Whether a text says what the needle says.
+
+    A needle that is a date is looked for among the dates, one that is a time among the times, one that is an
+    address among the addresses; anything else as a run of whole words and numbers. Signs between words do
+    not matter, nor does a plural's s, nor what Korean, Arabic and Hebrew write onto a word. A whole number
+    up to 24 is also said by a time at that hour, morning or evening. A needle without word or number is
+    looked for as it is.
+    """
+    wanted, said = plain(needle), plain(text)
+    wanted = wanted.replace(" ", "") if _SPACED.fullmatch(wanted) else wanted
+    address = address_meant(wanted)
+    if address is not None:
+        return any(address.holds(each) for each in addresses_in(said, ascii_only=wanted.isascii()))
+    days = days_meant(wanted)
+    if days:
+        return any(day.may_be(each) for day in days for each in days_in(said))
+    times = times_meant(wanted)
+    if times:
+        return bool(times & times_in(said))
+    words = tokens(wanted)
+    if not words:
+        return wanted in said
+    if len(words) == 1 and words[0].readings:
+        return find_run(words, tokens(without_days_and_times(said))) or _is_hour(words[0], said)
+    return find_run(words, tokens(said))
+
+
+def _is_hour(number: Token, said: str) -> bool:
+    """Whether a number is the hour of a time in the text, on the hour."""
+    hours = {int(value) for value in number.readings if value == int(value) and value <= 2 * _NOON}
+    meant = {hour % (2 * _NOON) * 60 for hour in hours}
+    meant |= {(hour + _NOON) % (2 * _NOON) * 60 for hour in hours if 0 < hour <= _NOON}
+    return bool(meant & times_in(said))

@@ -1,0 +1,172 @@
+"""Words and numbers of a text, in scripts with spaces between words and in those without.
+
+A token of a script that is written without spaces is one letter: there, only a run of letters can be looked
+for. Hangul and Katakana come letter by letter too, each knowing whether it begins its run and what is left
+of it: Korean particles are written onto a word, and spaces between words are a matter of taste.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+
+_HANGUL, _KATAKANA = "\uac00-\ud7a3\u1100-\u11ff\u3130-\u318f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+_UNSPACED = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
+_SPACED = rf"(?:(?![{_HANGUL}{_KATAKANA}{_UNSPACED}])(?:[^\W\d_]|\u200d))"
+_TOKEN = re.compile(
+    rf"(?P<number>\d+(?:[.,']\d+)*)|(?P<hangul>[{_HANGUL}]+)|(?P<katakana>[{_KATAKANA}]+)"
+    rf"|(?P<letter>[{_UNSPACED}])|(?P<word>(?:{_SPACED}MARK*)+(?:[+#]+(?!\w))?)".replace(
+        "MARK",
+        "[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f"
+        "\u0962\u0963\u0980-\u0983\u09bc-\u09cd\u0a3c-\u0a4d\u0abc-\u0acd\u0b3c-\u0b4d\u0bbe-\u0bcd\u0c3e-\u0c4d"
+        "\u0cbc-\u0ccd\u0d3e-\u0d4d\u200c\u200d]",
+    )
+)
+_PARTICLE = (
+    "께서|에게서|한테서|으로서|으로써|로서|로써|에서|에게|한테|까지|부터|마다|처럼|보다|조차|마저|밖에|이랑|하고|"
+    "이나|이라도|라도|이든|든지|으로|은|는|이|가|을|를|의|에|와|과|도|만|로|랑|나|께|요|야|아|들|님|씨|"
+    "입니다|이에요|예요|이다|다|이고|이며|였다|였고|이었다"
+)
+_PARTICLES = re.compile(rf"(?:{_PARTICLE}){{0,3}}")
+_BEFORE_ARABIC = re.compile("(?:[وف]?[بكل]?(?:ال)?|[وف]?لل)")
+_BEFORE_HEBREW = re.compile("[ו]?[בכלמהש]{0,2}")
+_CURRENCIES = "usd eur gbp jpy krw cny rmb chf inr rs kr sek nok dkk pln aud cad nzd hkd us r"
+_MONEY = frozenset(_CURRENCIES.split())
+_COLOUR = re.compile(r"#[0-9a-f]{3,8}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, a letter of a word, or a number.
+
+    ``readings`` are a number's values, 1,900 having two. ``starts`` says that a run of letters begins here,
+    ``rest`` is what follows of it.
+    """
+
+    text: str
+    readings: frozenset[Decimal] = frozenset()
+    starts: bool = True
+    rest: str = ""
+    whole: bool = True
+    """Whether the run's ends matter: not where letters are all that there is."""
+
+
+@lru_cache(maxsize=4096)
+def tokens(folded: str) -> tuple[Token, ...]:
+    """Give the words and numbers of a folded text, in order; signs and spaces are none."""
+    return tuple(_tokens(unicodedata.normalize("NFC", _COLOUR.sub(" ", folded))))
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    matches = list(_TOKEN.finditer(text))
+    index = 0
+    while index < len(matches):
+        found = matches[index]
+        after = matches[index + 1] if index + 1 < len(matches) else None
+        if found["word"] and after is not None and after["number"] and _joined(text, matches, index):
+            yield Token(found[0] + after[0])  # F7, Q2: a name and no number
+            index += 1
+        elif found["number"]:
+            yield from _numbers(found[0], _three_more(text, found, after))
+        elif found["hangul"] or found["katakana"]:
+            run = found[0]
+            for place, letter in enumerate(run):
+                yield Token(letter, starts=place == 0, rest=run[place + 1 :])
+        else:
+            yield Token(found[0], whole=bool(found["word"]))
+        index += 1
+
+
+def _joined(text: str, matches: list[re.Match[str]], index: int) -> bool:
+    """Whether digits are written onto a word that is neither a unit after a number nor money."""
+    found, after = matches[index], matches[index + 1]
+    first = index == 0 or not (matches[index - 1]["number"] and matches[index - 1].end() == found.start())
+    return first and found.end() == after.start() and found[0] not in _MONEY
+
+
+def _three_more(text: str, found: re.Match[str], after: re.Match[str] | None) -> str:
+    """Give the digits that a number goes on with after a space: 13 499."""
+    if after is None or not after["number"] or text[found.end() : after.start()] != " ":
+        return ""
+    goes_on = re.fullmatch(r"\d{1,3}", found[0]) and re.fullmatch(r"\d{3}", after[0])
+    return after[0] if goes_on else ""
+
+
+def _numbers(written: str, more: str) -> Iterator[Token]:
+    readings = set(number_readings(written))
+    if not readings and "." not in written:
+        for part in re.split("[,']", written):  # 1,2,3 is a list
+            yield Token(part, frozenset({Decimal(part)}))
+        return
+    if more:
+        readings.add(Decimal(written + more))
+    yield Token(written, frozenset(readings))
+
+
+def number_readings(written: str) -> frozenset[Decimal]:
+    """Give the values that digits with points and commas can have; none where they are no number."""
+    groups, signs = re.split("[.,']", written), re.findall("[.,']", written)
+    if not signs:
+        return frozenset({Decimal(written)})
+    thousands = 1 <= len(groups[0]) <= 3 and not groups[0].startswith("0")
+    whole = "".join(groups[:-1])
+    inner = all(len(group) == 3 for group in groups[1:-1]) and len(set(signs[:-1])) <= 1
+    found = set()
+    if thousands and len(groups[-1]) == 3 and inner and len(set(signs)) == 1:
+        found.add(Decimal("".join(groups)))
+    decimal = signs[-1] != "'" and (len(signs) == 1 or (thousands and inner and signs[-1] not in signs[:-1]))
+    if decimal:
+        found.add(Decimal(f"{whole}.{groups[-1]}"))
+    return frozenset(found)
+
+
+def find_run(needle: tuple[Token, ...], text: tuple[Token, ...]) -> bool:
+    """Whether the tokens of a needle stand in a text, one after the other, each word whole."""
+    return any(_stands_at(needle, text, place) for place in range(len(text) - len(needle) + 1))
+
+
+def _stands_at(needle: tuple[Token, ...], text: tuple[Token, ...], place: int) -> bool:
+    for index, wanted in enumerate(needle):
+        there = text[place + index]
+        last = index + 1 == len(needle) or not _goes_on(wanted, needle[index + 1])
+        first = index == 0 or not _goes_on(needle[index - 1], wanted)
+        if not _same(wanted, there, first=first, last=last):
+            return False
+    return True
+
+
+def _goes_on(one: Token, other: Token) -> bool:
+    """Whether two letters may belong to one word, spaces or not."""
+    return _is_letter(one) and _is_letter(other)
+
+
+def _is_letter(token: Token) -> bool:
+    return not token.readings and re.fullmatch(f"[{_HANGUL}{_KATAKANA}]", token.text) is not None
+
+
+def _same(wanted: Token, there: Token, *, first: bool, last: bool) -> bool:
+    if wanted.readings or there.readings:
+        return bool(wanted.readings & there.readings)
+    if _is_letter(wanted):
+        ends = not last or _PARTICLES.fullmatch(there.rest) is not None
+        return wanted.text == there.text and (there.starts or not first) and ends
+    return wanted.text == there.text or (wanted.whole and there.whole and _is_form(wanted.text, there.text))
+
+
+def _is_form(wanted: str, there: str) -> bool:
+    """Whether a word is another with an ending or a beginning that is written onto it."""
+    longer, shorter = (there, wanted) if len(there) > len(wanted) else (wanted, there)
+    if shorter.isascii():
+        return len(shorter) >= 3 and longer in (f"{shorter}s", f"{shorter}es")
+    before = there.removesuffix(wanted)
+    if before == there:
+        return False
+    beginning = _BEFORE_ARABIC if "\u0600" <= wanted[0] <= "\u06ff" else _BEFORE_HEBREW
+    return "\u0590" <= wanted[0] <= "\u06ff" and beginning.fullmatch(before) is not None

@@ -1,0 +1,87 @@
+"""Does every number on the card come from the entry?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar
+
+from pytest_agenteval.graders.matching.addresses import address_meant
+from pytest_agenteval.graders.matching.dates import without_days_and_times
+from pytest_agenteval.graders.matching.mentions import plain
+from pytest_agenteval.graders.matching.tokens import tokens
+from pytest_agenteval.graders.memex.both_sides import merged
+from pytest_agenteval.graders.memex.card import card_sides
+from pytest_agenteval.graders.memex.card_text import blob_of, values
+from pytest_agenteval.graders.memex.settings import texts
+from pytest_agenteval.graders.memex.unreadable import undecided_where_unreadable
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Check, Grade
+
+NAME = "card_numbers_given"
+_SMALL = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen
+"""
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_WORDS = {word: number for number, word in enumerate(_SMALL.split())} | {
+    word: 10 * number for number, word in enumerate(_TENS.split(), 2)
+}
+_SCALES = frozenset(map(Decimal, (0, 1, 10, 100)))
+"""Where a streak begins and where scales end: no entry has to say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardNumbersGiven:
+    """Is every number on the card one that the entry gives? The score is the share that is.
+
+    Looked at are the title and the values of the filled templates, except dates, times, addresses and
+    colours: what those have to be, ``card_must_contain`` can say. A number counts by its value, whatever its
+    spelling and sign; of the entry, English number words count too. 0, 1, 10 and 100 are where scales begin
+    and end; whatever else may stand there, such as what can be worked out, is given in ``also``. A card
+    without a number to look at leaves the grade undecided.
+    """
+
+    also: Sequence[str] = ()
+
+    agent: ClassVar[str] = "card"
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "also", texts("also", self.also))
+
+    @undecided_where_unreadable(NAME)
+    def grade(self, evidence: Evidence) -> Grade:
+        """Compare the numbers of the card with those of the entry."""
+        stated, shown = card_sides(evidence, "default")
+        entry = str(evidence.task_input.get("content") or "")
+        given = frozenset(_given(" ; ".join((entry, *self.also)))) | _SCALES
+        checks = tuple(
+            Check(f"{written} comes from the entry", bool(readings & given), "a number of the entry", written)
+            for value in values(blob_of(merged(stated, shown)))
+            for written, readings in _numbers(value)
+        )
+        if not checks:
+            return Grade(NAME, None, "the card has no number to look at")
+        return Grade.from_checks(NAME, checks)
+
+
+def _given(entry: str) -> Iterator[Decimal]:
+    said = tokens(plain(entry))
+    for place, token in enumerate(said):
+        yield from token.readings
+        number = _WORDS.get(token.text)
+        if number is not None:
+            yield Decimal(number)
+            after = _WORDS.get(said[place + 1].text, 0) if place + 1 < len(said) else 0
+            yield Decimal(number + after) if number >= 20 and 0 < after < 10 else Decimal(number)
+
+
+def _numbers(value: str) -> Iterator[tuple[str, frozenset[Decimal]]]:
+    said = plain(value)
+    words = (word for word in said.split() if address_meant(word.strip(".,;:!?()")) is None)
+    for token in tokens(without_days_and_times(" ".join(words), named=True)):
+        if token.readings:
+            yield token.text, token.readings

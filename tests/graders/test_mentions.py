@@ -1,0 +1,214 @@
+"""Whether a text says something: whole words of any script, whole numbers, dates, times, addresses."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.graders.matching.mentions import mentions
+from pytest_agenteval.graders.matching.tokens import number_readings
+
+SAID = [
+    # numbers
+    ("6.5", "slept 6.5 hours"),
+    ("6.5", "6,5 Stunden"),
+    ("349", "$349"),
+    ("$349", "349.00 USD"),
+    ("349", "EUR349"),
+    ("13499", "13,499 won"),
+    ("1,900", "-1900"),
+    ("1 900", "1,900"),
+    ("72.3", "72.3kg"),
+    ("11.8", "11.80 kWh"),
+    ("7", "7/10"),
+    ("14", "rib 14 of 20"),
+    ("46", "今天游了46趟"),
+    ("2026", "2026-10-02T00:00:00"),
+    ("8:21.4", "erg 2 km in 8:21.4, record"),
+    ("4 h 20", "4h20"),
+    # times
+    ("7", "2026-05-26T19:00:00"),
+    ("7", "dinner at 7 pm"),
+    ("7", "7pm"),
+    ("7", "저녁 7시"),
+    ("19:00", "7 p.m."),
+    ("18:45", "2026-09-18T18:45:00"),
+    ("18:45", "6:45 pm"),
+    ("18:45", "오후 6시 45분"),
+    ("18:45", "下午6点45分"),
+    ("18:45", "18h45"),
+    ("18:45", "18.45 Uhr"),
+    ("07:20", "7:20"),
+    ("10:30", "10:30am"),
+    # dates
+    ("2026-10-02", "2 October 2026"),
+    ("2026-10-02", "October 2nd"),
+    ("2026-10-02", "2026-10-02T00:00:00"),
+    ("2026-10-02", "02.10.2026"),
+    ("2026-10-02", "10/2/2026"),
+    ("2026-10-02", "2 to 4 October"),
+    ("2026-10-04", "2\u20134 October"),
+    ("2026-10-04", "Oct 2-4, 2026"),
+    ("2026-10-02", "2026年10月2日"),
+    ("2026-10-02", "10월 2일"),
+    ("2026-10-02", "2. Oktober"),
+    ("2026-10-02", "2 de octubre de 2026"),
+    ("12 June", "2027-06-12"),
+    ("12 June", "due 06-12"),
+    ("7 December", "Dec 7"),
+    # addresses
+    ("example.com/a/b", "https://example.com/a/b"),
+    ("example.com/a/b", "see http://www.Example.com/a/b/?utm=1#top, it helps"),
+    ("example.com/a/b", "[text](https://example.com/a/b)"),
+    ("example.com/a/b", "看https://example.com/a/b，很好"),
+    ("example.com/a/b", "https://example.com/a/b를 봐"),
+    ("example.com/a/b", "https://example.com/a/b/c"),
+    ("theverge.com", "from theverge.com today"),
+    # words
+    ("joy city", "Dinner at JOY  CITY mall"),
+    ("chord", "Ukulele chords"),
+    ("chords", "one chord"),
+    ("high-vis", "a high vis vest"),
+    ("lindqvist", "Lindqvist\u2019s"),
+    ("caf\u00e9 a", "Cafe\u0301 \uff21"),
+    ("stra\u00dfe", "STRASSE"),
+    ("c++", "learning C++ now"),
+    ("\U0001f971", "tired \U0001f971!"),
+    ("커피", "커피를 마셨다"),
+    ("서울 역", "서울역에서 만남"),
+    ("서울역", "서울 역으로는"),
+    ("민수", "민수씨와"),
+    ("7시", "저녁 7시에"),
+    ("睡眠", "昨晚睡眠不好"),
+    ("手机", "没掏手机，躺下就睡"),
+    ("カメラ", "新しいカメラを買う"),
+    ("温泉旅行", "還暦祝いは温泉旅行"),
+    ("\u0e01\u0e32\u0e41\u0e1f", "\u0e14\u0e37\u0e48\u0e21\u0e01\u0e32\u0e41\u0e1f\u0e23\u0e49\u0e2d\u0e19"),
+    ("\u0643\u062a\u0627\u0628", "\u0648\u0627\u0644\u0643\u062a\u0627\u0628"),
+    ("\u0939\u093f\u0928\u094d\u0926\u0940", "\u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902"),
+]
+NOT_SAID = [
+    ("6.5", "16.5 hours"),
+    ("6.5", "6.55"),
+    ("349", "$13499"),
+    ("349", "13,499"),
+    ("349", "3490"),
+    ("7", "17"),
+    ("7", "F7"),
+    ("7", "#8E7CC3"),
+    ("7", "2026-07-01T10:07:00"),
+    ("7", "2026-05-26T20:00:00"),
+    ("3.5", "3.5.1"),
+    ("18:45", "18:46"),
+    ("18:45", "06:45"),
+    ("18:45", "118:45"),
+    ("07:20", "19:20"),
+    ("8:21.4", "8:21.9"),
+    ("2026-10-02", "2026-10-03T00:00:00"),
+    ("2026-10-02", "2025-10-02"),
+    ("2026-10-02", "12 October"),
+    ("2026-10-02", "October 20"),
+    ("2 October", "1\u20133 October 2026"),
+    ("12 June", "13 June"),
+    ("example.com/a/b", "https://evil.org/example.com/a/b"),
+    ("example.com/a/b", "https://example.com.evil.org/a/b"),
+    ("example.com/a/b", "https://notexample.com/a/b"),
+    ("example.com/a/b", "https://example.com@evil.org/a/b"),
+    ("example.com/a/b", "https://evil.org/?to=https://example.com/a/b"),
+    ("example.com/a/b", "https://example.com/a/bc"),
+    ("theverge.com", "theverge.com.evil.org"),
+    ("tea", "steam"),
+    ("tea", "teapot"),
+    ("rib", "ribbon"),
+    ("pier c", "pier d, c"),
+    ("c", "c++"),
+    ("커피", "아이스커피숍"),
+    ("서울", "서울대학교"),
+    ("パン", "パンダ"),
+    ("\u0939\u093f\u0928", "\u0939\u093f\u0928\u094d\u0926\u0940"),
+]
+
+
+@pytest.mark.parametrize(("needle", "text"), SAID)
+def test_other_spellings_say_the_same(needle: str, text: str) -> None:
+    """A number, date, time, address or word counts in whatever way people and programs write it."""
+    assert mentions(text, needle)
+
+
+@pytest.mark.parametrize(("needle", "text"), NOT_SAID)
+def test_a_part_of_something_else_says_nothing(needle: str, text: str) -> None:
+    """What is looked for is looked for whole: no longer number, other day, other host, longer word has it."""
+    assert not mentions(text, needle)
+
+
+days = st.dates(date(2000, 1, 1), date(2099, 12, 28))
+spellings = st.sampled_from(
+    [
+        "{:%Y-%m-%d}",
+        "{:%Y-%m-%dT09:30:00}",
+        "{0.day} {0:%B} {0.year}",
+        "{0:%b} {0.day}, {0.year}",
+        "{0.year}年{0.month}月{0.day}日",
+        "{0.year}년 {0.month}월 {0.day}일",
+        "{0:%d.%m.%Y}",
+    ]
+)
+
+
+@given(days, spellings, spellings, st.integers(1, 27))
+def test_a_day_is_found_in_every_spelling_and_no_other_day_is(
+    day: date, one: str, other: str, off: int
+) -> None:
+    """Each spelling finds each other one of the same day, and none of a day nearby."""
+    needle = one.format(day).removesuffix("T09:30:00")
+
+    assert mentions(f"it is {other.format(day)}, I think", needle)
+    assert not mentions(f"it is {other.format(day + timedelta(off))}, I think", needle)
+
+
+@given(st.integers(0, 23), st.integers(0, 59), st.integers(1, 719))
+def test_a_time_is_found_in_every_spelling_and_no_other_time_is(hour: int, minute: int, off: int) -> None:
+    """Twenty-four hours and twice twelve say the same minute."""
+    needle, half = f"{hour:02}:{minute:02}", "pm" if hour >= 12 else "am"
+    later = (hour * 60 + minute + off) % 1440
+
+    assert mentions(f"at {(hour + 11) % 12 + 1}:{minute:02} {half}.", needle)
+    assert mentions(f"2026-09-18T{needle}:00", needle)
+    assert not mentions(f"2026-09-18T{later // 60:02}:{later % 60:02}:00", needle)
+
+
+@given(st.integers(0, 10**7), st.sampled_from(["{}", "{:,}", "${:,}", "{} kg", "{}kg", "({})", "{:,}.00"]))
+def test_a_number_is_found_by_its_value(number: int, spelling: str) -> None:
+    """Thousands, money and units around a number change nothing; one digit more or less is another number."""
+    text = f"x {spelling.format(number)} y"
+
+    assert mentions(text, str(number))
+    assert not mentions(text, str(number + 100))
+    assert not mentions(f"x {spelling.format(number * 10 + 1000)} y", str(number * 10 + 900))
+
+
+@given(st.decimals(0, 10**6, places=2))
+def test_a_number_reads_as_it_was_written(number: Decimal) -> None:
+    """Point and comma are read both ways where both are possible."""
+    assert number in number_readings(str(number))
+    assert number in number_readings(str(number).replace(".", ","))
+    assert number in number_readings(f"{number:,}")
+
+
+@given(st.text(), st.text())
+def test_any_two_texts_can_be_compared(text: str, needle: str) -> None:
+    """No text breaks it, and a text of words says itself."""
+    mentions(text, needle)
+
+
+words = st.lists(st.text("abcxyz가나다睡眠éд", min_size=1, max_size=6), min_size=1, max_size=4).map(" ".join)
+
+
+@given(words, words, words)
+def test_what_stands_between_other_words_is_found(before: str, needle: str, after: str) -> None:
+    """Words that stand in a text by themselves are said by it."""
+    assert mentions(f"{before}, {needle}. {after}", needle)
