@@ -93,7 +93,9 @@ def test_without_a_judge_the_summary_says_which_flag_decides(judged: pytest.Pyte
     result = run(judged, "evals")
 
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*1 grade undecided: 1 liked; --agent-judge=MODEL decides*"])
+    result.stdout.fnmatch_lines(
+        ["*[*] 1 of 2 trials without what only a judge decides (1 liked)*", "*--agent-judge=MODEL decides"]
+    )
     (line,) = [line for line in journal(judged.path, "finished") if line["task"] == "liked"]
     assert line["grades"][1] == {
         "grader": "liked",

@@ -6,10 +6,10 @@ Errored and not-run trials are counted beside the averages and never enter them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_agenteval.records.grade import CRASH
+from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Kind, TapeCounts
 from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
@@ -18,6 +18,9 @@ from pytest_agenteval.store.entry import Entry
 
 NO_JUDGE = "no_judge"
 """What a grade says of itself that only a judge could have decided."""
+
+UNJUDGED = (NO_JUDGE, "limit")
+"""What grades say of themselves where a judge was not there, or had no budget left."""
 
 TaskName = tuple[str, str]
 Tasks = Mapping[TaskName, Sequence[Entry]]
@@ -52,7 +55,10 @@ class Figures:
     ``pass_hat_k`` and ``pass_at_k`` are means over those tasks that have at least ``k`` averaged trials: a
     task with an errored repetition says nothing of k and is left out of these two; the number of tasks in
     ``Rate`` shows it. A task is decided when any of its trials is averaged. ``unjudged`` of the undecided
-    grades had no judge; ``judging`` is what the judges took, which is no part of ``spent``.
+    grades had no judge. ``unscored`` of the averaged trials lack a grade that only a judge gives: their
+    scores rest on the other grades, and so do the passes of ``unproven`` trials, which a judge could undo;
+    ``lacking`` counts such grades by grader. ``judging`` is what the judges took, which is no part of
+    ``spent``.
     """
 
     name: str
@@ -72,6 +78,9 @@ class Figures:
     limited: Mapping[str, int]
     undecided: Mapping[str, int]
     unjudged: int
+    unscored: int
+    unproven: int
+    lacking: Mapping[str, int]
     retried: int
     spent: Spent
     judging: Spent
@@ -95,6 +104,7 @@ def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
     averaged = [entry for entry in entries if entry.averaged]
     tasks = by_task(averaged)
     passed = [_task_passed(trials, scope.threshold) for trials in tasks.values()]
+    lacking = {id(entry): list(lacking_judge(entry)) for entry in averaged}
     planned = max(scope.trials, len(entries))
     return Figures(
         name=name,
@@ -113,9 +123,12 @@ def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
         not_run=planned - len(entries),
         limited=Counter(entry.limit for entry in entries if entry.limit),
         undecided=_undecided(entries),
-        unjudged=sum(
-            grade.details.get("undecided") == NO_JUDGE for entry in entries for grade in entry.grades
+        unjudged=sum(len(list(lacking_judge(entry))) for entry in entries),
+        unscored=sum(any(grade.weight for grade in lacking[id(entry)]) for entry in averaged),
+        unproven=sum(
+            _passed(entry) and any(grade.threshold > 0 for grade in lacking[id(entry)]) for entry in averaged
         ),
+        lacking=Counter(grade.grader for grades in lacking.values() for grade in grades),
         retried=sum(entry.attempts > 1 for entry in entries),
         spent=_spent([usage for entry in entries for usage in (entry.usage, *entry.earlier)], entries),
         judging=_spent([entry.judging for entry in entries if entry.judging.asks], ()),
@@ -123,6 +136,11 @@ def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
         tools=_sum(entry.tool_tape for entry in entries),
         chats=_sum(entry.chat_tape for entry in entries),
     )
+
+
+def lacking_judge(entry: Entry) -> Iterator[Grade]:
+    """Give the grades that a judge would have decided, had there been one that could be asked."""
+    return (grade for grade in entry.grades if grade.details.get("undecided") in UNJUDGED)
 
 
 def by_task(entries: Iterable[Entry]) -> dict[TaskName, list[Entry]]:

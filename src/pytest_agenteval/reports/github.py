@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pytest_agenteval.reports.remarks import remarks
+from pytest_agenteval.reports.remarks import caveats, remarks
 from pytest_agenteval.reports.table import columns_of, rows_of
 from pytest_agenteval.reports.view import Miss, RunView, SuiteView
 from pytest_agenteval.reports.wording import NOT_KNOWN, counted, figure, one_line, safe, trial_name
@@ -56,7 +56,7 @@ def _suite(suite: SuiteView) -> str:
     note = f": {escaped(suite.note)}" if suite.note else ""
     title = f"### {escaped(suite.suite)} with {escaped(suite.who)}{note} ({suite.kind})"
     said = "\n".join(f"- {escaped(remark.text)}" for remark in remarks(suite))
-    return "\n\n".join([title, "\n".join(_table(suite)), said])
+    return "\n\n".join([title, *map(escaped, caveats(suite)), "\n".join(_table(suite)), said])
 
 
 def _table(suite: SuiteView) -> Iterator[str]:

@@ -97,6 +97,8 @@ def _totals(suite: SuiteView) -> Iterator[Property]:
     yield "planned", str(total.planned)
     yield "errored", str(sum(total.errored.values()))
     yield "not_run", str(total.not_run)
+    if total.unscored:
+        yield "without_judge", str(total.unscored)
     yield "tasks", str(total.tasks)
     yield "tasks_passed", str(total.tasks_passed)
     yield "tokens", str(total.spent.tokens)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.figures import Figures
+from pytest_agenteval.reports.table import MARK, marked
 from pytest_agenteval.reports.view import SuiteView
 from pytest_agenteval.reports.wording import counted, figure, money, seconds, tally
 
@@ -18,13 +20,27 @@ class Remark(NamedTuple):
     bad: bool = False
 
 
+def caveats(suite: SuiteView) -> Iterator[str]:
+    """Give what has to be known before the figures are read: what those that are marked are without."""
+    total = suite.total
+    if total.lacking:
+        yield lacking(total)
+
+
+def lacking(total: Figures) -> str:
+    """Say how many trials lack a judge's grade, and whose."""
+    trials = max(total.unscored, total.unproven)
+    said = f"{trials} of {counted(total.averaged, 'trial')} without what only a judge decides"
+    rest = "scores are those of the other grades, passes may be fewer; --agent-judge=MODEL decides"
+    return f"{MARK} {said} ({tally(total.lacking)}): {rest}"
+
+
 def remarks(suite: SuiteView) -> Iterator[Remark]:
     """Give what there is to say, the results first, then what is missing, then what it took."""
     total = suite.total
-    yield Remark(
-        f"{total.tasks_passed} of {counted(total.tasks_decided, 'task')} passed; full score in "
-        f"{figure(total.full)} of trials"
-    )
+    passed = marked(str(total.tasks_passed), total.unproven)
+    full = marked(figure(total.full), total.unscored)
+    yield Remark(f"{passed} of {counted(total.tasks_decided, 'task')} passed; full score in {full} of trials")
     yield from _missing(suite)
     yield from _uncertain(total)
     yield Remark("; ".join(_took(total)))
@@ -50,12 +66,13 @@ def _uncertain(total: Figures) -> Iterator[Remark]:
     if total.limited:
         limits = {f"by {limit}": number for limit, number in total.limited.items()}
         yield Remark(f"{sum(limits.values())} limited: {tally(limits)}")
-    if total.undecided:
-        grades = sum(total.undecided.values())
-        how = "; --agent-judge=MODEL decides them" if total.unjudged == grades else ""
-        if 0 < total.unjudged < grades:
-            how = f"; --agent-judge=MODEL decides {total.unjudged} of them"
-        yield Remark(f"{counted(grades, 'grade')} undecided: {tally(total.undecided)}{how}")
+    undecided = Counter(total.undecided) - Counter(total.lacking)  # which are told above the figures
+    if undecided:
+        grades, unjudged = undecided.total(), total.unjudged - sum(total.lacking.values())
+        how = "; --agent-judge=MODEL decides them" if unjudged == grades else ""
+        if 0 < unjudged < grades:
+            how = f"; --agent-judge=MODEL decides {unjudged} of them"
+        yield Remark(f"{counted(grades, 'grade')} undecided: {tally(undecided)}{how}")
     if total.tools.misses:
         asked = total.tools.hits + total.tools.misses + total.tools.recorded
         yield Remark(f"{total.tools.misses} of {counted(asked, 'call')} not recorded", bad=True)

@@ -14,6 +14,8 @@ from pytest_agenteval.scoring.intervals import Estimate
 NARROWEST_NAME = 16
 WIDEST_NAME = 40
 GAP = 2
+MARK = "*"
+"""Stands behind a figure over trials that lack a judge's grade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +30,24 @@ class Column:
 def columns_of(k: int) -> list[Column]:
     """Give the columns, in their order; with one repetition there is nothing to say of k."""
     of_k = [
-        Column(f"pass^{k}", lambda row: rate(row.pass_hat_k)),
-        Column(f"pass@{k}", lambda row: rate(row.pass_at_k)),
+        Column(f"pass^{k}", lambda row: marked(rate(row.pass_hat_k), row.unproven)),
+        Column(f"pass@{k}", lambda row: marked(rate(row.pass_at_k), row.unproven)),
     ]
     return [
         Column("tasks", lambda row: str(row.tasks)),
-        Column("passed", lambda row: str(row.tasks_passed), spare=1),
-        Column("score", lambda row: figure(row.mean.mean if row.mean else None)),
+        Column("passed", lambda row: marked(str(row.tasks_passed), row.unproven), spare=1),
+        Column("score", lambda row: marked(figure(row.mean.mean if row.mean else None), row.unscored)),
         Column("95 %", lambda row: interval(row.mean)),
         Column("trials", lambda row: f"{row.averaged} of {row.planned}"),
-        Column("full", lambda row: figure(row.full), spare=2),
-        Column("pass@1", lambda row: rate(row.pass_1)),
+        Column("full", lambda row: marked(figure(row.full), row.unscored), spare=2),
+        Column("pass@1", lambda row: marked(rate(row.pass_1), row.unproven)),
         *(of_k if k > 1 else ()),
     ]
+
+
+def marked(cell: str, lacking: int) -> str:
+    """Mark a figure that rests on trials which lack what only a judge decides."""
+    return f"{cell}{MARK}" if lacking and cell != NOT_KNOWN else cell
 
 
 def rate(found: Rate | None) -> str:

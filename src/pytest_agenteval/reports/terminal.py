@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from pytest_agenteval.reports.cells import fit, wrap
 from pytest_agenteval.reports.reasons import explain
-from pytest_agenteval.reports.remarks import remarks
+from pytest_agenteval.reports.remarks import caveats, remarks
 from pytest_agenteval.reports.table import table_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
 from pytest_agenteval.reports.wording import counted, figure, one_line, safe, trial_name
@@ -61,6 +61,8 @@ def misses(
 def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
     title = f"{suite.suite} with {suite.who}" + (f": {suite.note}" if suite.note else "")
     yield Line(fit(one_line(f"{title} ({suite.kind})", WIDEST), width), "bold")
+    for caveat in caveats(suite):
+        yield from (Line(piece, "yellow") for piece in wrap(INDENT + caveat, width))
     head, *rows = table_lines(suite, width - len(INDENT))
     yield Line(INDENT + head, "dim")
     yield from (Line(INDENT + row) for row in rows)

@@ -9,6 +9,7 @@ from pytest_agenteval.reports.figures import NO_JUDGE
 from pytest_agenteval.reports.leaderboard.grid import grid_lines
 from pytest_agenteval.reports.leaderboard.standing import Standing, entries_of, standings_of
 from pytest_agenteval.reports.leaderboard.tables import composite_text, standing_grids
+from pytest_agenteval.reports.table import marked
 from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line
 from pytest_agenteval.reports.wording import figure
 from pytest_agenteval.scoring.composite import Composite
@@ -35,16 +36,19 @@ def _in_brief(run: Run, standing: Standing) -> str:
     entries: dict[str, list[Entry]] = {}
     for entry in entries_of(run, standing.view):
         entries.setdefault(entry.bucket, []).append(entry)
-    told = [_level(level, entries[level.name]) for level in standing.levels if level.name in entries]
+    told = [
+        _level(standing, level, entries[level.name]) for level in standing.levels if level.name in entries
+    ]
     name = f"{standing.view.suite} with {standing.view.who}"
     return f"levels of {name}: {', '.join(told)}{_composite(standing.composite)} (-v: each metric)"
 
 
-def _level(level: Level, entries: Sequence[Entry]) -> str:
+def _level(standing: Standing, level: Level, entries: Sequence[Entry]) -> str:
     """Write the value of a level that was tried and what had no part in it, or why it has none."""
     if level.value is not None:
         lacking = [metric.name for metric in level.metrics if metric.value is None]
-        return f"{level.name} {figure(level.value)}" + (f" (without {', '.join(lacking)})" if lacking else "")
+        value = marked(figure(level.value), standing.lacks(level.name))
+        return f"{level.name} {value}" + (f" (without {', '.join(lacking)})" if lacking else "")
     own = (grade for entry in entries for grade in entry.grades if grade.grader in LEVEL_METRICS[level.name])
     if any(grade.details.get("undecided") == NO_JUDGE for grade in own):
         return f"{level.name} - (needs --agent-judge)"

@@ -53,6 +53,7 @@ def _figures(row: Figures) -> dict[str, Any]:
         "averaged": row.averaged,
         "errored": sum(row.errored.values()),
         "not_run": row.not_run,
+        "without_judge": row.unscored,
         "k": row.k,
         "pass_1": row.pass_1.value if row.pass_1 else None,
         "pass_at_k": row.pass_at_k.value if row.pass_at_k else None,

@@ -25,13 +25,14 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A title, a name for each row, groups of columns that belong together, and what is to be said below."""
+    """A title, what is to be said above and below, a name for each row, groups of columns."""
 
     title: str
     head: str
     names: tuple[str, ...]
     groups: tuple[tuple[Column, ...], ...]
     notes: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 def grid_lines(grid: Grid, width: int) -> Iterator[Line]:
@@ -41,6 +42,8 @@ def grid_lines(grid: Grid, width: int) -> Iterator[Line]:
     too wide continues below.
     """
     yield Line(fit(grid.title, width), "bold")
+    for caveat in grid.caveats:
+        yield from (Line(piece, "yellow") for piece in wrap(INDENT + caveat, width))
     room = width - len(INDENT)
     for columns in _blocks(grid, room):
         head, *rows = _aligned(grid, columns, room)
@@ -57,7 +60,7 @@ def grid_markdown(grid: Grid) -> str:
     rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(grid.names)]
     head, *body = [f"| {' | '.join(escaped(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
     rule = f"| {' | '.join(['---', *('---:' for _ in columns)])} |"
-    parts = [f"### {escaped(grid.title)}", "\n".join([head, rule, *body])]
+    parts = [f"### {escaped(grid.title)}", *map(escaped, grid.caveats), "\n".join([head, rule, *body])]
     if grid.notes:
         parts.append("\n".join(f"- {escaped(note)}" for note in grid.notes))
     return "\n\n".join(parts) + "\n"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pytest_agenteval.reports.figures import lacking_judge
 from pytest_agenteval.reports.view import SuiteView, view_of
 from pytest_agenteval.scoring.composite import WEIGHTS, Composite, composite
 from pytest_agenteval.scoring.levels import COMMON_METRICS, LEVEL_METRICS, Level, Observed, levels_of
@@ -12,6 +13,7 @@ from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run
 
 Rulers = Mapping[str, frozenset[str]]
+Lacking = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Standing:
     """A suite with one model and variant in one run.
 
     ``levels`` and ``composite`` are there where the grades are the Korean benchmark's. ``rulers`` names
-    what each task was graded by.
+    what each task was graded by. ``lacking`` counts by level and metric the tasks that lack a judge's grade.
     """
 
     run: str
@@ -28,6 +30,12 @@ class Standing:
     levels: tuple[Level, ...]
     composite: Composite | None
     rulers: Rulers
+    lacking: Lacking = field(default_factory=dict)
+
+    def lacks(self, level: str, metric: str = "") -> int:
+        """Count the tasks whose grade of this metric, or of all the level's own, only a judge gives."""
+        metrics = (metric,) if metric else LEVEL_METRICS[level]
+        return sum(self.lacking.get((level, each), 0) for each in metrics)
 
     @property
     def value(self) -> float | None:
@@ -72,6 +80,7 @@ def standings_of(run: Run, weights: Mapping[str, float] = WEIGHTS) -> Iterator[S
             levels=levels,
             composite=composite(levels, weights) if levels else None,
             rulers=_rulers(entries),
+            lacking=_lacking(entries) if levels else {},
         )
 
 
@@ -110,6 +119,14 @@ def _observed(entries: Iterable[Entry]) -> Iterator[Observed]:
                 for grade in entry.grades
                 if grade.grader in known
             )
+
+
+def _lacking(entries: Iterable[Entry]) -> Lacking:
+    tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for entry in entries:
+        for grade in lacking_judge(entry) if entry.averaged else ():
+            tasks.setdefault((entry.bucket, grade.grader), set()).add((entry.key.task, entry.key.agent))
+    return {name: len(lacking) for name, lacking in tasks.items()}
 
 
 def _rulers(entries: Iterable[Entry]) -> Rulers:

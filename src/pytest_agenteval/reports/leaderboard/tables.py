@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid
 from pytest_agenteval.reports.leaderboard.standing import Board, Standing, graded_differently
+from pytest_agenteval.reports.remarks import lacking
 from pytest_agenteval.reports.table import interval as mean_interval
+from pytest_agenteval.reports.table import marked
 from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, counted, figure, one_line
 from pytest_agenteval.scoring.composite import BESIDE, PARTS, Composite
 from pytest_agenteval.scoring.intervals import Interval
@@ -37,12 +39,13 @@ def standing_grids(standing: Standing) -> Iterator[Grid]:
         names=tuple(_row_name(level, each) for level, each in shown),
         groups=(
             (
-                Column("value", tuple(figure(each.value) for _, each in shown)),
+                Column("value", tuple(_value(standing, level, each) for level, each in shown)),
                 Column("95 %", tuple(_between(each.interval) for _, each in shown)),
                 Column("tasks", tuple(str(each.tasks) for _, each in shown)),
             ),
         ),
         notes=tuple(_composite(standing.composite)),
+        caveats=tuple(_without_judge([standing])),
     )
     yield Grid(
         title="metrics of every level, in no level's value",
@@ -50,7 +53,7 @@ def standing_grids(standing: Standing) -> Iterator[Grid]:
         names=LEVELS,
         groups=(
             tuple(
-                Column(name, tuple(figure(level.common[at].value) for level in standing.levels))
+                Column(name, tuple(_value(standing, level, level.common[at]) for level in standing.levels))
                 for at, name in enumerate(COMMON_METRICS)
             ),
         ),
@@ -61,8 +64,7 @@ def _by_level(board: Board) -> Grid:
     rows = board.standings
     composites = [row.composite for row in rows]
     levels = tuple(
-        Column(name, tuple(figure(_level(row, at).value if row.levels else None) for row in rows))
-        for at, name in enumerate(LEVELS)
+        Column(name, tuple(_level_value(row, at) for row in rows)) for at, name in enumerate(LEVELS)
     )
     return Grid(
         title=_title(board),
@@ -70,13 +72,14 @@ def _by_level(board: Board) -> Grid:
         names=_names(rows),
         groups=(
             (
-                Column("composite", tuple(figure(each.value if each else None) for each in composites)),
+                Column("composite", tuple(map(_composite_value, rows))),
                 Column("95 %", tuple(_between(each.interval if each else None) for each in composites)),
                 _trials(rows),
             ),
             levels,
         ),
         notes=(*_formula(board), *_missing(board), *_remarks(board)),
+        caveats=tuple(_without_judge(rows)),
     )
 
 
@@ -87,10 +90,14 @@ def _metrics(board: Board) -> Iterator[Grid]:
         found = [_level(row, at) for row in rows]
         if not any(level.total.tasks or any(each.tasks for each in level.common) for level in found):
             continue
-        own = list(map(_column, zip(*(level.metrics for level in found), strict=True)))
-        common = list(map(_column, zip(*(level.common for level in found), strict=True)))
+        own = [
+            _column(rows, found, [level.metrics[n] for level in found]) for n in range(len(found[0].metrics))
+        ]
+        common = [
+            _column(rows, found, [level.common[n] for level in found]) for n in range(len(found[0].common))
+        ]
         value = [
-            Column("value", tuple(figure(level.value) for level in found)),
+            Column("value", tuple(_level_value(row, at) for row in rows)),
             Column("95 %", tuple(_between(level.total.interval) for level in found)),
             Column("tasks", tuple(str(level.total.tasks) for level in found)),
         ]
@@ -116,6 +123,7 @@ def _by_bucket(board: Board) -> Grid:
             ),
         ),
         notes=tuple(_remarks(board)),
+        caveats=tuple(_without_judge(rows)),
     )
 
 
@@ -139,8 +147,29 @@ def _level(row: Standing, at: int) -> Level:
     return row.levels[at]
 
 
-def _column(found: Sequence[Measured]) -> Column:
-    return Column(found[0].name, tuple(figure(each.value) for each in found))
+def _column(rows: Sequence[Standing], levels: Sequence[Level], found: Sequence[Measured]) -> Column:
+    return Column(found[0].name, tuple(map(_value, rows, levels, found)))
+
+
+def _value(row: Standing, level: Level, each: Measured) -> str:
+    """Write the figure of a level or of one of its metrics, marked where some of its tasks lack a judge."""
+    return marked(figure(each.value), row.lacks(level.name, "" if each is level.total else each.name))
+
+
+def _level_value(row: Standing, at: int) -> str:
+    return _value(row, row.levels[at], row.levels[at].total) if row.levels else NOT_KNOWN
+
+
+def _composite_value(row: Standing) -> str:
+    found = row.composite.value if row.composite else None
+    return marked(figure(found), sum(map(row.lacks, LEVELS)))
+
+
+def _without_judge(rows: Sequence[Standing]) -> Iterator[str]:
+    """Say whose figures rest on trials that lack a judge's grade."""
+    for name, row in zip(_names(rows), rows, strict=True):
+        if row.view.total.lacking:
+            yield f"{name}: {lacking(row.view.total)}" if len(rows) > 1 else lacking(row.view.total)
 
 
 def _bucket(row: Standing, name: str) -> str:
@@ -151,7 +180,7 @@ def _bucket(row: Standing, name: str) -> str:
 
 
 def _mean(row: Figures) -> str:
-    return figure(row.mean.mean if row.mean else None)
+    return marked(figure(row.mean.mean if row.mean else None), row.unscored)
 
 
 def _between(found: Interval | None) -> str:
