@@ -13,8 +13,8 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "canonical"),
-    ("daemon", "records"),
-    ("tasks", "cassettes", "workspace", "limits", "prompts", "output", "stash"),
+    ("daemon", "patterns", "records"),
+    ("json_schemas", "tasks", "cassettes", "workspace", "limits", "prompts", "output", "stash"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),
     ("registry", "reports", "importers", "calibration"),
@@ -120,7 +120,8 @@ def _named_in(library: str) -> set[str]:
         ("jinja2", {"prompts.py", "reports/pages/calibration.py"}),
         ("ray", set()),
         ("xdist", {"xdist.py"}),
-        ("jsonschema", {"tools/arguments.py", "graders/outcome/json_schema.py"}),
+        ("jsonschema", {"json_schemas.py", "tools/arguments.py", "graders/outcome/json_schema.py"}),
+        ("regex", {"patterns.py"}),
     ],
 )
 def test_a_heavy_library_is_named_in_one_place(library: str, places: set[str]) -> None:

@@ -20,6 +20,9 @@ from pytest_agenteval.records.trial import Trial
 
 T = TypeVar("T")
 
+DEAF_S = 2.0
+"""So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
+
 
 class Executor(Protocol):
     """Something that carries out plans."""
@@ -112,14 +115,24 @@ class Pool:
         """Have something else done on the loop of the trials, beside them."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def close(self, seconds: float = 5.0) -> int:
-        """Stop everything; give the number of trials that had begun and did not end."""
+    def close(self, seconds: float = 4.0) -> int:
+        """Stop everything; give the number of trials that had begun and did not end.
+
+        Waits at most so long for it, and less for a loop that somebody's agent keeps to itself.
+        """
         if self._closed:
             return 0
         self._closed = True
         cut_off = len(self.running)
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._shut()))
-        self._thread.join(seconds)
+        shutting = threading.Event()
+
+        def shut() -> None:
+            shutting.set()
+            self._loop.create_task(self._shut())
+
+        self._loop.call_soon_threadsafe(shut)
+        if shutting.wait(min(seconds, DEAF_S)):
+            self._thread.join(seconds)
         return cut_off
 
     def _serve(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pytest_agenteval.errors import KeyPath, dotted
 from pytest_agenteval.graders.shown import shown
+from pytest_agenteval.patterns import Pattern, read_pattern
 
 
 class WrongSetting(ValueError):
@@ -59,10 +60,10 @@ def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
     return taken
 
 
-def pattern_at(path: KeyPath, given: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a regular expression; one that is none is told with the position of its mistake."""
+def pattern_at(path: KeyPath, given: str, flags: int = 0) -> Pattern:
+    """Read a regular expression; one that is none is told with the position of its mistake."""
     try:
-        return re.compile(text_at(path, given), flags)
+        return read_pattern(text_at(path, given), flags)
     except (re.error, RecursionError, OverflowError) as error:
         raise WrongSetting(path, "a regular expression", f"{shown(given)}: {error}") from None
 

@@ -35,8 +35,10 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
         return kept[1]
     from jsonschema import Draft202012Validator
 
+    from pytest_agenteval.json_schemas import with_bounded_patterns
+
     if len(_validators) > MOST_KEPT:  # tools of trials long gone
         _validators.clear()
-    made: Validator = Draft202012Validator(schema)
+    made = with_bounded_patterns(Draft202012Validator)(schema)
     _validators[id(schema)] = (schema, made)
     return made

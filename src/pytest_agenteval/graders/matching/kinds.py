@@ -16,6 +16,7 @@ from pytest_agenteval.graders.matching.equality import part_of, same
 from pytest_agenteval.graders.matching.folding import folded_all
 from pytest_agenteval.graders.matching.value_paths import ABSENT
 from pytest_agenteval.graders.shown import shown
+from pytest_agenteval.patterns import Pattern
 
 _NUMERIC = re.compile(r"\s*[-+]?[0-9]{1,100}(?:\.[0-9]{1,100})?(?:[eE][-+]?[0-9]{1,3})?\s*")
 # Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
@@ -120,7 +121,7 @@ class Near:
 class Searched:
     """The value is a text in which this pattern is found."""
 
-    pattern: re.Pattern[str]
+    pattern: Pattern
 
     def matches(self, found: Any) -> bool:
         """Whether the pattern is found anywhere in the text; what is no text does not match."""

@@ -13,6 +13,7 @@ from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.matching.value_paths import written
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.graders.shown import cut, shown
+from pytest_agenteval.json_schemas import with_bounded_patterns
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -58,8 +59,8 @@ def _validator(text: str) -> Validator:
 
     schema = json.loads(text)
     # A registry of our own, because the default one fetches what it does not know from the network.
-    made: Validator = validator_for(schema, default=Draft202012Validator)(schema, registry=Registry())
-    return made
+    kind = with_bounded_patterns(validator_for(schema, default=Draft202012Validator))
+    return kind(schema, registry=Registry())
 
 
 def _check_references(name: str, schema: dict[str, Any]) -> None:

@@ -1,8 +1,4 @@
-"""Asking of a text what it contains; the same for answers and files.
-
-Patterns run in a worker thread (``engine/hands.py``). Python's ``re`` keeps the interpreter to itself while
-it searches, so a pattern that needs ages for some text holds up every other trial of the process too.
-"""
+"""Asking of a text what it contains; the same for answers and files."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from collections.abc import Sequence
 
 from pytest_agenteval.graders.matching.folding import folded
 from pytest_agenteval.graders.shown import shown
+from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.grade import Check
 
 
@@ -22,7 +19,7 @@ def text_check(where: str, wanted: str, text: str, problem: str = "", *, fold: b
 
 def pattern_check(where: str, pattern: str, text: str, problem: str = "") -> Check:
     """Ask whether a pattern is found in a text; where there is a problem, it is not."""
-    inside = not problem and re.search(pattern, text, re.MULTILINE) is not None
+    inside = not problem and Pattern(pattern, re.MULTILINE).search(text) is not None
     claim = f"{where} matches {shown(pattern)}"
     return Check(claim, inside, f"a match of {shown(pattern)}", problem or shown(text))
 

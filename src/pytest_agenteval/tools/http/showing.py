@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Response, text_of
+from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.tools.http.declaration import ErrorSpec, PartSpec, ResultSpec
 from pytest_agenteval.tools.http.values import ABSENT, Args, compiled
@@ -51,7 +52,7 @@ class _ErrorRule:
     def __init__(self, spec: ErrorSpec) -> None:
         self._at, self._message = _at(spec.path), _at(spec.message) if spec.message else None
         self._ok, self._by_path = frozenset(map(str, spec.ok)), bool(spec.path)
-        self._pattern = re.compile(spec.pattern, re.S) if spec.pattern else None
+        self._pattern = Pattern(spec.pattern, re.S) if spec.pattern else None
 
     def said(self, body: Any, text: str) -> str:
         """Give what the body says went wrong, or an empty text."""

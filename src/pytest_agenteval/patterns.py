@@ -1,0 +1,88 @@
+"""Regular expressions that authors write, searched for where they can be ended.
+
+Python's own ``re`` cannot be ended, and lets nothing else of the process run while it searches: one pattern
+with a repetition inside a repetition, such as ``(a+)+$``, would hold up every trial, and Ctrl-C. So the
+search is done by the package ``regex``, which keeps to a time and lets others run. What a pattern means is
+what it means to ``re``, which reads it first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.errors import TrialBroken
+
+if TYPE_CHECKING:
+    import regex
+
+SECONDS = 3.0
+"""How much of the processor's time one search may take."""
+
+_TOKEN = re.compile(
+    r"""
+      \\N\{[^}]*\}                              # a character by its name
+    | \\.                                       # anything escaped
+    | \[\^?\]?(?:\\.|[^\]\\])*\]                # a set of characters
+    | \{(?:[0-9]+(?:,[0-9]*)?|,[0-9]*)\}        # a repetition
+    | (?P<brace>\{)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class PatternTooSlow(TrialBroken):
+    """A pattern took too long for a text, which is a mistake of the pattern's author."""
+
+    cause = "pattern_too_slow"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression as ``re`` reads it, with the flags of ``re``."""
+
+    pattern: str
+    flags: int = 0
+
+    def search(self, text: str) -> regex.Match[str] | None:
+        """Give the first match; raises PatternTooSlow where that takes longer than anyone waits."""
+        try:
+            return _compiled(self.pattern, self.flags).search(text, concurrent=True, timeout=SECONDS)
+        except TimeoutError:
+            raise PatternTooSlow(
+                f"the pattern {self.pattern!r} took too long: more than {SECONDS:g} s on {len(text)} "
+                "characters (one repetition inside another?)"
+            ) from None
+
+
+def read_pattern(pattern: str, flags: int = 0) -> Pattern:
+    """Read a pattern; raises ``re.error``, RecursionError or OverflowError for what ``re`` cannot read."""
+    re.compile(pattern, flags)
+    return Pattern(pattern, flags)
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str, flags: int) -> regex.Pattern[str]:
+    import regex
+
+    meant = regex.VERSION0
+    for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
+        if flags & re.RegexFlag[name]:
+            meant |= regex.RegexFlag[name]
+    return regex.compile(_as_re_reads_it(pattern), meant)
+
+
+def _as_re_reads_it(pattern: str) -> str:
+    """Escape what ``regex`` gives a meaning that ``re`` does not: ``{e<=1}``, and ``[:alpha:]`` in a set."""
+    return _TOKEN.sub(_plain, pattern)
+
+
+def _plain(token: re.Match[str]) -> str:
+    text = token[0]
+    if token["brace"]:
+        return r"\{"
+    if text.startswith("[") and "[" in text[1:]:
+        return "[" + re.sub(r"(?s)(\\.)|\[", lambda found: found[1] or r"\[", text[1:])
+    return text

@@ -1,0 +1,113 @@
+"""Ctrl-C ends a run whatever its agents, tools, graders and patterns are busy with."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journals import journal, names
+from tests.suites import suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+BUSY = """
+import asyncio
+import time
+
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.tools.tool import Tool
+
+
+class Sleeping:
+    '''A plain agent that waits in its thread.'''
+
+    def run(self, task_input, ctx):
+        time.sleep(600)
+
+
+class Blocking:
+    '''An async agent that keeps the loop of all trials to itself.'''
+
+    async def run(self, task_input, ctx):
+        await asyncio.sleep(0.3)
+        time.sleep(600)
+
+
+class Spinning:
+    def grade(self, evidence):
+        while True:
+            pass
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("sleeping", Sleeping)
+    registry.agent("blocking", Blocking)
+    registry.grader("spinning", Spinning)
+    registry.tool(Tool(ToolSpec("wait", "Waits."), lambda args: time.sleep(600)))
+"""
+TOOL = {
+    "agent": "tool_calling",
+    "settings": {"tools": ["wait"]},
+    "script": [{"calls": [{"tool": "wait"}]}, {"text": "Mina"}],
+}
+PATTERN = [{"name": "answer_matches", "config": {"patterns": [r"(a|a)+$", r"(b|b)+$"]}}]
+BUSY_TASKS = {
+    "in threads": [
+        task("agent", agent="sleeping"),
+        task("tool", **TOOL),
+        task("grader", graders=[{"name": "spinning"}]),
+        *(task(f"pattern{n}", says="a" * 60 + "b" * 60 + "!", graders=PATTERN) for n in range(4)),
+    ],
+    "on the loop": [task("agent", agent="blocking")],
+}
+
+
+@pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
+@pytest.mark.parametrize("busy", BUSY_TASKS)
+def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, busy: str, presses: int) -> None:
+    """At once, with what had finished in the record; also where somebody is impatient and presses again."""
+    tasks: list[dict[str, Any]] = [task("good"), *BUSY_TASKS[busy]]
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/conftest.py": BUSY, "evals/tasks.yaml": tasks})
+    run = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "evals", "-o", "addopts="],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        until_begun(pytester.path, len(tasks))
+        pressed = time.monotonic()
+        for _ in range(presses):
+            run.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        said = run.communicate(timeout=60)[0]
+    finally:
+        run.kill()
+    # Promised are 5 seconds; what holds a run up here lasts for ten minutes.
+    assert time.monotonic() - pressed < 20
+    if presses == 1:  # pressed again, pytest drops what it is at
+        assert run.returncode == 2, said
+        assert "INTERNALERROR" not in said
+        assert "not run" in said
+    assert "good-1" in names(journal(pytester.path, "finished"))
+
+
+def until_begun(root: Path, trials: int) -> None:
+    """Wait until all trials have begun and one has ended, and a little longer: for them to be busy."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        texts = [path.read_text(encoding="utf-8") for path in root.glob(".agenteval/runs/2*/journal-*")]
+        text = "".join(texts)
+        if text.count('"started"') == trials and '"finished"' in text:
+            time.sleep(0.5)
+            return
+        time.sleep(0.02)
+    raise AssertionError("the run did not come up")
