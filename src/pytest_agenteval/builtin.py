@@ -17,6 +17,9 @@ AGENTS: Mapping[str, str] = {
     "tool_calling": "agents.tool_calling:ToolCallingAgent",
     "card": "agents.card:CardAgent",
     "pkm": "agents.pkm:PkmAgent",
+    # As Memex's suites name them, so that a folder of them runs as it is.
+    "card_agent": "agents.card:CardAgent",
+    "pkm_agent": "agents.pkm:PkmAgent",
 }
 MODELS: Mapping[str, str] = {
     "baseline": "chat.offline.baseline:baseline",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from tests.importers.clones import agenteval_import, dump
 from tests.suites import run
 
@@ -79,23 +80,119 @@ def memex(tmp_path: Path) -> Path:
     return tmp_path / "memex"
 
 
+def card_task(suite: Path, name: str, **more: Any) -> None:
+    """Write a card task in Memex's way."""
+    args = {"fact_id": FACT_ID, "title": "Basil", "ui_configs": [{"template_id": "task", "data": {}}]}
+    whole = {
+        "id": f"made_up_{name.replace('/', '_')}",
+        "description": "A note that becomes a card.",
+        "trials_per_run": 2,
+        "timeout_seconds": 240,
+        "metadata": {"failure_bucket": "template_task"},
+        "input": {"fact_id": FACT_ID, "content": NOTE, "fixture_dir": f"tasks/{name}/workspace"},
+        "reference_solution": {
+            "source": "manual",
+            "expected_outcome": {"completed": True, "template_ids": ["task"]},
+            "turns": [{"calls": [{"tool": "save_timeline_card", "args": args}]}],
+        },
+        "graders": [
+            {"name": "card_completion"},
+            {"name": "card_template_choice", "config": {"expected_template_ids": ["task"]}},
+        ],
+    }
+    place = suite / "tasks" / name / "task.json"
+    dump(place, {**whole, **more})
+    facts(place, NOTE)
+
+
+def both_suites(memex: Path) -> None:
+    """Make it as large as Memex's: 25 card tasks in three folders, 32 PKM tasks in twelve."""
+    cards = memex / "card_agent" / "suites" / "capability"
+    dump(cards / "suite.json", {"name": "made_up_card", "agent_name": "card_agent", "kind": "capability"})
+    for number in range(25):
+        card_task(cards, f"{('positive', 'negative', 'ambiguous')[number % 3]}/card_{number}")
+    for number in range(31):
+        pkm_task(suite_of(memex), f"folder_{number % 12}/note_{number}")
+
+
 def suite_of(memex: Path) -> Path:
     """Give the folder of the one suite."""
     return memex / "pkm_agent" / "suites" / "capability"
 
 
-def test_a_folder_of_memex_runs_as_it_is(memex: Path, pytester: pytest.Pytester) -> None:
+def test_an_imported_folder_of_memex_runs(memex: Path, pytester: pytest.Pytester) -> None:
     """Imported and acted out, a task in Memex's spelling starts from its two trees and passes its graders."""
     theirs = (suite_of(memex) / "tasks" / "garden" / "basil" / "task.json").read_bytes()
 
-    assert agenteval_import("memex", memex, "--to", pytester.path) == 0
+    ours = pytester.path / "evals" / "garden"
+    assert agenteval_import("memex", memex, "--to", ours) == 0
     result = run(pytester, "evals", "--agent-model=oracle")
 
-    ours = pytester.path / "evals" / "made_up_pkm"
     result.assert_outcomes(passed=1)
     assert (ours / "tasks" / "garden" / "basil" / "task.json").read_bytes() == theirs
     assert yaml.safe_load((ours / "suite.yaml").read_text(encoding="utf-8"))["agent"] == "pkm"
     assert not (ours / "suite.json").exists()
+
+
+def test_a_clone_of_memex_runs_as_it_is(memex: Path, pytester: pytest.Pytester) -> None:
+    """All 57 tasks of both suites are collected and acted out where they lie, by their own agents' names."""
+    both_suites(memex)
+    result = run(pytester, str(memex), "--agent-model=oracle", "--repetitions=1", "-q")
+    result.assert_outcomes(passed=57)
+    result.stdout.fnmatch_lines(["made_up_card with oracle*", "made_up_pkm with oracle*"])
+
+
+def test_several_suites_become_folders_in_the_one_that_is_named(
+    memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written anywhere else, and each place is printed."""
+    both_suites(memex)
+    assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["made_up_card", "made_up_pkm"]
+    assert f"made_up_card: 25 task files, 0 cannot run: {tmp_path / 'mine' / 'made_up_card'}" in (
+        capsys.readouterr().out
+    )
+
+
+def test_an_import_says_how_its_graders_count(memex: Path, pytester: pytest.Pytester) -> None:
+    """In mode upstream every grader that has modes is given it; others are left alone, and all can run."""
+    suite, to = suite_of(memex), pytester.path / "evals" / "garden"
+    exists = {"name": "file_exists", "config": {"paths": ["PKM/**"]}}
+    pkm_task(suite, "odd/mixed", graders=[{"name": "pkm_completion"}, exists])
+    assert agenteval_import("memex", memex, "--to", to, "--mode", "upstream") == 0
+    found = {
+        grader["name"]: grader.get("config")
+        for path in sorted(to.rglob("task.json"))
+        for grader in json.loads(path.read_text(encoding="utf-8"))["graders"]
+    }
+    assert found == {
+        "pkm_completion": {"mode": "upstream"},
+        "pkm_routed_correctly": {"expected_buckets": ["Areas/"], "mode": "upstream"},
+        "pkm_no_overwrite": {"seed_marker": MARKER, "mode": "upstream"},
+        "file_exists": exists["config"],
+    }
+    run(pytester, "evals", "--agent-model=oracle").assert_outcomes(passed=2)
+
+
+def test_what_their_suite_file_says_is_carried_over_or_told(
+    memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keys that we know are kept, unknown ones are named with the nearest; a wrong value stops the import."""
+    told = {"name": "mine", "agent_name": "pkm_agent", "kind": "capability", "desciption": "x", "owner": "me"}
+    kept = {"defaults": {"trials_per_run": 3}, "taskPassThreshold": 0.5, "on_miss": "tool_error"}
+    dump(suite_of(memex) / "suite.json", {**told, **kept})
+    assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
+    out = capsys.readouterr().out
+    assert "suite.json: unknown key 'desciption', left out; did you mean 'description'?" in out
+    assert "suite.json: unknown key 'owner', left out" in out
+    said = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
+    assert (said["taskPassThreshold"], said["on_miss"]) == (0.5, "tool_error")
+    assert said["defaults"] == {"trials_per_run": 3, "clock": "2026-02-11T20:30:00+00:00"}
+
+    dump(suite_of(memex) / "suite.json", {**told, "kind": "capabilty"})
+    with pytest.raises(ProblemsFound, match=r"suite.json:\d+: kind"):
+        agenteval_import("memex", memex, "--to", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_what_the_suite_file_says_otherwise_is_told(
@@ -106,7 +203,7 @@ def test_what_the_suite_file_says_otherwise_is_told(
 
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
 
-    said = yaml.safe_load((tmp_path / "mine" / "evals" / "pkm_capability" / "suite.yaml").read_text("utf-8"))
+    said = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
     assert (said["agent"], said["kind"]) == ("pkm", "capability")
     assert said["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
     out = capsys.readouterr().out
@@ -121,7 +218,7 @@ def test_a_shared_tree_that_lies_elsewhere_is_found(memex: Path, tmp_path: Path)
 
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
 
-    assert (tmp_path / "mine" / "fixtures" / "_garden_pkm" / "PKM" / "Areas" / "Garden.md").is_file()
+    assert (tmp_path / "mine" / "_garden_pkm" / "PKM" / "Areas" / "Garden.md").is_file()
 
 
 def test_what_cannot_run_is_listed_with_its_reason(
@@ -157,7 +254,7 @@ def test_nothing_but_an_earlier_import_is_written_over(memex: Path, tmp_path: Pa
         agenteval_import("memex", memex, "--to", to)
     assert agenteval_import("memex", memex, "--to", to, "--force") == 0
 
-    (to / "evals" / "made_up_pkm" / "suite.yaml").write_text("name: mine\n", encoding="utf-8")
+    (to / "suite.yaml").write_text("name: mine\n", encoding="utf-8")
     with pytest.raises(UsageMistake, match="no import of Memex's"):
         agenteval_import("memex", memex, "--to", to, "--force")
 
@@ -168,7 +265,7 @@ def test_what_the_user_put_into_the_suite_is_never_removed(
     """A conftest of one's own outlives --force, and is named."""
     to = tmp_path / "mine"
     agenteval_import("memex", memex, "--to", to)
-    own = to / "evals" / "made_up_pkm" / "conftest.py"
+    own = to / "conftest.py"
     own.write_text("# mine\n", encoding="utf-8")
 
     agenteval_import("memex", memex, "--to", to, "--force")

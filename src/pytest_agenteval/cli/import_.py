@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +24,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of = parser.add_subparsers(required=True, metavar="WHAT", dest="what")
     ko = of.add_parser("ko-agentbench", help="a clone of Ko-AgentBench: tasks, cache, logs and reports")
     ko.add_argument("source", metavar="CLONE", help="the clone's folder")
-    _shared(ko)
+    _shared(ko, "where to write: a folder of your own")
     either = ko.add_mutually_exclusive_group()
     either.add_argument("--runs-only", action="store_true", help="only the logged runs, not the suite")
     either.add_argument("--no-runs", action="store_true", help="only the suite, not the logged runs")
-    ko.add_argument(
+    memex = of.add_parser("memex", help="a folder of Memex's suites: task.json files and their fixtures")
+    memex.add_argument("source", metavar="DIR", help="the folder")
+    _shared(memex, "the suite's new folder; several suites become folders in it")
+
+
+def _shared(parser: argparse.ArgumentParser, where: str) -> None:
+    parser.add_argument("--to", required=True, metavar="DIR", help=where)
+    parser.add_argument(
         "--mode",
         choices=("default", "upstream"),
         default="default",
         help="how the tasks' graders count: what the benchmark documents, or what its code does",
     )
-    memex = of.add_parser("memex", help="a folder of Memex's suites: task.json files and their fixtures")
-    memex.add_argument("source", metavar="DIR", help="the folder")
-    _shared(memex)
-
-
-def _shared(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, metavar="DIR", help="where to write: a folder of your own")
     parser.add_argument("--force", action="store_true", help="write over what was imported there before")
 
 
@@ -133,9 +134,10 @@ def _memex(args: argparse.Namespace) -> int:
     from pytest_agenteval.builtin import AGENTS, GRADERS
     from pytest_agenteval.importers.memex.importing import Known, import_folder
 
-    known = Known(sorted(AGENTS), sorted(GRADERS), _refusal(_registry()))
+    registry = _registry()
+    known = Known(sorted(AGENTS), sorted(GRADERS), _refusal(registry), _modes(registry))
     with _writing():
-        imported = import_folder(Path(args.source), Path(args.to), known, force=args.force)
+        imported = import_folder(Path(args.source), Path(args.to), known, force=args.force, mode=args.mode)
     for one in imported:
         for problem in one.problems:
             print(problem)
@@ -145,6 +147,18 @@ def _memex(args: argparse.Namespace) -> int:
         print(*_others_told(one.others), sep="\n", end="\n" if one.others else "")
     print(LICENCE)
     return 1 if any(one.problems for one in imported) else 0
+
+
+def _modes(registry: Registry) -> Callable[[str], bool]:
+    """Say whether a grader counts in modes."""
+
+    def of(name: str) -> bool:
+        try:
+            return "mode" in signature(registry.grader_factory(name)).parameters
+        except (AgentEvalError, TypeError, ValueError):
+            return False
+
+    return of
 
 
 def _refusal(registry: Registry) -> Callable[[str, Mapping[str, Any]], str]:

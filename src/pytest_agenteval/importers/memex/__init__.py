@@ -1,1 +1,1 @@
-"""Memex: a folder of its suites runs as it is, once it has a suite.yaml of ours beside it."""
+"""Memex: a folder of its suites, which runs as it is, becomes suites of the user's own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.importers.memex.suites import THEIRS, FoundSuite, find_suites
-from pytest_agenteval.importers.project import make_project
+from pytest_agenteval.importers.reading import read_json
 from pytest_agenteval.importers.yaml_writing import write_yaml
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.layers import starting_tree
@@ -25,12 +26,13 @@ MARK = "# Written by agenteval import memex.\n"
 class Known:
     """What a task may name: agents, graders, and whether a grader takes a configuration.
 
-    ``refused`` gives why it does not, or an empty text.
+    ``refused`` gives why it does not, or an empty text; ``has_mode`` says whether a grader counts in modes.
     """
 
     agents: Sequence[str]
     graders: Sequence[str]
     refused: Callable[[str, Mapping[str, Any]], str]
+    has_mode: Callable[[str], bool] = lambda name: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,21 @@ class Imported:
         return len({problem.file for problem in self.problems})
 
 
-def import_folder(source: Path, target: Path, known: Known, *, force: bool = False) -> list[Imported]:
-    """Import every suite below a folder; raises UsageMistake or ProblemsFound before anything is written."""
+def import_folder(
+    source: Path, target: Path, known: Known, *, force: bool = False, mode: str = "default"
+) -> list[Imported]:
+    """Import every suite below a folder; raises UsageMistake or ProblemsFound before anything is written.
+
+    A suite becomes the target itself, several become folders in it by their names. In mode ``upstream`` each
+    grader that has a mode is given this one.
+    """
     if target.resolve().is_relative_to(source.resolve()):
         raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
     suites = find_suites(source)
     places = _places(suites, target)
     _check_free(places, force)
     both = zip(suites, places, strict=True)
-    imported = [_import(suite, place, source, target, known) for suite, place in both]
-    make_project(target)
-    return imported
+    return [_import(suite, place, source, known, mode) for suite, place in both]
 
 
 def _places(suites: Sequence[FoundSuite], target: Path) -> list[Path]:
@@ -70,30 +76,38 @@ def _places(suites: Sequence[FoundSuite], target: Path) -> list[Path]:
     for name in (name for name in names if names.count(name) > 1):
         folders = [str(suite.folder) for suite, own in zip(suites, names, strict=True) if own == name]
         raise UsageMistake(f"two suites have the name {name!r}: {', '.join(folders)}")
-    return [target / "evals" / name for name in names]
+    return [target] if len(names) == 1 else [target / name for name in names]
 
 
 def _check_free(places: Sequence[Path], force: bool) -> None:
     """Refuse to write over anything but an earlier import, and over that only by force."""
     for place in (place for place in places if place.exists()):
+        if place.is_dir() and not any(place.iterdir()):
+            continue
         ours = place / OURS
         earlier = ours.is_file() and ours.read_text(encoding="utf-8").startswith(MARK)
         if not earlier:
-            raise UsageMistake(f"{place} is there already, and no import of Memex's: nothing was written")
+            raise UsageMistake(
+                f"{place} is there already, and no import of Memex's: nothing was written; "
+                "--to names the suite's own folder"
+            )
         if not force:
             raise UsageMistake(f"imported before: {place}; --force replaces it")
 
 
-def _import(suite: FoundSuite, place: Path, source: Path, target: Path, known: Known) -> Imported:
+def _import(suite: FoundSuite, place: Path, source: Path, known: Known, mode: str) -> Imported:
     _copy(suite.folder, place)
+    if mode != "default":
+        for path in suite.tasks:
+            _in_mode(place / path.relative_to(suite.folder), mode, known)
     write_yaml(place / OURS, suite.said)
     (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
     fixtures: list[str] = []
     problems: list[Problem] = []
-    loaded = list(_loaded(suite, place, target, problems))
+    loaded = list(_loaded(suite, place, problems))
     for one in loaded:
-        fixtures += _mapped(one, place, source, target)
-        problems += _misfits(one, suite, place, target, known)
+        fixtures += _mapped(one, place, source)
+        problems += _misfits(one, suite, place, known)
     others = _others(suite.folder, place)
     return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
 
@@ -118,7 +132,20 @@ def _others(source: Path, place: Path) -> Iterator[Path]:
             yield path
 
 
-def _loaded(suite: FoundSuite, place: Path, target: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
+def _in_mode(path: Path, mode: str, known: Known) -> None:
+    """Give every grader of a copied task this mode; one that has none, or is unknown, is left alone."""
+    try:
+        task = read_json(path)
+    except ProblemsFound:  # told when the task is loaded
+        return
+    graders = task.get("graders") if isinstance(task, dict) else None
+    for grader in graders if isinstance(graders, list) else ():
+        if isinstance(grader, dict) and known.has_mode(str(grader.get("name"))):
+            grader["config"] = {**(grader.get("config") or {}), "mode": mode}
+    path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _loaded(suite: FoundSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
     ours = load_suite(place / OURS)
     first: dict[str, LoadedTask] = {}
     for path in suite.tasks:
@@ -134,27 +161,24 @@ def _loaded(suite: FoundSuite, place: Path, target: Path, problems: list[Problem
             yield one
 
 
-def _mapped(one: LoadedTask, place: Path, source: Path, target: Path) -> Iterator[str]:
+def _mapped(one: LoadedTask, place: Path, source: Path) -> Iterator[str]:
     """Copy a shared tree that lies elsewhere in their folder to where it is looked up."""
     name = one.task.input.get("base_fixture")
-    there = [place / str(name), target / "fixtures" / str(name)]
-    if not isinstance(name, str) or not name.strip() or any(path.is_dir() for path in there):
+    if not isinstance(name, str) or not name.strip() or (place / name).is_dir():
         return
     found = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
     if found is not None and Path(name).parts and ".." not in Path(name).parts:
-        shutil.copytree(found, target / "fixtures" / name)
-        yield f"{name}: from {found.relative_to(source).as_posix()} to fixtures/{name}"
+        shutil.copytree(found, place / name)
+        yield f"{name}: from {found.relative_to(source).as_posix()} to {place / name}"
 
 
-def _misfits(
-    one: LoadedTask, suite: FoundSuite, place: Path, target: Path, known: Known
-) -> Iterator[Problem]:
+def _misfits(one: LoadedTask, suite: FoundSuite, place: Path, known: Known) -> Iterator[Problem]:
     agent = one.task.agent or suite.said.get("agent") or ""
     if agent not in known.agents:
         found = f"{agent!r}" if agent else "nothing says which"
         yield _problem(one, ("agent",), f"one of {', '.join(known.agents)}", found)
     try:
-        starting_tree(one.task, place, one.file, target)
+        starting_tree(one.task, place, one.file, place)
     except ProblemsFound as broken:
         yield from broken.problems
     for index, grader in enumerate(one.task.graders):

@@ -8,14 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pydantic import ValidationError
+
+from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.importers.reading import misshapen, read_json
 from pytest_agenteval.tasks.discover import SUITE_NAMES
+from pytest_agenteval.tasks.documents import read_document
+from pytest_agenteval.tasks.explain import explain
+from pytest_agenteval.tasks.parts import SPELLINGS
+from pytest_agenteval.tasks.spec import Suite
 
 TASKS = "tasks"
 TASK = "task.json"
 THEIRS = "suite.json"
 KINDS = ("capability", "regression", "mixed")
+KNOWN = frozenset({*Suite.model_fields, *SPELLINGS})
+NAMES = frozenset({"name", "agent", "agent_name", "kind"})
+"""Keys of a suite that are worked out from more than the suite file."""
+
 AGENTS: Mapping[str, str] = {"card_agent": "card", "pkm_agent": "pkm"}
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 EVENING = "T20:30:00+00:00"
@@ -78,13 +88,37 @@ def _found(folder: Path, tasks: tuple[Path, ...], root: Path) -> FoundSuite:
     said |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
     said |= {"agent": agent} if agent else {}
     said["kind"] = kind
-    for key in ("requireReferenceSolution", "taskPassThreshold", "task_pass_threshold"):
-        if key in given:
-            said[key] = given[key]
-    clock = _clock(entries)
-    said |= {"defaults": {"clock": clock}} if clock else {}
-    changes = [*told, *([f"the clock stands at {clock}, the day of its entries"] if clock else [])]
+    said |= {key: value for key, value in given.items() if key in KNOWN and key not in NAMES}
+    clock = "" if "clock" in _defaults(said) else _clock(entries)
+    said |= {"defaults": {**_defaults(said), "clock": clock}} if clock else {}
+    _check(theirs, given, said)
+    changes = [*told, *_left_out(given)]
+    changes += [f"the clock stands at {clock}, the day of its entries"] if clock else []
     return FoundSuite(folder, tasks, said, tuple(changes))
+
+
+def _defaults(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = said.get("defaults")
+    return found if isinstance(found, dict) else {}
+
+
+def _left_out(given: Mapping[str, Any]) -> Iterator[str]:
+    """Say which keys of their suite file are none of ours."""
+    for key in given:
+        if key not in KNOWN:
+            hint = nearest(key, KNOWN)
+            yield f"{THEIRS}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}"
+
+
+def _check(theirs: Path, given: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    """Raise what is wrong with a suite before any of it is written, in the file that says it."""
+    try:
+        Suite.model_validate(said)
+    except ValidationError as wrong:
+        if not given:
+            raise
+        document = read_document(theirs)
+        raise ProblemsFound(explain(wrong, document, str(theirs), (), Suite.model_json_schema())) from None
 
 
 def _entries(task: Path) -> Iterator[Mapping[str, Any]]:
