@@ -11,12 +11,16 @@ import pytest
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.graders.ko_agentbench import GRADERS, verdict_text
 from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Panel, mean_upstream
-from pytest_agenteval.graders.ko_agentbench.metric import Found
+from pytest_agenteval.graders.ko_agentbench.metric import Found, Metric
+from pytest_agenteval.graders.ko_agentbench.task import KoTask
+from pytest_agenteval.graders.ko_agentbench.trace import KoMessage
 from tests.graders.judge.judges import run
 from tests.graders.ko_agentbench.ko_trials import (
     SYNTHETIC,
     Case,
     Scripted,
+    called,
+    did,
     grader_class,
     metrics,
     says,
@@ -107,3 +111,44 @@ def test_the_cases_are_the_oracles() -> None:
 
     assert json.loads(SYNTHETIC.read_text(encoding="utf-8")) == json.loads(source.read_text(encoding="utf-8"))
     assert oracle() == recorded
+
+
+@pytest.mark.parametrize(("least", "calls", "score"), [(0, 1, 0.0), (0, 0, 0.0), (None, 1, 1.0), (1, 1, 1.0)])
+def test_no_step_at_all_is_a_number_of_steps(least: int | None, calls: int, score: float) -> None:
+    """``minimum_steps: 0`` is 0, which the original code gives 0 for; only null counts the golden path."""
+    task = KoTask(golden_action=[{"tool": "A", "args": {}}], minimum_steps=least)
+    metric = METRICS["ΔSteps_norm"]
+    assert isinstance(metric, Metric)
+
+    got = metric.of(task, did(*[called("A", place) for place in range(calls)]), "upstream")
+
+    assert got.score == score
+
+
+REPLIES = {
+    "SR": "success",
+    "EffScore": "success",
+    "ArgAcc": "score",
+    "ContextRetention": "score",
+    "RefRecall": "score",
+}
+
+
+@pytest.mark.parametrize("label", REPLIES)
+@pytest.mark.parametrize("reason", [None, 7, ""])
+def test_a_reply_without_a_reason_is_no_vote(label: str, reason: Any) -> None:
+    """The original wants a reason, a text that may be empty: a reply without one fails, whatever it says."""
+    metric = METRICS[label]
+    assert isinstance(metric, AskedMetric)
+    said = json.loads(metric.reply(True if REPLIES[label] == "success" else 5, ""))
+    if reason is None:
+        del said["rationale"]
+    else:
+        said["rationale"] = reason
+    golden = [{"tool": "A", "args": {"q": 1}}]
+    talk = (KoMessage("user", "하나"), KoMessage("assistant", "둘"), KoMessage("user", "셋"))
+    trace = did(called("A", q=1), answer="넷입니다", messages=talk)
+
+    got = run(metric.of(KoTask(golden), trace, "upstream", Panel((says(json.dumps(said)),))))  # type: ignore[arg-type]
+
+    assert got.score == (1.0 if reason == "" else 0.0)

@@ -38,8 +38,15 @@ def read_reply(reply: str, rubric: Rubric) -> Verdict:
     It may stand in a code fence or among other words. A number outside the scale is no score: it is not
     bent to the nearest. Nor is one picked where a reply holds several that differ.
     """
-    found = _only(_objects(reply, lambda value: any(name in value for name in rubric.names)))
-    return Verdict(_scores(found, rubric), _rationale(found))
+    return _verdict(_scored_object(reply, rubric), rubric)
+
+
+def read_reasoned_reply(reply: str, rubric: Rubric) -> Verdict:
+    """Find the verdict in a reply that also says why, if in no words at all; raises Unreadable."""
+    found = _scored_object(reply, rubric)
+    if not isinstance(found.get(RATIONALE), str):
+        raise Unreadable(f"there is no {RATIONALE} beside the score")
+    return _verdict(found, rubric)
 
 
 def read_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdict, ...]:
@@ -67,6 +74,14 @@ def read_as_upstream(reply: str, rubric: Rubric) -> Verdict:
     return Verdict(
         {name: _bent(found.get(name), rubric) for name in rubric.names}, found.get(RATIONALE) or ""
     )
+
+
+def _scored_object(reply: str, rubric: Rubric) -> dict[str, Any]:
+    return _only(_objects(reply, lambda value: any(name in value for name in rubric.names)))
+
+
+def _verdict(found: Mapping[str, Any], rubric: Rubric) -> Verdict:
+    return Verdict(_scores(found, rubric), _rationale(found))
 
 
 def _objects(reply: str, holds: Holds) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from pytest_agenteval.graders.judge.asking import WithJudges, details, no_judge,
 from pytest_agenteval.graders.judge.panel import ask_judges, converse, side_by_side
 from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.judge.verdict import read_reply
+from pytest_agenteval.graders.judge.verdict import read_reasoned_reply
 from pytest_agenteval.graders.judge.votes import Judgement, Vote, nothing
 from pytest_agenteval.graders.ko_agentbench.metric import Found, KoGrader, RaisesUpstream, thrown
 from pytest_agenteval.graders.ko_agentbench.settings import Combine, Mode
@@ -75,8 +75,8 @@ class Opinion:
 
 
 async def opinion(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> Opinion:
-    """Ask a judge once; no answer, an unreadable one, and one beside the scale are failures."""
-    read = partial(read_reply, rubric=rubric)
+    """Ask a judge once; no answer, or one unreadable, without a reason or beside the scale, is a failure."""
+    read = partial(read_reasoned_reply, rubric=rubric)
     try:
         found, _, problem = await converse(judge, rubric, messages, rubric.schema(), read, repair=False)
     except ProviderDown as unreachable:

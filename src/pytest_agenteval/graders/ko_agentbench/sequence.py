@@ -100,20 +100,23 @@ def _partial(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> Found:
 
 
 def step_economy(task: KoTask, trace: KoTrace) -> Found:
-    """Give the least number of calls that will do, by the number that was made; 0 without calls."""
-    least = task.minimum_steps or len(task.golden_calls)
-    if not least:
+    """Give the least number of calls that will do, by the number made; 0 where none of those was made."""
+    if task.minimum_steps is None and not task.golden_calls:
         return not_applicable("the task says neither minimum_steps nor golden_action")
+    least = len(task.golden_calls) if task.minimum_steps is None else task.minimum_steps
     made = len(trace.own)
-    return Found(share(least, made) if made else 0.0, f"{made} calls were made; {least} will do")
+    score = share(least, made) if made else float(least == 0)
+    return Found(score, f"{made} calls were made; {least} will do")
 
 
 def step_economy_upstream(task: KoTask, trace: KoTrace) -> Found:
     """Take the calls too many, by the least number, from 1; too few score 0."""
-    least, made = task.minimum_steps or len(task.golden) or 1, len(trace.own)
+    least, made = task.minimum_steps, len(trace.own)
+    if least is None:
+        least = len(task.golden) or 1
     told = f"{made} calls were made; {least} will do"
     if least <= 0:
-        return Found(0.0, told, {})
+        return Found(0.0, told, {"reason": told})
     extra = made - least
     details = {
         "minimum_steps": least,
