@@ -159,6 +159,8 @@ def test_the_composite_is_that_of_the_published_levels(runs: list[Run]) -> None:
         basic = (value["L1"] + value["L2"] + value["L3"]) / 3
         by_hand = 0.4 * basic + 0.2 * value["L5"] + 0.25 * value["L6"] + 0.15 * value["L7"]
         assert row.value == pytest.approx(by_hand, abs=1e-12)
+        pooled = [mean for level in ("L1", "L2", "L3") for mean in means[level]]
+        assert 0.0155 < 0.4 * (basic - sum(pooled) / len(pooled)) < 0.0305, "what docs/ko-metrics.md says"
         assert [level.value for level in row.levels] == pytest.approx([value[level] for level in LEVELS])
         published.append((by_hand, name))
     assert published == sorted(published, reverse=True)

@@ -11,8 +11,25 @@ from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 
 
+class Noted:
+    """Something on which notes can be left that are no part of it: no copy, file or comparison has them."""
+
+    __slots__ = ("_notes",)
+    _notes: dict[str, Any]
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What graders of one trial leave for each other, such as a judgement under way."""
+        try:
+            found = self._notes
+        except AttributeError:
+            found = {}
+            object.__setattr__(self, "_notes", found)  # what carries it is frozen
+        return found
+
+
 @dataclass(frozen=True, slots=True)
-class Evidence(Record):
+class Evidence(Record, Noted):
     """What a trial left behind: the task's input, the transcript and the outcome."""
 
     task_input: Mapping[str, Any] = field(hash=False)

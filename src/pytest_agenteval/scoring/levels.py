@@ -29,7 +29,7 @@ LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The metrics that make up a level's value, by the labels of their grades."""
 
 PASS_SHARE = "pass@k share"
-"""The share of repetitions that ended with an answer. The benchmark calls it pass@k, which it is not:
+"""The share of repetitions that succeeded. The benchmark calls it pass@k, which it is not:
 ``scoring.repeats.pass_at_k`` is the estimator of that name, over trials that passed."""
 
 COMMON_METRICS = ("SR", "EPR_CVR", PASS_SHARE, "RRR")

@@ -72,17 +72,11 @@ def test_something_is_told_from_nothing(payload: Any, some: bool) -> None:
 
 
 def test_an_answer_is_words_of_the_agents_own() -> None:
-    """RRR and the share of repetitions want words; a run that broke off has none of its own."""
-    for name in ("ko_response_rate", "ko_repeat_share"):
-        assert by_default(name, did(answer="네")).score == 1.0
-        assert by_default(name, did(answer=" ")).score == 0.0
-        assert by_default(name, did(answer=None)).score == 0.0
-        assert by_default(name, did(answer="seeded words", success=False)).score == 0.0
-    assert by_default("ko_repeat_share", did(answer=" ", repetition_results=(True,))).score == 0.0
-    flags = did(answer="네", repetition_results=(True, False, False, False))
-    assert by_default("ko_repeat_share", flags).score == 0.25
-    silent_first = did(answer=" ", repetition_results=(True, True))
-    assert by_default("ko_repeat_share", silent_first).score == 0.5
+    """RRR wants words; a run that broke off has none of its own."""
+    assert by_default("ko_response_rate", did(answer="네")).score == 1.0
+    assert by_default("ko_response_rate", did(answer=" ")).score == 0.0
+    assert by_default("ko_response_rate", did(answer=None)).score == 0.0
+    assert by_default("ko_response_rate", did(answer="seeded words", success=False)).score == 0.0
 
 
 @pytest.mark.parametrize("name", ["ko_tool_acc", "ko_select_acc"])
@@ -176,6 +170,13 @@ def test_steps_are_the_least_by_those_made(made: int, expected: float) -> None:
     assert score("ko_delta_steps", *calls) is None
 
 
+def test_a_task_that_needs_no_call_says_so() -> None:
+    """``minimum_steps: 0`` is 0 also in mode default: no call is 1 and any is 0, whatever path is golden."""
+    config = {"minimum_steps": 0, "golden_action": golden("A", "B")}
+    assert score("ko_delta_steps", **config) == 1.0
+    assert score("ko_delta_steps", called("A"), called("B"), **config) == 0.0
+
+
 def test_a_source_counts_by_what_it_gave() -> None:
     """Coverage and SourceEPR know no keys: whatever is something counts, an error or nothing does not."""
     task = {"golden_action": golden("A", "B")}
@@ -189,7 +190,16 @@ def test_a_source_counts_by_what_it_gave() -> None:
     assert score("ko_coverage", called("B", ok=False), **task) == 0.0
     assert score("ko_coverage", called("A", result=HITS, seeded=True), **task) == 0.0
     assert score("ko_coverage", stock) is None
-    assert score("ko_source_epr", stock, daum, none, wrong, called("C"), **task) == 0.5
-    assert score("ko_source_epr", stock, **task) == 1.0
-    assert score("ko_source_epr", called("C"), **task) is None
+    assert score("ko_source_epr", stock, daum, none, wrong, called("C"), **task) == pytest.approx(2 / 3)
     assert score("ko_source_epr", stock) is None
+
+
+def test_each_source_weighs_the_same_however_often_it_was_asked() -> None:
+    """SourceEPR is a mean over tools: A 1 of 1 and B 0 of 3 is 0.50; a tool that was never called is 0."""
+    task = {"golden_action": golden("A", "B")}
+    hit, miss = called("A", result=HITS), called("B", ok=False)
+
+    assert score("ko_source_epr", hit, miss, miss, miss, **task) == 0.5
+    assert score("ko_source_epr", hit, **task) == 0.5
+    assert score("ko_source_epr", called("C"), **task) == 0.0
+    assert score("ko_source_epr", **task) == 0.0

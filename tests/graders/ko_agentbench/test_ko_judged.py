@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 from collections.abc import Coroutine
 from typing import Any
 
@@ -16,6 +18,9 @@ from pytest_agenteval.graders.ko_agentbench.metric import Found
 from pytest_agenteval.graders.ko_agentbench.replies import JUDGED
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoMessage
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.outcome import Answer, Outcome
+from pytest_agenteval.records.transcript import Message, Transcript
 from tests.graders.ko_agentbench.ko_trials import (
     called,
     did,
@@ -112,6 +117,46 @@ def test_no_answer_needs_no_judge(answer: Any) -> None:
 
 FALL: dict[str, Any] = {"fallback_options": [{"tool": "B"}]}
 BROKEN: dict[str, Any] = {**FALL, "error_injection": {"tool": "A", "error_type": "timeout"}}
+
+
+def test_a_repetition_counts_where_it_succeeded() -> None:
+    """pass@k share follows SR: "I do not know" is no success, however politely it was answered."""
+    trace = did(answer="잘 모르겠습니다", messages=TALK)
+    for scores, expected in (((1,), 0.0), ((5, 4), 0.0), ((5, 5), 1.0)):
+        found = judged_by_default("ko_repeat_share", trace, *says_score("success", *scores))
+        assert (found.score, "succe" in found.reason) == (expected, True)
+    assert judged_by_default("ko_repeat_share", did(answer=" ")).score == 0.0
+    flags = did(answer=" ", success=False, repetition_results=(True, True))
+    assert judged_by_default("ko_repeat_share", flags).score == 0.0
+    nobody = judged_by_default("ko_repeat_share", trace)
+    assert (nobody.score, nobody.more["undecided"]) == (None, "no_judge")
+
+
+def test_judges_are_asked_once_for_all_that_want_to_know_the_same() -> None:
+    """SR and pass@k share are one judgement of a trial, paid for once; another trial is another one."""
+    judge = says_score("success", 5)[0]
+    told = Transcript((Message("user", "서울 날씨?"), Message("assistant", "맑아요", turn=1)))
+
+    async def graded(*names: str) -> list[Any]:
+        evidence = Evidence({"content": "서울 날씨?"}, told, Outcome(Answer("맑아요")))
+        asking = [grader_class(name)().with_judges((judge,)).grade(evidence) for name in names]  # type: ignore[attr-defined]
+        return [grade.score for grade in await asyncio.gather(*asking)]
+
+    assert asyncio.run(graded("ko_success", "ko_repeat_share")) == [1.0, 1.0]
+    assert len(judge.chat.asked) == 1
+    assert asyncio.run(graded("ko_repeat_share")) == [1.0]
+    assert len(judge.chat.asked) == 2
+
+
+def test_what_graders_leave_for_each_other_is_no_part_of_the_evidence() -> None:
+    """A judgement under way can be neither copied nor compared, and a trial's evidence can."""
+    evidence = Evidence({}, Transcript(), Outcome(Answer("a")))
+    evidence.notes["asked"] = lambda: None
+    others = [copy.deepcopy(evidence), pickle.loads(pickle.dumps(evidence))]
+    others.append(Evidence.from_json(evidence.to_json()))
+
+    assert evidence.notes.keys() == {"asked"}
+    assert all(other == evidence and other.notes == {} for other in others)
 
 
 def test_success_wants_a_fallback_where_a_tool_failed() -> None:

@@ -99,7 +99,7 @@ def test_each_grader_is_where_it_is_said_to_be(name: str, label: str) -> None:
     assert (made.name, made.metric.label) == (name, label)
     assert isinstance(made, Asking) == hasattr(made, "with_judges")
     decides = label in ("SR", "ToolAcc", "SelectAcc", "RRR")
-    assert (made.threshold, made.version) == (1.0 if decides else 0.0, "1")
+    assert (made.threshold, made.version) == (1.0 if decides else 0.0, "2")
 
 
 def test_what_is_registered_needs_no_grader() -> None:

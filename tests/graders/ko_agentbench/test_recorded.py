@@ -87,7 +87,7 @@ async def graded(model: str, level: str, logged: Json) -> dict[str, Grade]:
         label = label.removesuffix(" share")
         grader = grader_class(name)(**config_of(logged))
         if isinstance(grader, Asking):
-            judges: Any = judges_of(label, metrics[label])
+            judges: Any = judges_of(label, metrics[label]) if label in JUDGED else ()
             grades[label] = await grader.with_judges(judges).grade(evidence)
         elif isinstance(grader, Computed):
             grades[label] = grader.grade(evidence)

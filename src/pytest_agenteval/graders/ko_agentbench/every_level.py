@@ -1,4 +1,4 @@
-"""The metrics that every level has and that need no judge."""
+"""The metrics that every level has and that never need a judge."""
 
 from __future__ import annotations
 
@@ -30,29 +30,6 @@ def valid_calls_upstream(task: KoTask, trace: KoTrace) -> Found:
     return Found(good / all_of if all_of else 0.0, f"{good} of {all_of} calls are valid", details)
 
 
-def repeat_share(task: KoTask, trace: KoTrace) -> Found:
-    """Give the share of repetitions that ended with an answer.
-
-    Only a log holds several, and of all but the first no more than a flag; here each repetition is a trial
-    of its own, and reports put them together.
-    """
-    others = trace.repetition_results[1:]
-    good, all_of = sum((bool(trace.answer), *others)), 1 + len(others)
-    return Found(good / all_of, f"{good} of {all_of} repetitions ended with an answer")
-
-
-def repeat_share_upstream(task: KoTask, trace: KoTrace) -> Found:
-    """Give the mean of the technical flag over the repetitions."""
-    flags = trace.repetition_results or (trace.success,)
-    good = sum(map(bool, flags))
-    details = {
-        "repetitions": len(flags) if trace.repetitions is None else trace.repetitions,
-        "actual_repetitions": len(flags),
-        "success_count": good,
-    }
-    return Found(good / len(flags), f"{good} of {len(flags)} repetitions are marked as successful", details)
-
-
 def responded(task: KoTask, trace: KoTrace) -> Found:
     """Tell whether the agent said anything in the end."""
     said = bool(trace.answer)
@@ -71,14 +48,6 @@ class KoValidCalls(Computed):
 
     name: ClassVar[str] = "ko_valid_calls"
     metric: ClassVar[Metric] = Metric("EPR_CVR", valid_calls, valid_calls_upstream)
-
-
-@dataclass(frozen=True)
-class KoRepeatShare(Computed):
-    """pass@k share: which share of the repetitions ended with an answer?"""
-
-    name: ClassVar[str] = "ko_repeat_share"
-    metric: ClassVar[Metric] = Metric("pass@k share", repeat_share, repeat_share_upstream)
 
 
 @dataclass(frozen=True)

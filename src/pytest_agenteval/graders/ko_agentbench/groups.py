@@ -58,7 +58,7 @@ UPSTREAM_LABELS: Mapping[str, str] = MappingProxyType({"pass@k share": "pass@k"}
 _PLACES: Mapping[str, str] = {
     "ko_success": "success:KoSuccess",
     "ko_valid_calls": "every_level:KoValidCalls",
-    "ko_repeat_share": "every_level:KoRepeatShare",
+    "ko_repeat_share": "success:KoRepeatShare",
     "ko_response_rate": "every_level:KoResponseRate",
     "ko_tool_acc": "single_tool:KoToolAcc",
     "ko_arg_acc": "arguments:KoArgAcc",

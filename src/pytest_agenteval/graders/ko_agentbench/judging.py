@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
@@ -35,8 +36,25 @@ class Panel:
 
     judges: tuple[Judge, ...] = ()
     combine: Combine = "mean"
+    notes: MutableMapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def can_tell(self, rubric: str, values: Mapping[str, str]) -> bool:
+        """Whether somebody is there to ask, or was asked this for another grader."""
+        return bool(self.judges) or self._note(rubric, values) in self.notes
 
     async def score(self, rubric: str, values: Mapping[str, str]) -> Found:
+        """Ask every judge, once for all graders of the trial that want to know the same."""
+        note = self._note(rubric, values)
+        asking = self.notes.get(note)
+        if asking is None:
+            asking = self.notes[note] = asyncio.ensure_future(self._asked(rubric, values))
+        found: Found = await asking
+        return found
+
+    def _note(self, rubric: str, values: Mapping[str, str]) -> str:
+        return digest([rubric, self.combine, dict(values)])
+
+    async def _asked(self, rubric: str, values: Mapping[str, str]) -> Found:
         """Ask every judge; who cannot be reached or read is left out, and named."""
         made = packaged_rubric(rubric)
         if made.combine != "majority":
@@ -129,7 +147,10 @@ AskedWay: TypeAlias = Callable[[KoTask, KoTrace, Panel], Awaitable[Found]]
 
 @dataclass(frozen=True, slots=True)
 class AskedMetric:
-    """A metric that needs judges: its label, both ways to work it out, and what judges are asked in each."""
+    """A metric that needs judges: its label, both ways to work it out, and what judges are asked in each.
+
+    A mode in which no judge is asked has no rubric.
+    """
 
     label: str
     default: AskedWay
@@ -161,7 +182,8 @@ class Asking(KoGrader):
     @property
     def rubric_digest(self) -> str:
         """A digest of all that judges are told, for the ruler's."""
-        return packaged_rubric(self.metric.rubrics[self.mode]).digest()
+        rubric = self.metric.rubrics.get(self.mode)
+        return packaged_rubric(rubric).digest() if rubric else ""
 
     def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
         """Give a grader that asks these judges."""
@@ -173,7 +195,7 @@ class Asking(KoGrader):
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
         """Ask these judges, where there is something to ask."""
-        panel = Panel(tuple(judges), self.combine)
+        panel = Panel(tuple(judges), self.combine, evidence.notes)
         found: Any = await self.metric.of(self, trace_of(evidence), self.mode, panel)
         grade: Grade = found.grade(self.name)
         return grade

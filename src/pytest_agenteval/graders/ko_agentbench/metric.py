@@ -84,7 +84,7 @@ class KoGrader(KoTask):
     mode: Mode = "default"
     combine: Combine = "mean"
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 0.0
     name: ClassVar[str]
 

@@ -39,12 +39,14 @@ def coverage_upstream(task: KoTask, trace: KoTrace) -> Found:
 
 
 def source_validity(task: KoTask, trace: KoTrace) -> Found:
-    """Give the share of the calls of golden tools that gave something."""
-    asked = [call for call in trace.own if call.tool in task.golden_tools]
-    if not asked:
-        return not_applicable("no source was asked")
-    good = sum(map(delivered, asked))
-    return Found(share(good, len(asked)), f"{good} of {len(asked)} calls of sources gave something")
+    """Give the mean, over the golden tools, of the share of their calls that gave something."""
+    tools = task.golden_tools
+    if not tools:
+        return not_applicable("the task names no source")
+    asked = {tool: [delivered(call) for call in trace.own if call.tool == tool] for tool in tools}
+    mean = plain_sum(share(sum(good), len(good)) for good in asked.values() if good) / len(tools)
+    told = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in asked.items())
+    return Found(mean, f"calls that gave something: {told}")
 
 
 def source_validity_upstream(task: KoTask, trace: KoTrace) -> Found:
@@ -79,7 +81,7 @@ class KoCoverage(Computed):
 
 @dataclass(frozen=True)
 class KoSourceEpr(Computed):
-    """SourceEPR: which share of the calls of sources gave something?"""
+    """SourceEPR: which share of its calls gave something, over all sources?"""
 
     name: ClassVar[str] = "ko_source_epr"
     metric: ClassVar[Metric] = Metric("SourceEPR", source_validity, source_validity_upstream)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.graders.ko_agentbench.failures import mended
 from pytest_agenteval.graders.ko_agentbench.judging import (
+    NEAR,
     AskedMetric,
     Asking,
     Opinion,
@@ -40,8 +41,6 @@ async def success(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
         return Found(0.0, f"none of the tools to fall back on was called: {', '.join(task.fallbacks)}")
     if not trace.answer:
         return Found(0.0, "there is no answer")
-    if not panel.judges:
-        return without_judge()
     values = {
         "task": trace.question or task.instruction or "",
         "conversation": before_the_question(trace),
@@ -49,7 +48,7 @@ async def success(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
         "facts": facts(task, trace),
         "answer": trace.answer,
     }
-    return await panel.score(SCALE, values)
+    return await panel.score(SCALE, values) if panel.can_tell(SCALE, values) else without_judge()
 
 
 async def success_upstream(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
@@ -109,6 +108,31 @@ def _voted(said: Sequence[Opinion]) -> Found:
     return Found(float(done), told, details)
 
 
+async def repeat_share(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
+    """Tell whether this repetition succeeded, which is an SR of 1.
+
+    Each repetition is a trial of its own, and reports put them together. Of those in a log only a flag is
+    known, which says nothing of success.
+    """
+    found = await success(task, trace, panel)
+    if found.score is None:
+        return found
+    done = found.score >= 1 - NEAR
+    return Found(float(done), f"{'succeeded' if done else 'did not succeed'}: SR {found.reason}")
+
+
+async def repeat_share_upstream(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
+    """Give the mean of the technical flag over the repetitions."""
+    flags = trace.repetition_results or (trace.success,)
+    good = sum(map(bool, flags))
+    details = {
+        "repetitions": len(flags) if trace.repetitions is None else trace.repetitions,
+        "actual_repetitions": len(flags),
+        "success_count": good,
+    }
+    return Found(good / len(flags), f"{good} of {len(flags)} repetitions are marked as successful", details)
+
+
 @dataclass(frozen=True)
 class KoSuccess(Asking):
     """SR: did the agent do what it was asked for?"""
@@ -117,4 +141,14 @@ class KoSuccess(Asking):
     threshold: ClassVar[float] = 1.0
     metric: ClassVar[AskedMetric] = AskedMetric(
         "SR", success, success_upstream, {"default": SCALE, "upstream": VOTE}
+    )
+
+
+@dataclass(frozen=True)
+class KoRepeatShare(Asking):
+    """pass@k share: which share of the repetitions succeeded?"""
+
+    name: ClassVar[str] = "ko_repeat_share"
+    metric: ClassVar[AskedMetric] = AskedMetric(
+        "pass@k share", repeat_share, repeat_share_upstream, {"default": SCALE}
     )
