@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "canonical"),
-    ("daemon", "patterns", "records"),
+    ("daemon", "patterns", "records", "factories"),
     ("json_schemas", "tasks", "cassettes", "workspace", "limits", "prompts", "output", "stash"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),

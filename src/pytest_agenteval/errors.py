@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 KeyPath = tuple[str | int, ...]
+MOST_LISTED = 12
+"""Names beyond which nobody reads a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,16 @@ def words_in(raised: BaseException) -> str:
         return str(raised)
     except Exception as worse:
         return f"(its text cannot be had: {type(worse).__name__})"
+
+
+def few_of(name: str, known: Collection[str]) -> str:
+    """List names in their order or, where there are many, the five that are most like this one."""
+    if len(known) <= MOST_LISTED:
+        return ", ".join(sorted(known))
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(known), n=5, cutoff=0.0)
+    return f"{', '.join(near)}, ... ({len(known)} in all)"
 
 
 class AgentEvalError(Exception):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.errors import UsageMistake, few_of, nearest
+from pytest_agenteval.factories import AGENT, GRADER, Kind, factory_of, may_be
 
 if TYPE_CHECKING:
     from pytest_agenteval.agents.agent import Agent
@@ -34,11 +35,12 @@ class _Shelf:
             raise UsageMistake(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
         self.claims[name], self.claimants[name] = claim, claimant
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str, kind: Kind | None = None) -> Any:
         if name not in self.found:
             if name not in self.claims:
                 raise UnknownName(self.kind, name, self.claims)
-            self.found[name] = _loaded(self.claims[name])
+            claim = _loaded(self.claims[name])
+            self.found[name] = factory_of(kind, claim) if kind else claim
         return self.found[name]
 
 
@@ -48,7 +50,7 @@ class UnknownName(UsageMistake):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
         self.hint = nearest(name, self.known)
-        rows = [f"unknown {kind} {name!r}", f"known: {', '.join(self.known)}", self.hint]
+        rows = [f"unknown {kind} {name!r}", f"known: {few_of(name, self.known)}", self.hint]
         super().__init__("; ".join(row for row in rows if row))
 
 
@@ -61,7 +63,11 @@ class Registry:
         self._groups: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def agent(self, name: str, factory: Callable[..., Agent] | str) -> None:
-        """Offer an agent; the factory is called with the settings of suite and task as keywords."""
+        """Offer an agent; the factory is called with the settings of suite and task as keywords.
+
+        In its place may stand an agent that is made already, or a function ``(task_input, ctx)`` that acts.
+        """
+        _check(AGENT, name, factory)
         self._agents.take(name, factory, _caller())
 
     def model(self, name: str, factory: ChatFactory | str) -> None:
@@ -69,7 +75,11 @@ class Registry:
         self._models.take(name, factory, _caller())
 
     def grader(self, name: str, factory: Callable[..., Grader] | str) -> None:
-        """Offer a grader; the factory is called with the task's ``config`` as keywords."""
+        """Offer a grader; the factory is called with the task's ``config`` as keywords.
+
+        In its place may stand a grader that is made already, or a function ``(evidence)`` that grades.
+        """
+        _check(GRADER, name, factory)
         self._graders.take(name, factory, _caller())
 
     def grader_group(self, name: str, members: Sequence[tuple[str, str]]) -> None:
@@ -91,7 +101,7 @@ class Registry:
 
     def agent_factory(self, name: str) -> Callable[..., Agent]:
         """Find an agent's factory; raises UnknownName."""
-        factory: Callable[..., Agent] = self._agents.get(name)
+        factory: Callable[..., Agent] = self._agents.get(name, AGENT)
         return factory
 
     def model_factory(self, name: str) -> ChatFactory:
@@ -101,7 +111,7 @@ class Registry:
 
     def grader_factory(self, name: str) -> Callable[..., Grader]:
         """Find a grader's factory; raises UnknownName."""
-        factory: Callable[..., Grader] = self._graders.get(name)
+        factory: Callable[..., Grader] = self._graders.get(name, GRADER)
         return factory
 
     @property
@@ -113,6 +123,12 @@ class Registry:
     def tools(self) -> Mapping[str, Tool]:
         """Every registered tool, by name."""
         return self._tools.found
+
+
+def _check(kind: Kind, name: str, claim: Any) -> None:
+    """Refuse what no agent, or grader, can be made of."""
+    if not may_be(kind, claim):
+        raise UsageMistake(f"the {kind.word} {name!r}: expected {kind.how}; found {claim!r}, by {_caller()}")
 
 
 def _shelf(kind: str) -> _Shelf:

@@ -13,6 +13,8 @@ from pytest_agenteval.agents.agent import Agent
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.digests import DigestBook
 from pytest_agenteval.engine.grading import Desk
+from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.factories import AGENT
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
@@ -21,6 +23,12 @@ from pytest_agenteval.tools.tool import Tool
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.cassette import Cassette
     from pytest_agenteval.cassettes.library import Library
+
+
+class NoAgent(TrialBroken):
+    """What was registered made something that cannot act."""
+
+    cause = "agent"
 
 
 class Equipment:
@@ -66,7 +74,10 @@ class Equipment:
         """Give the task's agent, made once for each set of settings."""
         key = (task.agent, canonical(task.settings) if task.settings else "")
         if key not in self._agents:
-            self._agents[key] = self.registry.agent_factory(task.agent)(**task.settings)
+            agent = self.registry.agent_factory(task.agent)(**task.settings)
+            if not callable(getattr(agent, "run", None)):
+                raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
+            self._agents[key] = agent
         return self._agents[key]
 
     def prompts(self, task: PlannedTask, variant: Variant) -> tuple[Prompts, str]:

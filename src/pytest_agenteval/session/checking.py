@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.errors import KeyPath, few_of, nearest
+from pytest_agenteval.factories import AGENT, Ready, settings_of, unmakeable
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry, UnknownName
@@ -53,8 +54,13 @@ class Checker:
             factory: Any = self._registry.agent_factory(name)
         except UnknownName as unknown:
             return [_unknown(unknown).below("agent")]
+        refusal = unmakeable(AGENT, factory, settings)
+        if refusal:
+            return [Misfit(("agent",), AGENT.how, refusal)]
         key = ("agent", name, canonical(settings) if settings else "")
-        wrong = () if key in self._fitting else misfits(name, factory, settings)
+        wrong: tuple[Misfit, ...] = ()
+        if key not in self._fitting:
+            wrong = misfits(name, factory, settings) or _untaken(factory, settings)
         if not wrong:
             self._fits(key)
             wrong = self._without_tool(factory, settings, tools)
@@ -80,6 +86,20 @@ class Checker:
         factory = self._registry.grader_factory(name)
         return is_dataclass(factory) and setting in {field.name for field in fields(factory) if field.init}
 
+    def settings_of_grader(self, name: str) -> Collection[str]:
+        """Give the names of a grader's settings, as far as they are known."""
+        try:
+            return _taken(self._registry.grader_factory(name)) if not self._registry.group(name) else ()
+        except UnknownName:
+            return ()
+
+    def settings_of_agent(self, name: str) -> Collection[str]:
+        """Give the names of an agent's settings, as far as they are known."""
+        try:
+            return _taken(self._registry.agent_factory(name))
+        except UnknownName:
+            return ()
+
     def files_of(self, name: str) -> Mapping[str, str]:
         """Give the settings of a grader that may name a file, each with the ending of such a name."""
         if self._registry.group(name):
@@ -102,10 +122,10 @@ class Checker:
         """Say which tools are named that nobody offers."""
         names = settings.get("tools", ()) if hasattr(factory, "tools") else ()
         known = {*self._registry.tools, *tools} if names else ()
+        unknown = [(index, name) for index, name in enumerate(names) if name not in known]
         return tuple(
-            Misfit(("tools", index), _one_of(known), f"{tool!r}, no registered tool", nearest(tool, known))
-            for index, tool in enumerate(names)
-            if tool not in known
+            Misfit(("tools", at), _one_of(known, name), f"{name!r}, no registered tool", nearest(name, known))
+            for at, name in unknown
         )
 
     def _grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
@@ -136,6 +156,30 @@ def misfits(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfi
     return tuple(unknown) or _mistyped(name, factory, settings)
 
 
+def _untaken(factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+    """Say which settings a class or a function does not take, or lacks."""
+    known = None if is_dataclass(factory) else settings_of(factory)
+    if known is None:
+        return ()
+    names, needed = known
+    ready = isinstance(factory, Ready)
+    expected = f"no settings: it was registered as {factory.words}" if ready else _one_of(names)
+    unknown = [key for key in settings if key not in names]
+    return (
+        *(Misfit((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
+        *(_lacking(key) for key in needed if key not in settings),
+    )
+
+
+def _lacking(key: str) -> Misfit:
+    return Misfit((key,), "a value: it has no default", f"no key {key!r}")
+
+
+def _taken(factory: Any) -> Collection[str]:
+    known = settings_of(factory)
+    return () if known is None else known[0]
+
+
 def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
     from pydantic import ValidationError
 
@@ -160,7 +204,7 @@ def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> Misfit:
         refused = _refused(name, detail["ctx"]["error"])
         return refused if refused.path else refused._replace(path=_real(detail["loc"], settings))
     if detail["type"].startswith("missing"):
-        return Misfit((detail["loc"][-1],), "a value: it has no default", f"no key {detail['loc'][-1]!r}")
+        return _lacking(detail["loc"][-1])
     expected = detail["msg"].lower().removeprefix("input should be ")
     return Misfit(_real(detail["loc"], settings), expected, in_words(detail["input"]))
 
@@ -184,11 +228,12 @@ def _refused(name: str, refused: object) -> Misfit:
 
 
 def _unknown(unknown: UnknownName) -> Misfit:
-    return Misfit((), _one_of(unknown.known), repr(unknown.name), unknown.hint)
+    return Misfit((), _one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
 
 
-def _one_of(known: Any) -> str:
-    return f"one of {', '.join(sorted(known))}" if known else "nothing: there is none"
+def _one_of(known: Collection[str], name: str = "") -> str:
+    """List what is known; of very many things those that are most like what was said."""
+    return f"one of {few_of(name, known)}" if known else "nothing: there is none"
 
 
 @cache

@@ -15,6 +15,7 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry, UnknownName
 from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.session.inlined import inlined, text_of
+from pytest_agenteval.session.misplaced import with_places
 from pytest_agenteval.session.preparing import prepared
 from pytest_agenteval.session.suites import FoundSuite, Suites
 from pytest_agenteval.tasks.discover import is_task_name
@@ -62,7 +63,7 @@ class Planner:
         """
         found = self.suites.of(path)
         if isinstance(found, ProblemsFound):
-            self._raise(found.problems)
+            self._raise(tuple(with_places(found.problems, self._checker, DEFAULT_AGENT)))
             return ()
         if not named and path in found.names:
             return ()
@@ -86,6 +87,9 @@ class Planner:
             if named or is_task_name(path) or not self.suites.is_named(path):
                 raise
             return ()
+        except ProblemsFound as wrong:
+            agent = (found.suite.agent if found.suite else None) or DEFAULT_AGENT
+            raise ProblemsFound(with_places(wrong.problems, self._checker, agent)) from None
 
     def _raise(self, problems: Sequence[Problem]) -> None:
         """Raise the problems of a file, its suite or its tools that were not said before."""

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.session.kit import NO_KIT, Kit, kit_of
 from pytest_agenteval.session.named_files import NamedFiles, named_by_tasks
@@ -17,7 +17,7 @@ from pytest_agenteval.tasks.discover import (
     is_set_aside_folder,
     is_task_name,
 )
-from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.spec import Suite
 
@@ -48,6 +48,7 @@ class Suites:
         self._suites: dict[Path, FoundSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
+        self._named: dict[str, Path] = {}
         self._by_tasks: dict[Path, NamedFiles] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
@@ -125,9 +126,19 @@ class Suites:
             self._suites[file] = self._loaded(file)
         return self._suites[file]
 
+    def _take_name(self, name: str, file: Path) -> None:
+        """See that no other suite has this name: their trials would be averaged in one line."""
+        first = self._named.setdefault(name, file)
+        if first != file:
+            found = f"{name!r}, which is also the name of {shown(first)}"
+            line = read_document(file).line_of(("name",))
+            problem = Problem(shown(file), line, ("name",), "a name that no other suite has", found)
+            raise ProblemsFound([problem])
+
     def _loaded(self, file: Path) -> FoundSuite | ProblemsFound:
         try:
             suite = load_suite(file)
+            self._take_name(suite.name, file)
             folder = file.parent
             kit = kit_of(suite, folder, self._root)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())

@@ -64,6 +64,11 @@ def in_words(value: object) -> str:
     return f"a list of {len(value)}" if isinstance(value, list | tuple) and value else "an empty list"
 
 
+def stands_in(above: str, key: str | int) -> str:
+    """Give the hint for a key that stands beside the map it belongs into."""
+    return f"it stands in `{above}: {{{key}: ...}}`"
+
+
 class _Teller:
     """Knows one document and one shape; turns pydantic's details into problems."""
 
@@ -108,7 +113,15 @@ class _Teller:
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, in_words(_at(self._document.value, (*self._base, *path))))
-        return self._problem(path, f"one of {', '.join(known)}", f"unknown key {key!r}", nearest(key, known))
+        hint = self._below(properties, key) or nearest(key, known)
+        return self._problem(path, f"one of {', '.join(known)}", f"unknown key {key!r}", hint)
+
+    def _below(self, properties: Mapping[str, Any], key: str) -> str:
+        """Say in which map beside it a key belongs, if in one."""
+        for name, shape in properties.items():
+            if key in _resolved(shape, self._shape).get("properties", {}):
+                return stands_in(name, key)
+        return ""
 
     def _expected(self, path: KeyPath) -> str:
         shape = _shape_at(self._shape, path, resolve_last=False)

@@ -209,6 +209,17 @@ def _tag(tag: str) -> str:
     return tag.replace("tag:yaml.org,2002:", "!!")
 
 
+def _tab(text: str, line: int | None) -> int:
+    """Give the line, on which reading failed or above it, that a tab indents; 0 where none does."""
+    lines = text.splitlines()
+    tabs = [
+        number
+        for number, each in enumerate(lines[: (line or len(lines)) + 1], start=1)
+        if "\t" in each[: len(each) - len(each.lstrip())]
+    ]
+    return tabs[0] if tabs else 0
+
+
 def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
     mark = getattr(error, "problem_mark", None)
     line = None if mark is None else int(mark.line) + 1
@@ -216,4 +227,7 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
     if isinstance(error, yaml.reader.ReaderError):
         before = text.encode()[: error.position] if yaml.__with_libyaml__ else text[: error.position].encode()
         line, reason = before.count(b"\n") + 1, f"{reason} ({error.character!r})"
+    tab = _tab(text, line)
+    if tab:
+        return Problem(file, tab, (), "spaces where a line begins", "a tab", "YAML indents with spaces")
     return Problem(file, line, (), "a YAML document", reason.splitlines()[0])

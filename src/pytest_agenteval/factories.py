@@ -1,0 +1,116 @@
+"""From what somebody registered (a class, an object, a function) to what makes an agent or a grader."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+
+class Kind(NamedTuple):
+    """What is registered: its word, the method it has, and the method's parameters.
+
+    ``acting`` are names of parameters by which a function is known to act itself, and to make nothing.
+    """
+
+    word: str
+    method: str
+    parameters: tuple[str, ...]
+    acting: frozenset[str]
+
+    @property
+    def how(self) -> str:
+        """What can be registered, in words."""
+        signature = f"({', '.join(self.parameters)})"
+        article = "an" if self.word[0] in "aeiou" else "a"
+        return (
+            f"{article} {self.word}: a class with {self.method}{signature}, an object of such a class, "
+            f"or a function {signature}"
+        )
+
+
+AGENT = Kind("agent", "run", ("task_input", "ctx"), frozenset({"task_input", "ctx", "context"}))
+GRADER = Kind("grader", "grade", ("evidence",), frozenset({"evidence"}))
+
+
+class Ready:
+    """A factory for something that needs no making, and so takes no settings.
+
+    What is asked of it, as of a class (``templates``, ``input_problems``), the thing itself answers.
+    """
+
+    def __init__(self, thing: Any, words: str) -> None:
+        self._thing, self.words = thing, words
+
+    def __call__(self, **settings: Any) -> Any:
+        """Give the thing."""
+        if settings:
+            raise TypeError(f"it was registered as {self.words}, and takes no config")
+        return self._thing
+
+    def __getattr__(self, name: str) -> Any:
+        """Ask the thing."""
+        return getattr(self._thing, name)
+
+
+class Acting:
+    """A function in the place of an agent's or a grader's only method."""
+
+    def __init__(self, function: Callable[..., Any], kind: Kind) -> None:
+        self.__doc__ = function.__doc__
+        self.version = getattr(function, "version", "1")
+        setattr(self, kind.method, function)
+
+
+def may_be(kind: Kind, claim: Any) -> bool:
+    """Whether a thing can be registered as this kind at all; a text names something to import."""
+    return isinstance(claim, str) or callable(claim) or callable(getattr(claim, kind.method, None))
+
+
+def factory_of(kind: Kind, claim: Any) -> Any:
+    """Give the factory that a registered thing stands for: most are factories themselves."""
+    if isinstance(claim, type):
+        return claim
+    if callable(getattr(claim, kind.method, None)):
+        return Ready(claim, "an object, not as a class")
+    return Ready(Acting(claim, kind), "a function") if _acts(claim, kind) else claim
+
+
+def unmakeable(kind: Kind, factory: Any, settings: Collection[str]) -> str:
+    """Say what is registered where nothing of this kind can be made of it and of these settings."""
+    if isinstance(factory, type) and not callable(getattr(factory, kind.method, None)):
+        return f"a class {factory.__name__} without {kind.method}"
+    needed = [each.name for each in _required(factory)] if inspect.isfunction(factory) else []
+    lacking = [name for name in needed if name not in settings]
+    return f"a function that has to be given {', '.join(lacking)}" if lacking else ""
+
+
+def settings_of(factory: Any) -> tuple[Collection[str], Collection[str]] | None:
+    """Give the settings that a factory takes, and those it has to have; None where it takes any."""
+    if isinstance(factory, Ready):
+        return (), ()
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return None
+    named = {name: one for name, one in parameters.items() if one.kind not in (one.VAR_POSITIONAL,)}
+    return named, [name for name, one in named.items() if one.default is one.empty]
+
+
+def _acts(function: Any, kind: Kind) -> bool:
+    """Whether a function is the agent or the grader itself, and no factory: its parameters say it."""
+    required = _required(function)
+    if len(required) != len(kind.parameters):
+        return False
+    return inspect.iscoroutinefunction(function) or any(one.name in kind.acting for one in required)
+
+
+def _required(function: Any) -> list[inspect.Parameter]:
+    try:
+        parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return []
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one for one in parameters.values() if one.kind in places and one.default is one.empty]

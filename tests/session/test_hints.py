@@ -1,0 +1,179 @@
+"""What a mistake in a file or in a registration is answered with: the word that mends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tasks.yaml_reading import read_yaml
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a:\n\tb: 1\n", "a:\n  b: 1\n\tc: 2\n", "a:\n  - x\n  \t- y\n", "\ta: 1\n", "a:\n  b: 1\n  \tc: 2\n"],
+)
+def test_a_tab_is_called_a_tab(text: str) -> None:
+    """YAML's own words speak of a character that cannot start any token."""
+    with pytest.raises(ProblemsFound) as caught:
+        read_yaml(text, "x.yaml")
+
+    (problem,) = caught.value.problems
+    assert problem.found.startswith("a tab")
+    assert "spaces" in problem.hint
+    assert problem.line == text[: text.index("\t")].count("\n") + 1
+
+
+@pytest.mark.parametrize("text", ["a: b\tc\n", 'a: "\t"\n', "a:\tb\n", "a: |\n  x\n  \ty\n"])
+def test_a_tab_in_a_value_is_no_fault(text: str) -> None:
+    """Only what indents has to be spaces."""
+    assert isinstance(read_yaml(text, "x.yaml"), dict)
+
+
+def test_a_key_in_the_wrong_place_is_told_its_place(pytester: pytest.Pytester) -> None:
+    """A grader's setting beside ``config``, a limit outside ``limits``, a default outside ``defaults``."""
+    wrong = task("a", graders=[{"name": "answer_contains", "text": "Mina"}], steps=3, system="Be kind.")
+    misspelt = task("b", graders=[{"name": "answer_contains", "config": {"text": "a"}, "wieght": 2}])
+    other = task("c", graders=[{"name": "own", "depth": 2, "config": {"text": "a"}}])
+    files = {"one/a.json": wrong, "one/b.json": misspelt, "one/c.json": other, "two/d.json": task("d")}
+    suites = {"one/suite.yaml": suite(), "two/suite.yaml": suite("two", "trials_per_run: 3\n")}
+    write(pytester.path, {**files, **suites})
+
+    out = str(run(pytester, "--continue-on-collection-errors").stdout)
+
+    assert "it stands in `config: {text: ...}`" in out
+    assert "it stands in `limits: {steps: ...}`" in out
+    assert "it stands in `settings: {system: ...}`" in out
+    assert "did you mean 'weight'?" in out
+    assert "a grader's own settings stand in `config: {...}`" in out
+    assert "it stands in `defaults: {trials_per_run: ...}`" in out
+
+
+def test_an_unknown_name_is_answered_with_the_five_nearest(pytester: pytest.Pytester) -> None:
+    """Nobody reads a list of fifty."""
+    files = {"evals/a.json": task("a", graders=[{"name": "answer_contain", "config": {}}])}
+    write(pytester.path, {"evals/suite.yaml": suite(), **files})
+
+    lines = run(pytester).outlines
+
+    (expected,) = [line for line in lines if line.startswith("  expected:")]
+    assert expected.count(",") == 5
+    assert "answer_contains" in expected
+    assert " in all)" in expected
+    assert "  hint:     did you mean 'answer_contains'?" in lines
+
+
+def test_two_suites_of_one_name_are_told(pytester: pytest.Pytester, workers: int) -> None:
+    """Their trials would be averaged in one line."""
+    write(
+        pytester.path,
+        {
+            "a/suite.yaml": suite(),
+            "a/x.json": task("x"),
+            "b/suite.yaml": suite(),
+            "b/y.json": task("y"),
+            "b/z.json": task("z"),
+        },
+    )
+
+    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["b/suite.yaml:1: name", "  expected: a name that no other*", "*also the name of a/suite.yaml"]
+    )
+
+
+AGENTS = """
+from pytest_agenteval.records.outcome import Answer
+
+
+def plain(task_input, ctx):
+    return "Mina, plain"
+
+
+async def waits(anything, context):
+    return Answer("Mina, async")
+
+
+class Agent:
+    def __init__(self, word="none"):
+        self.word = word
+
+    def run(self, task_input, ctx):
+        return f"Mina, {self.word}"
+
+
+def factory(word, other):
+    return Agent(word + other)
+
+
+def one_too_few(task_input):
+    return "Mina"
+
+
+def polite(evidence):
+    return "Mina" in evidence.answer
+
+
+class Polite:
+    def grade(self, evidence):
+        return 1.0 if "Mina" in evidence.answer else 0.0
+
+
+class Nothing:
+    pass
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("plain", plain)
+    registry.agent("waits", waits)
+    registry.agent("instance", Agent("instance"))
+    registry.agent("class", Agent)
+    registry.agent("factory", factory)
+    registry.agent("one_too_few", one_too_few)
+    registry.agent("no_agent", Nothing)
+    registry.agent("made_nothing", lambda: Nothing())
+    registry.grader("polite", polite)
+    registry.grader("polite_instance", Polite())
+"""
+
+
+def test_agents_and_graders_may_be_functions_objects_or_classes(pytester: pytest.Pytester) -> None:
+    """Whatever can be called with a task and a context acts; what cannot is told how."""
+    by = [{"name": "polite"}, {"name": "polite_instance"}]
+    settings: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "waits": {},
+        "instance": {},
+        "class": {"word": "class"},
+        "factory": {"word": "fac", "other": "tory"},
+    }
+    good = [task(name, agent=name, settings=said, graders=by) for name, said in settings.items()]
+    bad = {
+        "few": task("few", agent="one_too_few"),
+        "set": task("set", agent="instance", settings={"word": "x"}),
+        "no": task("no", agent="no_agent"),
+        "key": task("key", agent="class", settings={"wrod": "x"}),
+        "func": task("func", agent="plain", settings={"word": "x"}),
+        "made": task("made", agent="made_nothing"),
+    }
+    files = {f"evals/{name}.json": one for name, one in bad.items()}
+    files |= {"conftest.py": AGENTS, "evals/suite.yaml": suite(), "evals/good.json": good}
+    write(pytester.path, files)
+
+    result = run(pytester, "--continue-on-collection-errors")
+
+    result.assert_outcomes(passed=5, errors=6)
+    out = str(result.stdout)
+    assert "Traceback" not in out
+    how = "an agent: a class with run(task_input, ctx), an object of such a class, or a function"
+    assert out.count(how) >= 3
+    assert "settings.word\n  expected: no settings: it was registered as an object" in out
+    assert "no settings: it was registered as a function" in out
+    assert "did you mean 'word'?" in out
