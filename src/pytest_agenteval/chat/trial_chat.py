@@ -9,7 +9,7 @@ from typing import Any
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.tape import ChatTape, taped_ask
-from pytest_agenteval.errors import ProblemsFound, TrialBroken
+from pytest_agenteval.errors import CassetteMiss, ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
@@ -50,6 +50,8 @@ class TrialChat:
             )
         except (TrialBroken, ProblemsFound) as broken:
             recorder.broken = broken
+            if isinstance(broken, CassetteMiss):
+                recorder.missed(broken)
             raise
         usage, ended = reply.usage, recorder.at()
         if reply.seconds is not None:  # what came before: a queue, back-off, failed attempts

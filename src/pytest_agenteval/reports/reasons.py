@@ -10,6 +10,7 @@ from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.cells import cell_width, fit, pad, wrap
 from pytest_agenteval.reports.changes import workspace_changes
+from pytest_agenteval.reports.missed import missed_in
 from pytest_agenteval.reports.wording import counted, figure, one_line, safe
 from pytest_agenteval.store.entry import Entry
 
@@ -56,10 +57,23 @@ def explain(trial: Trial, width: int = 100) -> list[str]:
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
     lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in notes(trial)]
+    lines += _not_recorded(trial)
     if trial.outcome.answer.text:
         lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
     lines += [fit(f"  {line}", width) for line in workspace_changes(trial.outcome)]
     return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
+
+
+def _not_recorded(trial: Trial) -> Iterator[str]:
+    """Name what was asked and not recorded, but for what the message of a broken trial tells already."""
+    missed = missed_in(trial.transcript.events)
+    named = [each for each in missed if not trial.message.startswith(f"{each.file}: {each.asked}")]
+    for each in named[:MOST_CHECKS]:
+        often = f", {missed[each]} times" if missed[each] > 1 else ""
+        yield f"  not recorded{often}: {each.name}"
+        yield from (f"    {way}" for way in each.ways)
+    if len(named) > MOST_CHECKS:
+        yield f"  and {len(named) - MOST_CHECKS} more that were not recorded"
 
 
 def notes(trial: Trial) -> list[str]:

@@ -15,6 +15,7 @@ from pytest_agenteval.calibration.kept import page_of, read_all
 from pytest_agenteval.reports.cells import wrap
 from pytest_agenteval.reports.github import append_summary, summary_markdown, verbatim
 from pytest_agenteval.reports.junit import totals
+from pytest_agenteval.reports.missed import missed_lines
 from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
 from pytest_agenteval.session.evals import Evals
@@ -35,6 +36,9 @@ from pytest_agenteval.tasks.documents import shown
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
+
+MOST_MISSING = 50
+"""Questions without a recording that are named under -v."""
 
 SHOWN = 5
 """Tasks whose worst miss is told at length where nobody asked for more."""
@@ -88,6 +92,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     width = reporter._tw.fullwidth
     if not quiet:
         _write_misses(reporter, run, view, talkative, width)
+    if talkative:
+        _write_missing(reporter, run, width)
     reporter.write_sep("=", "agent evals")
     *tables, where = summary(view, width)
     for line in (*_calibrations(config, width), *tables, *_levels(run, width, talkative), where):
@@ -169,6 +175,14 @@ def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width
     reporter.write_sep("=", "misses" if talkative else "misses, the worst first (-v shows all)")
     for line in misses(run, None if talkative else SHOWN, width, ("missed",)):
         _write(reporter, line)
+
+
+def _write_missing(reporter: Any, run: Run, width: int) -> None:
+    lines = list(missed_lines(run, MOST_MISSING, width))
+    if lines:
+        reporter.write_sep("=", "not recorded, the most often missed first")
+        for line in lines:
+            reporter.write_line(line)
 
 
 def _write(reporter: Any, line: Line) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval.cassettes.http.scope import NotRecorded, let_out, untaped
 from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.errors import (
     AgentEvalError,
@@ -175,8 +176,6 @@ class ToolBox:
 
     async def _recorded(self, tool: Tool, call: ToolCall, tape: ToolTape) -> ToolResult:
         """Make the call and keep what came of it; a provider that cannot be reached leaves nothing."""
-        from pytest_agenteval.cassettes.http import let_out, untaped
-
         if tool.wire is None:
             with let_out():
                 result = await self._made(tool, call)
@@ -197,6 +196,8 @@ class ToolBox:
         with tape.http(tool) as scope:
             result = await self._made(tool, call)
         if scope.missed:
+            for request in scope.missed[1:]:
+                self._recorder.missed(tape.http_miss(request))
             return self._missed(call, partial(tape.http_miss, scope.missed[0]))
         return scope.word, result
 
@@ -205,7 +206,7 @@ class ToolBox:
         self._recorder.missed(missed)
         if self._on_miss == "error":
             raise missed
-        return "miss", _error("not_recorded", f"no answer to this call of {call.tool} is available")
+        return "miss", _not_recorded(call)
 
     async def _made(self, tool: Tool, call: ToolCall) -> ToolResult:
         try:
@@ -220,10 +221,16 @@ class ToolBox:
             return _error(failed.type, str(failed))
         except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
             raise
+        except NotRecorded:  # told by the scope that refused it
+            return _not_recorded(call)
         except BaseException as failed:  # a tool may raise anything; the agent is told, as in production
             said = f"the tool {call.tool} raised {type(failed).__name__}: {failed} ({_raised_at(failed)})"
             self._recorder.event(TOOL_EXCEPTION, said)
             return _error(type(failed).__name__, str(failed))
+
+
+def _not_recorded(call: ToolCall) -> ToolResult:
+    return _error("not_recorded", f"no answer to this call of {call.tool} is available")
 
 
 def _raised_at(raised: BaseException) -> str:

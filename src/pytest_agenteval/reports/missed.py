@@ -1,0 +1,63 @@
+"""What was asked and not recorded: by trial, and of a whole run the worst first."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pytest_agenteval.records.transcript import Event
+from pytest_agenteval.reports.cells import wrap
+from pytest_agenteval.reports.wording import counted, one_line, safe
+from pytest_agenteval.store.reader import Run
+
+KIND = "cassette_miss"
+MOST_LINE, MOST_WAY = 300, 1000
+
+
+class Missed(NamedTuple):
+    """One question that no recording answers: where it was looked for, what is there, what can be done."""
+
+    file: str
+    asked: str
+    found: str
+    hint: str
+
+    @property
+    def name(self) -> str:
+        """The question, and the file that lacks it."""
+        return one_line(f"{self.file}: {self.asked}", MOST_LINE)
+
+    @property
+    def ways(self) -> Iterator[str]:
+        """What there is in its place, and how to record it, line by line."""
+        yield f"found: {one_line(self.found, MOST_LINE)}"
+        yield from (one_line(way.strip(), MOST_WAY) for way in self.hint.splitlines())
+
+
+def missed_in(events: Iterable[Event]) -> Counter[Missed]:
+    """Count what a trial asked and was not recorded, in the order of asking."""
+    return Counter(_read(event) for event in events if event.kind == KIND)
+
+
+def missed_lines(run: Run, most: int, width: int) -> Iterator[str]:
+    """Name what the trials of a run missed, the most often missed first."""
+    times: Counter[Missed] = Counter()
+    trials: dict[Missed, int] = defaultdict(int)
+    for entry in run.entries:
+        if entry.tool_tape.misses or entry.chat_tape.misses:
+            for missed, number in missed_in(run.trial(entry).transcript.events).items():
+                times[missed] += number
+                trials[missed] += 1
+    ranked = sorted(times, key=lambda each: (-trials[each], -times[each], each))
+    for missed in ranked[:most]:
+        often = f"{times[missed]} times in {counted(trials[missed], 'trial')}"
+        yield from wrap(f"{often if times[missed] > 1 else 'once'}: {missed.name}", width)
+        yield from (f"  {piece}" for way in missed.ways for piece in wrap(way, width - 2))
+    if len(ranked) > most:
+        yield f"and {len(ranked) - most} more"
+
+
+def _read(event: Event) -> Missed:
+    told = event.details
+    return Missed(*(safe(str(told.get(name, ""))) for name in ("file", "asked", "found", "hint")))
