@@ -50,6 +50,8 @@ class Judge:
         self.plan, self.score = plan, score
 
     async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        if self.score is mumbling or (self.score is hoarse and self.plan.task.input["letter"][-1] != "0"):
+            return Reply("I would rather not say", usage=Usage(100, 20, cost_usd=0.001, asks=1, attempts=1))
         said = {name: self.score(value, self.plan) for name, value in worth(self.plan).items()}
         scores = {name: "unknown" if one is None else 4 * one for name, one in said.items()}
         text = json.dumps({**scores, "rationale": "<b>as it is</b>"})
@@ -58,6 +60,14 @@ class Judge:
 
 def noisy(value, plan):
     return min(1.0, max(0.0, value + Random(plan.seed).uniform(-0.3, 0.3)))
+
+
+def mumbling(value, plan):
+    return value
+
+
+def hoarse(value, plan):
+    return value
 
 
 def broken(value, plan):
@@ -71,6 +81,9 @@ SCORES = {
     "noisy": noisy,
     "shy": lambda value, plan: None if value == 1 else value,
     "broken": broken,
+    "mumbling": mumbling,
+    "hoarse": hoarse,
+    "blind": lambda value, plan: None,
 }
 
 

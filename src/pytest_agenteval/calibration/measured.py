@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from pytest_agenteval.calibration.asked import Answers, Asked
-from pytest_agenteval.calibration.plan import CalibrationPlan, Wanted
+from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, Wanted
 from pytest_agenteval.scoring.agreement import Agreement, agreement, reaches
 from pytest_agenteval.scoring.krippendorff import krippendorff_alpha
 from pytest_agenteval.scoring.rejudging import Noise, noise
@@ -65,17 +67,60 @@ class Findings:
         """Give the figure that a threshold is about."""
         for each in self.measured:
             if (each.judge, each.dimension) == (self.panel, wanted.dimension):
+                if wanted.metric == SCORED:
+                    return Figure(float(each.agreement.scored))
                 return each.agreement.figures[wanted.metric]
         return Figure(None, reason="no example has a label")
 
     @property
     def shortfalls(self) -> tuple[Wanted, ...]:
         """The thresholds that were not reached; an undefined figure reaches none."""
-        return tuple(each for each in self.plan.wanted if not self._reached(each))
+        return tuple(each for each in self.wanted if not self._reached(each))
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """The thresholds that were said, and those that go without saying where they were not reached.
+
+        Where nobody said how many examples have to be scored, half of a dimension's have to.
+        """
+        said = {each.dimension for each in self.plan.wanted if each.metric == SCORED}
+        half = [
+            Wanted(SCORED, each.dimension, ceil(each.agreement.examples / 2))
+            for each in self.measured
+            if each.judge == self.panel and each.dimension not in said
+        ]
+        return (*self.plan.wanted, *(each for each in half if not self._reached(each)))
+
+    @property
+    def unread(self) -> tuple[Unread, ...]:
+        """The judges with replies that could not be read, even after a repair, in their order."""
+        return tuple(_unread(judge.name, self.answers.asked) for judge in self.answers.judges)
 
     def _reached(self, wanted: Wanted) -> bool:
         value = self.figure_of(wanted).value
         return value is not None and reaches(wanted.metric, value, wanted.threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """How many of a judge's ``asks`` brought nothing that could be read, and the commonest problem."""
+
+    judge: str
+    asks: int
+    count: int
+    problem: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether not one could be read."""
+        return self.count == self.asks > 0
+
+
+def _unread(judge: str, asked: Sequence[Asked]) -> Unread:
+    votes = [vote for each in asked for vote in each.judgement.votes if vote.judge == judge]
+    problems = Counter(vote.problem for vote in votes if vote.problem)
+    problem = problems.most_common(1)[0][0] if problems else ""
+    return Unread(judge, len(votes), problems.total(), problem)
 
 
 def measure(plan: CalibrationPlan, answers: Answers) -> Findings:

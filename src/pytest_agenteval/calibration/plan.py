@@ -17,6 +17,8 @@ from pytest_agenteval.tasks.calibration import Calibration, load_calibration
 from pytest_agenteval.tasks.documents import Document, read_bytes, shown
 
 ENDING = ".jinja"
+SCORED = "scored"
+"""A threshold of its own kind: how many examples have to have a score, for fewer say little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,8 @@ def _examples(said: Calibration, document: Document, rubric: Rubric, labels: Pat
 def _threshold_problems(said: Calibration, document: Document, rubric: Rubric) -> Iterator[Problem]:
     """Say which figures and dimensions nobody knows."""
     for metric, value in said.thresholds.items():
-        if metric not in METRICS:
-            yield _problem(document, ("thresholds", metric), METRICS, "figure", metric)
+        if metric not in (*METRICS, SCORED):
+            yield _problem(document, ("thresholds", metric), (*METRICS, SCORED), "figure", metric)
         for name in value if isinstance(value, Mapping) else ():
             if name not in rubric.names:
                 yield _problem(document, ("thresholds", metric, name), rubric.names, "dimension", name)

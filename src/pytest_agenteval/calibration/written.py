@@ -9,7 +9,8 @@ from typing import Any
 from pytest_agenteval.calibration.asked import Asked
 from pytest_agenteval.calibration.examples import said_sources
 from pytest_agenteval.calibration.kept import VERSION
-from pytest_agenteval.calibration.measured import Disagreement, Findings, Measured
+from pytest_agenteval.calibration.measured import Disagreement, Findings, Measured, Unread
+from pytest_agenteval.calibration.plan import Wanted
 from pytest_agenteval.scoring.resampling import Figure
 
 MOST_DISAGREEMENTS = 20
@@ -38,15 +39,16 @@ def to_json(findings: Findings) -> dict[str, Any]:
                 "id": judge.id,
                 "offline": judge.offline,
                 "usage": _usage(findings, judge.name),
+                **_unread(unread),
             }
-            for judge in answers.judges
+            for judge, unread in zip(answers.judges, findings.unread, strict=True)
         ],
         "repeats": plan.repeats,
         "tolerance": plan.tolerance,
         "pass_threshold": plan.pass_threshold,
         "intervals": asdict(findings.how),
-        "thresholds": [_wanted(findings, number) for number in range(len(plan.wanted))],
-        "passed": not findings.shortfalls,
+        "thresholds": [_wanted(findings, wanted) for wanted in findings.wanted],
+        "passed": not findings.shortfalls and not any(unread.whole for unread in findings.unread),
         "measured": [_measured(each) for each in findings.measured],
         "among_judges": {name: _figure(found) for name, found in findings.among},
         "disagreements": [_disagreement(each) for each in findings.disagreements[:MOST_DISAGREEMENTS]],
@@ -61,8 +63,14 @@ def _usage(findings: Findings, judge: str) -> dict[str, Any]:
     return {"asks": used.asks, "tokens": used.tokens, "cost_usd": used.cost_usd}
 
 
-def _wanted(findings: Findings, number: int) -> dict[str, Any]:
-    wanted = findings.plan.wanted[number]
+def _unread(found: Unread) -> dict[str, Any]:
+    """Give what of a judge's replies could not be read, where there is anything."""
+    if not found.count:
+        return {}
+    return {"unread": {"asks": found.asks, "count": found.count, "problem": found.problem}}
+
+
+def _wanted(findings: Findings, wanted: Wanted) -> dict[str, Any]:
     found = findings.figure_of(wanted)
     return {
         "metric": wanted.metric,

@@ -120,7 +120,20 @@ class CalibrationItem(pytest.Item):
             pytest.fail(f"{broken.cause}: {broken}", pytrace=False)
         found = to_json(measure(plan, answers))
         keep(evals.folder, found, calibration_page(found))
+        unread = list(unreadable(found))
+        if unread:
+            pytest.fail("\n".join(unread), pytrace=False)
         return found
+
+
+def unreadable(found: dict[str, Any]) -> Iterator[str]:
+    """Name each judge of which not one reply could be read: what it is worth is not known."""
+    from pytest_agenteval.reports.calibrated import said_unread
+
+    for judge in found["judges"]:
+        unread = judge.get("unread")
+        if unread and unread["count"] == unread["asks"]:
+            yield f"unreadable: {said_unread(judge)}"
 
 
 def shortfalls(found: dict[str, Any]) -> Iterator[str]:

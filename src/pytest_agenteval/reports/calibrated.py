@@ -15,6 +15,9 @@ MOST_NAME = 20
 MOST_SAID = 160
 PANEL = "all judges together"
 
+SCORED = "scored"
+"""The threshold that is about a number of examples, and no figure."""
+
 Found = Mapping[str, Any]
 
 
@@ -69,15 +72,34 @@ def said_threshold(wanted: Found) -> str:
 
 def said_shortfall(wanted: Found) -> str:
     """Say what a threshold asks for and what was found, with so many digits that they differ."""
-    found, text = wanted["found"], said_found(wanted["found"])
-    if found["value"] is not None and float(number(found["value"])) == wanted["threshold"]:
+    found, text = wanted["found"], said_figure(wanted)
+    if (
+        wanted["metric"] != SCORED
+        and found["value"] is not None
+        and float(number(found["value"])) == wanted["threshold"]
+    ):
         text = f"{found['value']:.6f}"
     return f"{said_threshold(wanted)} (found {text})"
+
+
+def said_unread(judge: Found) -> str:
+    """Say how many of a judge's replies could not be read, and why."""
+    unread = judge["unread"]
+    replies = counted(unread["asks"], "reply")
+    problem = one_line(unread["problem"], MOST_SAID)
+    return f"{one_line(judge['name'], MOST_NAME)}: {unread['count']} of {replies} cannot be read: {problem}"
 
 
 def number(value: float | None) -> str:
     """Write a figure, which may lie below 0; a hair below is 0."""
     return figure(abs(value) if value is not None and -0.005 < value < 0 else value)
+
+
+def said_figure(wanted: Found) -> str:
+    """Say what was found of what a threshold is about: a figure, or a number of examples."""
+    found = wanted["found"]
+    is_count = wanted["metric"] == SCORED and found["value"] is not None
+    return f"{found['value']:.0f}" if is_count else said_found(found)
 
 
 def said_found(found: Found) -> str:
@@ -143,6 +165,7 @@ def _confusion(each: Found) -> str:
 
 def _remarks(data: Found, judge: str) -> Iterator[str]:
     """Say what stands behind a judge's figures: why some are missing, what it could not tell, its noise."""
+    yield from (said_unread(one) for one in data["judges"] if one["name"] == judge and "unread" in one)
     for each in data["measured"]:
         if each["judge"] != judge:
             continue
@@ -188,7 +211,9 @@ def _together(data: Found) -> Iterator[str]:
 
 def _thresholds(data: Found, width: int) -> Iterator[Line]:
     wanted = data["thresholds"]
-    if not wanted:
+    if not wanted and not data["passed"]:
+        yield Line(f"{INDENT}not passed: a judge's replies cannot be read", "red")
+    elif not wanted:
         yield Line(f"{INDENT}no threshold: nothing had to be reached", "dim")
     elif data["passed"]:
         yield Line(f"{INDENT}{counted(len(wanted), 'threshold')} reached")

@@ -56,7 +56,8 @@ class Calibration(Spec):
     )
     thresholds: Mapping[Text, Threshold] = Field(
         default_factory=dict,
-        description="a map from figures to the number to reach, for all dimensions or for each by name",
+        description="a map from figures to the number to reach, for all dimensions or for each by name; "
+        "scored: how many examples have to have a score (where it is not said: half of them)",
     )
     seed: Annotated[int, Field(strict=True, ge=0)] = Field(
         default=0, description="a whole number, 0 or more: the seed of the intervals"

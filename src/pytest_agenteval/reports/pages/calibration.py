@@ -13,9 +13,11 @@ from pytest_agenteval.reports.calibrated import (
     interval,
     model_of,
     number,
+    said_figure,
     said_found,
     said_noise,
     said_threshold,
+    said_unread,
     who,
 )
 from pytest_agenteval.reports.pages.confusion import heat_of
@@ -84,14 +86,25 @@ def calibration_page(data: Found) -> str:
             data=data,
             names=[model_of(each) for each in data["judges"]],
             label=_label(data),
-            thresholds=[
-                (each, said_threshold(each), said_found(each["found"])) for each in data["thresholds"]
-            ],
+            thresholds=[(each, said_threshold(each), said_figure(each)) for each in data["thresholds"]],
             sections=[_section(data, name, judges) for name in data["dimensions"]],
             number=number,
             count=len(data["disagreements"]),
+            no_disagreement=_no_disagreement(data),
+            unread=[said_unread(each) for each in data["judges"] if "unread" in each],
         )
     )
+
+
+def _no_disagreement(data: Found) -> str:
+    """Say what it means that no score lay away from its label: nothing, where there is no score."""
+    counts = [each for each in data["measured"] if each["judge"] == data["measured"][-1]["judge"]]
+    scored, labelled = (sum(each[key] for each in counts) for key in ("scored", "examples"))
+    if not scored:
+        return "No example has a score: there is nothing to compare."
+    if scored < labelled:
+        return f"There is none among the {scored} scores; {labelled - scored} labels have none beside them."
+    return "There is none: every score is the label."
 
 
 def _section(data: Found, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
