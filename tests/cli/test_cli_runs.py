@@ -60,3 +60,36 @@ def test_a_damaged_run_hides_no_other(pytester: pytest.Pytester, agenteval: Agen
     said = agenteval("runs")
 
     assert (said.status, said.out.strip()) == (0, "no runs in .agenteval/runs")
+
+
+@pytest.mark.usefixtures("agenteval")
+def test_an_odd_line_blinds_nobody(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """``runs``, ``report`` and ``--agent-only`` tell it by file and line, and read everything else."""
+    options = ("-p", "pytest_agenteval.plugin", "--agent-model=scripted")
+    write(
+        pytester.path,
+        {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b", says="Hm.")},
+    )
+    pytester.runpytest_inprocess(*options).assert_outcomes(passed=1, failed=1)
+    (run,) = (pytester.path / ".agenteval" / "runs").glob("2*")
+    (path,) = run.glob("journal-*.jsonl")
+    with path.open("a", encoding="utf-8") as journal:
+        journal.write('{"v": 1, "kind": "finished"}\n')
+    odd = f"{path.name}:5: left out: holds no key 'suite'"
+    (run / "run.json").write_text("[]", encoding="utf-8")
+    (run / "planned.json").write_text('{"v": 1, "gro', encoding="utf-8")
+    capsys.readouterr()
+
+    assert main(["runs"]) == 0
+    told = capsys.readouterr()
+    assert run.name in told.out
+    assert f"{run.name}: {odd}" in told.err
+
+    assert main(["report", "latest"]) == 0
+    out = capsys.readouterr().out
+    for file in ("run.json: left out", "planned.json: left out", odd):
+        assert file in out
+
+    again = pytester.runpytest_inprocess(*options, "--agent-only=failed")
+    again.assert_outcomes(failed=1, deselected=1)
+    again.stdout.fnmatch_lines([f"{run.name}: {odd}"])

@@ -147,7 +147,7 @@ def test_each_model_is_a_run_that_can_be_named(imported: Path, runs: Mapping[str
     root = imported / ".agenteval" / "runs"
     assert find_run(root, "azure/gpt-4o@20251219").name == runs["azure_gpt-4o"].folder.name
     assert all(sum(group.trials for group in run.planned) == 91 for run in runs.values())
-    assert not any(run.begun or run.torn for run in runs.values())
+    assert not any(run.begun or run.odd for run in runs.values())
 
 
 def _oracle(task: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:

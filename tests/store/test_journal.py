@@ -57,7 +57,7 @@ def test_half_a_surrogate_pair_loses_no_trial(folder: Path) -> None:
 
     run = _stored(folder, replace(FULL, grades=grades))
 
-    assert (len(run.entries), run.torn) == (1, 0)
+    assert (len(run.entries), run.odd) == (1, ())
     assert run.trial(run.entries[0]).grades[0].rationale == "ends with \ud83d"
 
 
@@ -140,7 +140,7 @@ def test_a_torn_last_line_is_left_out_and_counted(folder: Path) -> None:
     run = read_run(folder)
 
     assert [entry.key.task for entry in run.entries] == ["t1"]
-    assert run.torn == 1
+    assert len(run.odd) == 1
 
 
 def test_writing_goes_on_after_a_torn_line(folder: Path) -> None:
@@ -205,7 +205,7 @@ def test_two_processes_write_side_by_side(folder: Path, names: tuple[str, str]) 
     run = read_run(folder)
 
     assert len(run.entries) == 400
-    assert run.torn == 0
+    assert run.odd == ()
     assert run.begun == ()
     assert {(entry.key.task, run.trial(entry).output[:2]) for entry in run.entries} == {
         ("a", "aa"),

@@ -46,6 +46,8 @@ def report(args: argparse.Namespace) -> int:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     weights = _weights(args.weights)
     runs = list(_runs(args.runs, Path(args.results)))
+    if len(runs) > 1 or args.shape or STDOUT in (args.json, args.markdown):  # else it stands below the table
+        _tell_odd(runs)
     return _in_shape(runs, Path(args.output)) if args.shape else _shown(runs, weights, args)
 
 
@@ -57,6 +59,15 @@ def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
     here = Path.cwd().resolve()
     for folder in folders:
         yield read_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+
+
+def _tell_odd(runs: Iterable[Run]) -> None:
+    """Say what could not be read of runs, beside whatever else is printed."""
+    from pytest_agenteval.store.reader import first_odd
+
+    for run in runs:
+        for odd in first_odd(run.odd):
+            print(f"{run.folder}: {odd}", file=sys.stderr)
 
 
 def _in_shape(runs: Sequence[Run], to: Path) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from pytest_agenteval.store.reader import read_run
-from pytest_agenteval.store.runs import StoredRun, list_runs
+from pytest_agenteval.store.reader import Run, first_odd, read_run
+from pytest_agenteval.store.runs import list_runs
 
 
 def print_runs(results: str) -> int:
@@ -14,17 +15,20 @@ def print_runs(results: str) -> int:
     if not found:
         print(f"no runs in {results}")
         return 0
-    rows = [("RUN", "MODELS", "TRIALS", "EXIT"), *map(_row, found)]
+    runs = [read_run(stored.path) for stored in found]
+    rows = [("RUN", "MODELS", "TRIALS", "EXIT"), *map(_row, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for run in runs:
+        for odd in first_odd(run.odd):
+            print(f"{run.folder.name}: {odd}", file=sys.stderr)
     return 0
 
 
-def _row(stored: StoredRun) -> tuple[str, str, str, str]:
-    header = stored.header
-    run = read_run(stored.path)
+def _row(run: Run) -> tuple[str, str, str, str]:
+    header = run.header
     planned = sum(group.trials for group in run.planned)
     status = "not ended" if header.exit_status is None else str(header.exit_status)
     models = ", ".join(model.name for model in header.models)
-    return stored.path.name, models, f"{len(run.entries)} of {planned}", status
+    return run.folder.name, models, f"{len(run.entries)} of {planned}", status

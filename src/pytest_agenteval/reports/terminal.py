@@ -32,8 +32,7 @@ def summary(view: RunView, width: int = 80) -> list[Line]:
     lines: list[Line] = []
     for suite in view.suites:
         lines += [*_suite(suite, width), Line("")]
-    if view.torn:
-        lines.append(Line(f"{counted(view.torn, 'journal line')} half written (a crash?), left out", "red"))
+    lines += [Line(piece, "red") for odd in view.odd for piece in wrap(safe(odd), width)]
     lines += [Line(piece, "yellow") for warning in view.warnings for piece in wrap(warning, width)]
     return [*lines, Line(f"run: {safe(view.path)}")]
 

@@ -12,7 +12,7 @@ from pytest_agenteval.reports.wording import safe, who
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import PlannedGroup
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.reader import Run, first_odd
 
 NOTES = {
     "baseline": "rule-based, no LLM",
@@ -72,7 +72,7 @@ class RunView:
     notes: tuple[str, ...]
     suites: tuple[SuiteView, ...]
     misses: tuple[Miss, ...]
-    torn: int = 0
+    odd: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -88,7 +88,7 @@ def view_of(run: Run) -> RunView:
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := note_of(model))),
         suites=tuple(_suite_view(run, group) for group in _groups(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
-        torn=run.torn,
+        odd=tuple(first_odd(run.odd)),
         warnings=tuple(_self_judged(header)),
     )
 

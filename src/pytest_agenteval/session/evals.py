@@ -26,6 +26,7 @@ from pytest_agenteval.session.settings import Settings, settings_of
 from pytest_agenteval.stash import evals_key, registry_key
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import planned_groups
+from pytest_agenteval.store.reader import first_odd, read_run
 from pytest_agenteval.store.runs import open_run, write_planned
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Evals:
         self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
         self._none_ended_so = ""
+        self._odd: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
         self._marks = {"agenteval", "capability", "regression", "mixed"}
 
@@ -116,6 +118,7 @@ class Evals:
             return
         if self._none_ended_so:
             yield self._none_ended_so
+        yield from self._odd
         if self.stored is not None:
             yield from self.stored.remarks()
         for agent in self._silent_agents:
@@ -153,6 +156,8 @@ class Evals:
     def _wanted(self, trials: list[Any]) -> list[Any]:
         try:
             earlier = Path(place_of(self.config)["earlier"]) if self.settings.only else None
+            if earlier is not None:
+                self._odd = tuple(f"{earlier.name}: {odd}" for odd in first_odd(read_run(earlier).odd))
             kept = select(self.settings, trials, earlier)
             if earlier is not None and not kept:
                 self._none_ended_so = none_ended_so(self.settings, trials, earlier)

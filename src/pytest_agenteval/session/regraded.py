@@ -15,7 +15,7 @@ from pytest_agenteval.session.cases import UNNAMED, Case
 from pytest_agenteval.store.atomic import replace_json
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.header import RunModel
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.reader import Run, first_odd, read_run
 from pytest_agenteval.store.runs import HEADER, read_header
 
 
@@ -88,8 +88,7 @@ class StoredTrials:
             if strays:
                 stored = counted(len(keys), "stored trial")
                 yield f"{name}: no task here for {strays} of {stored}: not graded again"
-            if run.torn:
-                yield f"{name}: {counted(run.torn, 'journal line')} half written (a crash?), left out"
+            yield from (f"{name}: {each}" for each in first_odd(run.odd))
 
     def _take(self, run: Run, entry: Entry) -> None:
         key = entry.key

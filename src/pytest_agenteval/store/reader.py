@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,23 +11,26 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.store.entry import Begun, Entry
 from pytest_agenteval.store.header import RunHeader
-from pytest_agenteval.store.journal_lines import read_finished, read_key
+from pytest_agenteval.store.journal_lines import read_finished, read_started
 from pytest_agenteval.store.lines import VERSION, Line, as_bytes, check_version, read_line
 from pytest_agenteval.store.planned import PlannedGroup, read_planned
-from pytest_agenteval.store.runs import PLANNED, read_header
+from pytest_agenteval.store.runs import PLANNED, header_of, in_words, read_json
 from pytest_agenteval.store.texts import TextIndex
 from pytest_agenteval.store.transcript_read import read_trial
 
 FIRST_START = as_bytes({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
 """How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
 
+MOST_ODD = 10
+HALF = "half a line, which a crash left behind, or no JSON object"
+
 
 class Run:
     """A stored run.
 
     ``entries`` and ``begun`` are sorted by key, so that they do not depend on who ran what. ``begun`` are
-    attempts that never finished. ``torn`` counts journal lines that a crash left half written: they are
-    left out.
+    attempts that never finished. ``odd`` says, by file and line, what could not be read and was left out:
+    lines that a crash left half written, and whatever else is no line of a journal.
     """
 
     def __init__(
@@ -37,11 +39,12 @@ class Run:
         header: RunHeader,
         planned: tuple[PlannedGroup, ...],
         journal: Journal,
+        odd: Sequence[str] = (),
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
         self.entries = journal.entries()
         self.begun = journal.begun()
-        self.torn = journal.torn
+        self.odd = (*odd, *journal.odd)
         self._texts = TextIndex(folder)
 
     def trial(self, entry: Entry) -> Trial:
@@ -72,32 +75,52 @@ class Journal:
         self._paths: list[Path] = []
         self._first_starts = 0
         self._first_ends = 0
-        self.torn = 0
+        self.odd: list[str] = []
 
     def read(self, path: Path) -> None:
         """Add one process's journal."""
         self._paths.append(path)
         transcripts = path.name.replace("journal-", "transcripts-", 1)
         for number, line in self._lines(path):
-            if line.get("v") != VERSION:
+            if isinstance(line.get("v"), int) and line["v"] > VERSION:
                 check_version(line, f"{path}:{number}")
-            if line["kind"] == "started":
-                self._started.setdefault(read_key(line), []).append(line["attempt"])
-            elif line["kind"] == "finished":
-                entry = read_finished(line, transcripts)
-                self._first_ends += entry.attempt == 1
-                self._finished.setdefault(entry.key, []).append(entry)
+            try:
+                self._take(line, transcripts)
+            except ValueError as odd:
+                self._note(path, number, f"holds {odd}")
+
+    def _take(self, line: Line, transcripts: str) -> None:
+        kind = line.get("kind")
+        if kind == "started":
+            key, attempt = read_started(line)
+            self._started.setdefault(key, []).append(attempt)
+        elif kind == "finished":
+            entry = read_finished(line, transcripts)
+            self._first_ends += entry.attempt == 1
+            self._finished.setdefault(entry.key, []).append(entry)
+        else:
+            raise ValueError(f"the kind {kind!r}, and not started or finished" if kind else "no key 'kind'")
+
+    def _note(self, path: Path, number: int, what: str) -> None:
+        self.odd.append(f"{path.name}:{number}: left out: {what}")
 
     def settle(self) -> None:
         """Look at the first starts, which say nothing new where as many first attempts ended."""
         if self._first_starts == self._first_ends:
             return
-        for raw in (raw for path in self._paths for raw in _raw_lines(path) if _is_first_start(raw)):
-            line = _parsed(raw)
-            if line is None:
-                self.torn += 1
-            else:
-                self._started.setdefault(read_key(line), []).append(1)
+        for path in self._paths:
+            for number, raw in enumerate(_raw_lines(path), start=1):
+                if _is_first_start(raw):
+                    self._take_start(path, number, raw)
+
+    def _take_start(self, path: Path, number: int, raw: bytes) -> None:
+        line = _parsed(raw)
+        try:
+            key, attempt = read_started({} if line is None else line)
+        except ValueError as odd:
+            self._note(path, number, HALF if line is None else f"holds {odd}")
+        else:
+            self._started.setdefault(key, []).append(attempt)
 
     def entries(self) -> tuple[Entry, ...]:
         """Give the last finished attempt of each trial."""
@@ -128,7 +151,14 @@ class Journal:
             if line is not None:
                 yield number, line
             elif raw.strip():
-                self.torn += 1
+                self._note(path, number, HALF)
+
+
+def first_odd(odd: Sequence[str]) -> Iterator[str]:
+    """Give the first few things that could not be read, and how many more there are."""
+    yield from odd[:MOST_ODD]
+    if len(odd) > MOST_ODD:
+        yield f"and {len(odd) - MOST_ODD} more that could not be read"
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
@@ -141,23 +171,25 @@ def _is_first_start(raw: bytes) -> bool:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run's header, plan and journals; transcripts are left for later."""
-    header, journal = read_header(folder), Journal()
+    """Read a run's header, plan and journals, as far as they can be read; transcripts are left for later."""
+    (header, odd), journal = header_of(folder), Journal()
     for path in sorted(folder.glob("journal-*.jsonl")):
         journal.read(path)
     journal.settle()
-    return Run(folder, header, _planned(folder / PLANNED), journal)
+    planned, odd_plan = _planned(folder / PLANNED)
+    return Run(folder, header, planned, journal, [each for each in (odd, odd_plan) if each])
 
 
-def _planned(path: Path) -> tuple[PlannedGroup, ...]:
+def _planned(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
+    """Read what was planned; without it nobody can say how many trials are missing."""
     if not path.is_file():
-        return ()
+        return (), ""
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as broken:
-        raise UsageMistake(f"{path} cannot be read ({broken})") from None
-    check_version(data, path)
-    return read_planned(data)
+        data: Any = read_json(path)
+        check_version(data, path)
+        return read_planned(data), ""
+    except (OSError, ValueError, LookupError, TypeError) as broken:
+        return (), f"{path.name}: left out: {in_words(broken)}; nobody knows how many trials were planned"
 
 
 def _parsed(raw: bytes) -> Line | None:

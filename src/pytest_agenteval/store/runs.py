@@ -69,15 +69,46 @@ def read_header(folder: Path) -> RunHeader:
     """Read a run's header; a UsageMistake says when the folder is no run or of a newer version."""
     path = folder / HEADER
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as broken:
-        raise UsageMistake(f"{folder} is not a run: {path} cannot be read ({broken})") from broken
-    check_version(data, path)
-    return RunHeader.from_json(data)
+        data: Any = read_json(path)
+        check_version(data, path)
+        return RunHeader.from_json(data)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
+        raise UsageMistake(f"{folder} is not a run: {path} cannot be read ({in_words(broken)})") from broken
+
+
+def header_of(folder: Path) -> tuple[RunHeader, str]:
+    """Read a run's header; for one that cannot be read give what the folder's name says, and what is wrong.
+
+    Raises UsageMistake where there is none, and where it is of a newer version.
+    """
+    path = folder / HEADER
+    try:
+        return read_header(folder), ""
+    except UsageMistake as mistake:
+        if not path.is_file() or mistake.__cause__ is None:
+            raise
+        when = re.match(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)", folder.name)
+        if when is None and not any(folder.glob("journal-*.jsonl")):
+            raise
+        started_at = "{}-{}-{}T{}:{}:{}".format(*when.groups()) if when else ""
+        return RunHeader(started_at, name=folder.name), f"{HEADER}: left out: {in_words(mistake.__cause__)}"
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON object; raises ValueError for anything else."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict):
+        raise ValueError(f"it holds {json.dumps(data)[:40]}, and no JSON object")
+    return data
+
+
+def in_words(broken: BaseException) -> str:
+    """Say what a file lacks that was written by somebody else, or half."""
+    return f"no key {broken}" if isinstance(broken, KeyError) else str(broken)
 
 
 def list_runs(root: Path) -> list[StoredRun]:
-    """Give the runs that can be read, newest first."""
+    """Give the runs of a folder, newest first; of one that nobody can read only the name is known."""
     return sorted(_stored(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
 
 
@@ -85,7 +116,7 @@ def _stored(root: Path) -> Iterator[StoredRun]:
     for path in root.glob(f"*/{HEADER}"):
         if path.parent.name != LATEST:
             try:
-                yield StoredRun(path.parent, read_header(path.parent))
+                yield StoredRun(path.parent, header_of(path.parent)[0])
             except UsageMistake:
                 continue
 

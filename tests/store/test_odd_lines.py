@@ -1,0 +1,143 @@
+"""What somebody or something else wrote into a run's folder is told by file and line; the rest is read."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agenteval.store.header import RunHeader
+from pytest_agenteval.store.journal import JournalWriter
+from pytest_agenteval.store.planned import PlannedGroup
+from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.runs import list_runs, new_run, write_planned
+
+from .samples import plan, trial
+
+FINISHED = json.dumps(
+    {
+        "v": 1,
+        "kind": "finished",
+        "attempt": 1,
+        "suite": "s",
+        "task": "t9",
+        "agent": "card",
+        "model": "baseline",
+        "repetition": 1,
+        "ending": "passed",
+        "score": 1.0,
+        "task_kind": "mixed",
+        "grades": [],
+        "transcript": [0, 10],
+    }
+)
+
+
+def written(root: Path) -> Path:
+    """Give a run of two trials, one of which is not finished."""
+    folder = new_run(root / "runs", RunHeader("2026-11-21T09:30:15+00:00"))
+    writer = JournalWriter(folder, "main")
+    writer.started([plan("t1"), plan("t2")])
+    writer.finished([trial("t1")])
+    write_planned(folder, [PlannedGroup("s", "baseline", "", "b", 2, 2, 1)])
+    return folder
+
+
+def changed(**keys: Any) -> str:
+    """Give a finished line with other values; None takes a key out."""
+    line = {**json.loads(FINISHED), **keys}
+    return json.dumps({key: value for key, value in line.items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{}", "no key 'kind'"),
+        ("[]", "no JSON object"),
+        ('{"v": 1, "kind": "fin', "half a line"),
+        ('{"v": 1, "kind": "paused"}', "'paused'"),
+        ('{"v": 1, "kind": "started", "attempt": 1}', "no key 'suite'"),
+        ('{"v": "new", "kind": "started"}', "no key 'suite'"),
+        (changed(ending="vanished"), "'vanished'"),
+        (changed(ending=...), "no key 'ending'"),
+        (changed(score="high"), "'high'"),
+        (changed(suite=7), "7"),
+        (changed(repetition="1"), "'1'"),
+        (changed(grades=[{"score": 1}]), "no key 'grader'"),
+        (changed(grades=3), "int"),
+        (changed(transcript=[0]), "length"),
+        (changed(digests=[1]), "Digests"),
+        (changed(task=["t"]), "['t']"),
+    ],
+)
+def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, said: str) -> None:
+    """By its file and its number, with what is odd about it."""
+    folder = written(tmp_path)
+    journal = folder / "journal-main.jsonl"
+    good = journal.read_text(encoding="utf-8")
+    journal.write_text(good.replace("\n", f"\n{line}\n", 1), encoding="utf-8")
+
+    run = read_run(folder)
+
+    assert [entry.key.task for entry in run.entries] == ["t1"]
+    assert [begun.key.task for begun in run.begun] == ["t2"]
+    (odd,) = run.odd
+    assert odd.startswith("journal-main.jsonl:2: left out: ")
+    assert said in odd
+
+
+def test_a_sound_run_has_nothing_odd(tmp_path: Path) -> None:
+    """Nor is a line that was made for these tests odd by itself."""
+    folder = written(tmp_path)
+    with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
+        journal.write(FINISHED + "\n")
+
+    run = read_run(folder)
+
+    assert (len(run.entries), run.odd, run.planned[0].trials) == (2, (), 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "", '{"v": 1, "started', '{"models": 3, "started_at": "x"}', "7"]
+)
+def test_a_run_without_its_header_or_plan_is_read_all_the_same(tmp_path: Path, text: str) -> None:
+    """Its trials are in its journals; its folder's name says when it began; it stands in the list."""
+    folder = written(tmp_path)
+    (folder / "run.json").write_text(text, encoding="utf-8")
+    (folder / "planned.json").write_text(text, encoding="utf-8")
+
+    run = read_run(folder)
+
+    assert len(run.entries) == 1
+    assert run.planned == ()
+    assert [odd.partition(":")[0] for odd in run.odd] == ["run.json", "planned.json"]
+    assert run.header.started_at == "2026-11-21T09:30:15"
+    assert [stored.path for stored in list_runs(tmp_path / "runs")] == [folder]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(json.loads(FINISHED))), JSON, max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
+    """Whatever stands in the place of a value: the run is read, and can be sorted and summed."""
+    keys.pop("v", None)
+    with tempfile.TemporaryDirectory() as place:
+        folder = written(Path(place))
+        with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
+            journal.write(changed(**keys) + "\n")
+
+        run = read_run(folder)
+
+        assert len(run.entries) + len(run.odd) >= 2 or keys.get("kind") == "started"
+        assert sum(entry.score or 0 for entry in run.entries if entry.averaged) >= 0 or keys.get("score")
