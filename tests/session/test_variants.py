@@ -100,6 +100,106 @@ def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(
     assert result.parseoutcomes()["passed"] == 1
 
 
+SAYING = """
+from pytest_agenteval.records.outcome import Answer
+
+class Saying:
+    templates = {"system": "plain", "again": "and?"}
+
+    async def run(self, task_input, ctx):
+        said = [{"role": "system", "content": ctx.prompts.render("system")}]
+        reply = await ctx.chat.ask([*said, {"role": "user", "content": task_input["content"]}])
+        return Answer(reply.text)
+
+class Deaf:
+    def run(self, task_input, ctx):
+        return Answer("Mina")
+
+def pytest_agenteval_register(registry):
+    registry.agent("saying", Saying)
+    registry.agent("made", lambda: Saying())
+    registry.agent("deaf", Deaf)
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_prompt_file_that_nobody_reads_is_a_usage_error(pytester: pytest.Pytester, workers: int) -> None:
+    """Before any trial, with the name that is near and all names that the agents have."""
+    tasks = {
+        f"evals/{agent}.json": task(agent, agent=agent) for agent in ("saying", "made", "pkm", "tool_calling")
+    }
+    tasks["evals/pkm.json"]["input"]["fact_id"] = "2026/11/03.md#ts_1"
+    own = {"long/sytem.md": "x", "long/tone.md": "y", "long/system.md": "{% include 'tone' %}"}
+    write(pytester.path, {"conftest.py": SAYING, "evals/suite.yaml": suite(), **tasks, **own})
+
+    result = run(pytester, "--agent-prompt=long=long", workers=workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: --agent-prompt long: nobody reads its prompt 'sytem'; did you mean 'system'?",
+            "  prompts of the agent made: again, system",
+            "  prompts of the agent pkm: entry, identity, insight, language, *, workflow",
+            "  prompts of the agent saying: again, system",
+            "  prompts of the agent tool_calling: system",
+        ]
+    )
+    assert "tone" not in result.stderr.str()
+    assert not list(pytester.path.glob(".agenteval/runs/*/journal*"))
+
+
+def test_an_agent_without_prompts_has_no_variants(pytester: pytest.Pytester) -> None:
+    """Its trials would all be alike; the error says how a class names what it asks for."""
+    write(pytester.path, {"conftest.py": SAYING, "evals/task.json": task("greet", agent="deaf"), "a.md": "x"})
+
+    result = run(pytester, "--agent-prompt=a=a.md")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: --agent-prompt a: nobody reads its prompt 'system'",
+            "  the agent deaf has no prompts; *templates*",
+        ]
+    )
+
+
+def test_a_prompt_of_task_or_suite_that_nobody_reads_is_a_problem(pytester: pytest.Pytester) -> None:
+    """It is told in the file that names it."""
+    write(
+        pytester.path,
+        {
+            "conftest.py": SAYING,
+            "evals/suite.yaml": suite(more="agent: saying\nprompts: {sytem: a.md}\n"),
+            "evals/a.md": "x",
+            "evals/one.json": task("one", prompts={"agian": "a.md", "system": "a.md"}),
+        },
+    )
+
+    result = run(pytester)
+
+    result.stdout.fnmatch_lines_random(
+        ["*suite.yaml:5: prompts.sytem", "*did you mean 'system'*", "*one.json:*: prompts.agian"]
+    )
+
+
+def test_variants_that_sent_the_same_messages_are_named(pytester: pytest.Pytester) -> None:
+    """In the summary: a prompt that was never asked for in these trials has changed nothing."""
+    files = {"again/again.md": "more?", "short/system.md": "be brief", "brief/system.md": "be brief"}
+    tasks = {"evals/one.json": task("one", agent="saying"), "evals/two.json": task("two", agent="saying")}
+    write(pytester.path, {"conftest.py": SAYING, "evals/suite.yaml": suite(), **tasks, **files})
+    named = [f"--agent-prompt={name}={name}" for name in ("again", "short", "brief")]
+
+    result = run(pytester, "-q", *named)
+
+    told = " ".join(" ".join(result.outlines).split()).split("greetings: ")
+    said = [line for line in told if "sent the same messages" in line]
+    assert [line.partition(" sent")[0] for line in said] == [
+        "scripted and scripted@again",
+        "scripted@short and scripted@brief",
+    ]
+    assert "in 2 trials: their prompts change nothing" in said[0]
+
+
 def test_paths_of_the_command_line_start_where_the_user_stands(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,8 @@ class Agent(Protocol):
     """Who acts in a trial. One object serves many trials at once: it keeps nothing of a trial.
 
     A class may have ``templates``: a map of its own prompt templates by name, replaced where task, suite or
-    variant say so and rendered through ``ctx.prompts``.
+    variant say so and rendered through ``ctx.prompts``. Prompts that it asks for but has no text of its own
+    for are named in ``prompt_names``. A prompt file of another name is a mistake: nobody would read it.
     """
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer | Awaitable[Answer]:

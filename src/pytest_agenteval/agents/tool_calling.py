@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed
@@ -26,6 +26,8 @@ class ToolCallingAgent:
     system: str = ""
     tools: tuple[str, ...] = ()
     conversation: Literal["seed_replay", "full_rollout"] = "seed_replay"
+
+    prompt_names: ClassVar[tuple[str, ...]] = ("system",)
 
     @staticmethod
     def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_agenteval.records.trial import Ending, TrialKey
+from pytest_agenteval.reports.alike import alike
 from pytest_agenteval.reports.figures import Figures, Scope, by_task, figures_of
 from pytest_agenteval.reports.reasons import why
 from pytest_agenteval.reports.wording import safe, who
@@ -77,7 +78,7 @@ class RunView:
 
 
 def view_of(run: Run) -> RunView:
-    """Work out the view of a run; no transcript is read."""
+    """Work out the view of a run; transcripts are read only to compare variants."""
     header = run.header
     return RunView(
         name=header.name,
@@ -89,7 +90,7 @@ def view_of(run: Run) -> RunView:
         suites=tuple(_suite_view(run, group) for group in _groups(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
         odd=tuple(first_odd(run.odd)),
-        warnings=tuple(_self_judged(header)),
+        warnings=(*_self_judged(header), *alike(run)),
     )
 
 

@@ -20,6 +20,7 @@ from pytest_agenteval.session.garbage import spare
 from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
+from pytest_agenteval.session.prompt_names import check_prompts
 from pytest_agenteval.session.run import Run, key_of
 from pytest_agenteval.session.selection import none_ended_so, select
 from pytest_agenteval.session.settings import Settings, settings_of
@@ -173,6 +174,7 @@ class Evals:
         self.calibrations = [item for item in items if hasattr(item, "calibration")]
         dry = self.config.getoption("collectonly", False)
         if not dry and not self.refusal:
+            self._check_prompts()
             self._check_keys()
         if self.refusal:
             self.selected, self.calibrations = [], []
@@ -182,6 +184,13 @@ class Evals:
         if coming and not dry and not _interrupted(coming[0].session):
             spare("collected")
             self._open()
+
+    def _check_prompts(self) -> None:
+        if self.settings.variants and self.stored is None:
+            try:
+                check_prompts(self.registry, self.settings.variants, (item.task for item in self.selected))
+            except UsageMistake as mistake:
+                self.refuse(mistake)
 
     def _check_keys(self) -> None:
         asked_anew = self.selected if self.stored is None else []

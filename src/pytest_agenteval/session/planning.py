@@ -17,6 +17,7 @@ from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.session.inlined import inlined, text_of
 from pytest_agenteval.session.misplaced import with_places
 from pytest_agenteval.session.preparing import prepared
+from pytest_agenteval.session.prompt_names import unread_misfits
 from pytest_agenteval.session.suites import FoundSuite, Suites
 from pytest_agenteval.tasks.discover import is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
@@ -110,6 +111,9 @@ class Planner:
         layers = self._tried(wrong, self._layers_of, loaded, found, ())
         graders = tuple(each for spec in task.graders for each in self._graders(spec, task))
         prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
+        if prompts and not wrong:
+            misfits = unread_misfits(self._registry.agent_factory(said.agent or DEFAULT_AGENT), prompts)
+            wrong += self._placed(misfits, loaded, found)
         problems += wrong
         if wrong:
             return None
@@ -203,6 +207,10 @@ class Planner:
         misfits += _toothless(loaded.task, said.settings.get("tools", self._all_offered(said, found)))
         for index, spec in enumerate(loaded.task.graders):
             misfits += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
+        yield from self._placed(misfits, loaded, found)
+
+    def _placed(self, misfits: Sequence[Misfit], loaded: LoadedTask, found: FoundSuite) -> Iterator[Problem]:
+        """Say where each stands: in the task's file, or in the suite's."""
         for path, *rest in misfits:
             above = _in_suite(path, loaded.task, found.suite)
             file = self.suites.file_of(loaded.file.parent) if above else None
@@ -266,6 +274,8 @@ def _in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | None:
         return None
     if path[0] == "agent":
         return path if task.agent is None else None
+    if path[0] == "prompts":
+        return path if path[1] not in task.prompts else None
     if path[0] != "settings" or len(path) < 2 or path[1] in task.settings:
         return None
     if path[1] in suite.defaults.settings:

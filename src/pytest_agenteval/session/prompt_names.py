@@ -1,0 +1,102 @@
+"""Which prompts an agent has by name, and which prompt files nobody would read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.records.plan import PlannedTask, Variant
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.checking import Misfit
+
+_INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
+
+
+def names_of(agent: Any) -> frozenset[str] | None:
+    """Give the names of the prompts that an agent, or its class, says it has; None where it says nothing."""
+    own, more = getattr(agent, "templates", None), getattr(agent, "prompt_names", None)
+    if own is None and more is None:
+        return None
+    return frozenset((*(own or ()), *(more or ())))
+
+
+def unread(texts: Mapping[str, str], names: Collection[str], own: Mapping[str, str]) -> list[str]:
+    """Give the prompts of these texts that are none of the names, nor included by any other prompt."""
+    used = {name for text in (*own.values(), *texts.values()) for name in _INCLUDED.findall(text)}
+    return [name for name in texts if name not in names and name not in used]
+
+
+def unread_misfits(agent: Any, prompts: Mapping[str, str]) -> list[Misfit]:
+    """Say which prompts of task and suite an agent never asks for, as far as its class tells."""
+    names = names_of(agent)
+    if names is None:
+        return []
+    expected = f"one of {', '.join(sorted(names))}" if names else "nothing: the agent has no prompts"
+    return [
+        Misfit(("prompts", name), expected, f"{name!r}, which the agent never asks for", nearest(name, names))
+        for name in unread(prompts, names, getattr(agent, "templates", None) or {})
+    ]
+
+
+def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
+    """Raise UsageMistake for each file of a variant that no agent of these tasks asks for."""
+    known = _Known(registry)
+    for task in tasks:
+        known.add(task)
+    if not known.by_agent:  # nothing is selected
+        return
+    wrong = [line for variant in variants for line in known.unread_of(variant)]
+    if wrong:
+        raise UsageMistake("\n".join([*wrong, *map(_told, known.by_agent, known.by_agent.values())]))
+
+
+class _Known:
+    """The prompts of every agent that is to act, with those that suites and tasks name."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.by_agent: dict[str, set[str]] = {}
+        self._own: dict[str, str] = {}
+        self._seen: set[tuple[str, str, int]] = set()
+
+    def add(self, task: PlannedTask) -> None:
+        """Take note of the task's agent, looked at once for each set of settings and prompts."""
+        key = (task.agent, canonical(task.settings) if task.settings else "", id(task.prompts))
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        agent = self._agent(task)
+        own: Mapping[str, str] = getattr(agent, "templates", None) or {}
+        self.by_agent.setdefault(task.agent, set()).update(names_of(agent) or (), task.prompts)
+        self._own.update({f"{task.agent}:{name}": text for name, text in {**own, **task.prompts}.items()})
+
+    def unread_of(self, variant: Variant) -> list[str]:
+        """Say which of a variant's files nobody asks for."""
+        every = {name for names in self.by_agent.values() for name in names}
+        return [
+            "; ".join(part for part in (_nobody(variant.name, name), nearest(name, every)) if part)
+            for name in unread(variant.prompts, every, self._own)
+        ]
+
+    def _agent(self, task: PlannedTask) -> Any:
+        factory: Callable[..., Any] = self._registry.agent_factory(task.agent)
+        if names_of(factory) is not None:
+            return factory
+        try:
+            return factory(**task.settings)  # a function that makes it: only what it makes can tell
+        except Exception:  # its trials tell what is wrong with it
+            return factory
+
+
+def _nobody(variant: str, name: str) -> str:
+    return f"--agent-prompt {variant}: nobody reads its prompt {name!r}"
+
+
+def _told(agent: str, names: Collection[str]) -> str:
+    if names:
+        return f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
+    how = "its class names those that it asks for: templates = {name: text}, or prompt_names"
+    return f"  the agent {agent} has no prompts; {how}"
