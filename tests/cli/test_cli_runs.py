@@ -92,4 +92,4 @@ def test_an_odd_line_blinds_nobody(pytester: pytest.Pytester, capsys: pytest.Cap
 
     again = pytester.runpytest_inprocess(*options, "--agent-only=failed")
     again.assert_outcomes(failed=1, deselected=1)
-    again.stdout.fnmatch_lines([f"{run.name}: {odd}"])
+    again.stdout.fnmatch_lines([f"{run.name}: {path.name}:5: left out*"])

@@ -1,0 +1,39 @@
+"""What somebody who cloned the project types runs what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+REPETITIONS = 3
+
+
+def test_pytest_without_a_path_collects_the_evals_too() -> None:
+    """``pytest -n 8 --repetitions 3``, as it stands in README: three trials of every task of each suite."""
+    ours = ("AGENTEVAL_", "PYTEST")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    command = [sys.executable, "-m", "pytest", "--co", "-q", "-p", "pytest_agenteval.plugin"]
+    options = [f"--repetitions={REPETITIONS}", "--ignore=tests", "-p", "no:cacheprovider"]
+
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120
+    )
+
+    trials = re.findall(r"^evals/(\w+)/\S+\[baseline-(\d)\]$", done.stdout, re.MULTILINE)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert {suite for suite, _ in trials} == {"card", "pkm", "ko"}
+    counts = [sum(repetition == str(number) for _, repetition in trials) for number in (1, 2, 3)]
+    assert counts == [157, 157, 157]
+
+
+def test_the_readmes_test_command_runs_the_tests_and_no_evals() -> None:
+    """Tests are named there: evals take ten seconds more, and tell nothing of a change to the code."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^ *python3 -m venv .* -m pytest (-q.*)$", readme, re.MULTILINE)
+
+    assert "tests" in command.split()
