@@ -34,9 +34,8 @@ TURNS = {json.dumps(task["input"], sort_keys=True): task["reference_solution"]["
 PROGRAM = [sys.executable, "-I", "-S", "foreign_agent.py"]
 
 
-class Function:
-    def run(self, task_input, ctx):
-        return Answer(act(ctx.path, TURNS[json.dumps(dict(task_input), sort_keys=True)]), STATE)
+def function(task_input, ctx):
+    return Answer(act(ctx.path, TURNS[json.dumps(dict(task_input), sort_keys=True)]), STATE)
 
 
 class Program:
@@ -75,7 +74,7 @@ def alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tests"))
 
 
-@pytest.mark.parametrize("kind", ["Function", "Program"])
+@pytest.mark.parametrize("kind", ["function", "Program"])
 def test_an_agent_that_is_not_ours_passes_by_its_files_alone(pytester: pytest.Pytester, kind: str) -> None:
     """Every task of both suites and both splits, with no tool of ours called and no end state told."""
     files = [*(ROOT / "evals" / "card").rglob("task.json"), *(ROOT / "evals" / "pkm").rglob("task.json")]
