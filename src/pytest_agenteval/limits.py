@@ -36,7 +36,8 @@ class Clock:
 class Budget:
     """What one trial has used of its allowance; asked before each step, told after it.
 
-    Seconds are the trial's own: time that is forgiven (back-off, attempts that failed) does not count.
+    Seconds are the trial's own: they count from ``begin``, and time that is forgiven (back-off, attempts that
+    failed) does not count.
     """
 
     def __init__(self, allowed: Allowance, now: Callable[[], float] = time.monotonic) -> None:
@@ -50,6 +51,10 @@ class Budget:
         self.forgiving: Callable[[float], None] | None = None
         self.reached: LimitReached | None = None
         self._refused = 0
+
+    def begin(self) -> None:
+        """Start the clock: what came before, such as imports and the starting workspace, does not count."""
+        self._began, self._forgiven = self._now(), 0.0
 
     @property
     def at(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,18 @@ class Prompts:
         """Give a digest of every text."""
         return digest(self.texts)
 
-    def render(self, name: str, **values: Any) -> str:
+    def load(self) -> None:
+        """Load what templates need and compile them, so that no trial's seconds hold it."""
+        if not self.texts:
+            return
+        from jinja2 import TemplateError
+
+        environment = _environment(tuple(sorted(self.texts.items())))
+        for name in self.texts:
+            with suppress(TemplateError):  # told when it is asked for, if it ever is
+                environment.get_template(name)
+
+    def render(self, name: str, /, **values: Any) -> str:
         """Fill in the template of that name."""
         return _environment(tuple(sorted(self.texts.items()))).get_template(name).render(**values).strip()
 

@@ -67,7 +67,7 @@ def test_too_few_scored_examples_fail(letters: pytest.Pytester) -> None:
     short = run(letters, "evals", "--agent-judge=hoarse")
     short.assert_outcomes(failed=1)
     short.stdout.fnmatch_lines(
-        ["tidy: 1 of 3 thresholds not reached", "  scored of order 3 or more (found 2)"]
+        ["tidy: 1 of 2 thresholds not reached", "  scored of order 3 or more (found 2)"]
     )
 
 

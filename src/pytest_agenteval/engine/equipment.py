@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from pytest_agenteval.engine.digests import DigestBook
 from pytest_agenteval.engine.grading import Desk
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.factories import AGENT
+from pytest_agenteval.limits import Budget
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
@@ -54,6 +57,7 @@ class Equipment:
         self.asking = asyncio.Semaphore(asks_at_once)
         self.desk = Desk(registry)
         self.book = DigestBook()
+        self._acting: set[Budget] = set()
         self._library: Library | None = None
         self._opening = threading.Lock()
         self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
@@ -120,6 +124,28 @@ class Equipment:
         """Whether any agent of this process is none of ours, and may ask whatever it likes by itself."""
         kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
         return any(not kind.__module__.startswith("pytest_agenteval.") for kind in kinds)
+
+    @contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Keep what holds up the loop, as imports do, out of the seconds of all agents that act on it now."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            held_up = time.monotonic() - began
+            for budget in tuple(self._acting):
+                budget.forgive(held_up)
+
+    @contextmanager
+    def acting(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
+        """Start a trial's clock, and count its agent among those that act; a thread's is never held up."""
+        budget.begin()
+        if on_loop:
+            self._acting.add(budget)
+        try:
+            yield
+        finally:
+            self._acting.discard(budget)
 
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""

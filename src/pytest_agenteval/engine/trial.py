@@ -35,6 +35,7 @@ from pytest_agenteval.records.outcome import Answer, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
+from pytest_agenteval.tools.arguments import load_checking
 from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.workspace.workspace import Workspace
@@ -113,6 +114,52 @@ async def _act(
     tapes: _Tapes,
 ) -> None:
     """Let the agent act, and look at what it left behind, also after a crash."""
+    with equipment.setting_up():
+        stage = _set_up(plan, equipment, budget, recorder, workspace, course, tapes)
+    agent, ctx, box, own = stage.agent, stage.ctx, stage.box, stage.own
+    with own.answered():
+        on_loop = inspect.iscoroutinefunction(agent.run)
+        try:
+            with equipment.acting(budget, on_loop=on_loop):
+                answer = await _within_limits(agent.run, plan.task.input, ctx, course)
+            course.answer = bounded_answer(answer)
+        except BaseException as raised:  # even SystemExit: an agent must not end the run
+            if is_for_us(raised):
+                raise
+            course.broke(raised)
+        course.seconds = budget.seconds
+        course.digests = digests_of(plan, equipment, stage.prompt_digest, box.specs, equipment.book)
+        course.after = workspace.after()
+        end_state = getattr(agent, "end_state", None)
+        if end_state is not None:
+            state = end_state(plan.task.input, ctx)
+            course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
+    tapes.tools = box.tape
+    if recorder.broken is not None:  # even where the agent swallowed it
+        course.broke(recorder.broken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """All that an agent needs to act, made before the trial's clock starts."""
+
+    agent: Any
+    ctx: AgentContext
+    box: ToolBox
+    own: OwnRequests
+    prompt_digest: str
+
+
+def _set_up(
+    plan: Plan,
+    equipment: Equipment,
+    budget: Budget,
+    recorder: Recorder,
+    workspace: Workspace,
+    course: _Course,
+    tapes: _Tapes,
+) -> _Stage:
+    """Import and make what the agent needs, and build its workspace: no second of this is the agent's."""
     task = plan.task
     inner, tapes.chat = chat_of(plan.model, plan, equipment, budget, recorder)
     open_tape = partial(tool_tape_of, plan, equipment) if task.cassette else None
@@ -128,27 +175,13 @@ async def _act(
         agent = equipment.agent(task)
         prompts, prompt_digest = equipment.prompts(task, plan.variant)
     box.offer_named(_offered(agent, plan, equipment))
+    load_checking(box.specs)
+    prompts.load()
     chat = TrialChat(inner, recorder=recorder, budget=budget, tape=tapes.chat)
     turns = scripted_turns(task.input)
     ctx = AgentContext(workspace, box, chat, Clock(task.clock), budget, prompts, turns, recorder)
     course.before = workspace.before()
-    with own.answered():
-        try:
-            course.answer = bounded_answer(await _within_limits(agent.run, task.input, ctx, course))
-        except BaseException as raised:  # even SystemExit: an agent must not end the run
-            if is_for_us(raised):
-                raise
-            course.broke(raised)
-        course.seconds = budget.seconds
-        course.digests = digests_of(plan, equipment, prompt_digest, box.specs, equipment.book)
-        course.after = workspace.after()
-        end_state = getattr(agent, "end_state", None)
-        if end_state is not None:
-            state = end_state(task.input, ctx)
-            course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
-    tapes.tools = box.tape
-    if recorder.broken is not None:  # even where the agent swallowed it
-        course.broke(recorder.broken)
+    return _Stage(agent, ctx, box, own, prompt_digest)
 
 
 def _offered(agent: Any, plan: Plan, equipment: Equipment) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.records.tool import ToolSpec
@@ -14,6 +14,13 @@ MOST_KEPT = 512
 
 # Kept: compiling a schema costs a hundred times more than checking against it.
 _validators: dict[int, tuple[Mapping[str, Any], Validator]] = {}
+
+
+def load_checking(specs: Iterable[ToolSpec]) -> None:
+    """Load what checking calls of these tools needs, so that no trial's seconds hold it."""
+    for spec in specs:
+        if spec.checked and spec.parameters:
+            _validator(spec.parameters)
 
 
 def complaint(spec: ToolSpec, args: Mapping[str, Any]) -> str:

@@ -1,0 +1,118 @@
+"""A trial's seconds are its agent's own: imports, making things and the workspace come before the clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.records.plan import Allowance, PlannedGrader
+from tests.engine.carried_out import carried_out, plan, registry
+
+IMPORT_S = 1.0
+SLOW = f"""
+import time
+
+time.sleep({IMPORT_S})
+
+
+class Agent:
+    async def run(self, task_input, ctx):
+        return "Mina"
+"""
+GREETED = PlannedGrader("answer_contains", "greeted", {"text": "Mina"})
+
+
+class Waiting:
+    """Waits a little, again and again, on the loop."""
+
+    async def run(self, task_input: object, ctx: object) -> str:
+        """Take a quarter of a second and more."""
+        import asyncio
+
+        for _ in range(5):
+            await asyncio.sleep(0.05)
+        return "Mina"
+
+
+@pytest.fixture
+def slow_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give the place of an agent whose module takes a second to import."""
+    (tmp_path / "slow_to_import.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "slow_to_import", raising=False)
+    return "slow_to_import:Agent"
+
+
+def test_importing_an_agent_is_no_second_of_its_trial(slow_import: str) -> None:
+    """Nor of a limit of its seconds, which is shorter than the import."""
+    known = registry()
+    known.agent("slow", slow_import)
+    asked = plan("t", GREETED, agent="slow", limits=Allowance(seconds=IMPORT_S / 2))
+
+    (trial,) = carried_out(known, asked)
+
+    assert (trial.ending, trial.limit) == ("passed", "")
+    assert trial.seconds < IMPORT_S / 2
+
+
+def test_an_import_that_holds_up_the_loop_is_no_second_of_the_others(slow_import: str) -> None:
+    """An agent that acts meanwhile neither waits on its own account nor runs into its limit."""
+    known = registry()
+    known.agent("slow", slow_import)
+    known.agent("waiting", Waiting)
+    waiting = plan("w", GREETED, agent="waiting", limits=Allowance(seconds=0.25 + IMPORT_S / 2))
+
+    trial, _ = carried_out(known, waiting, plan("s", GREETED, agent="slow"))
+
+    assert (trial.ending, trial.limit) == ("passed", "")
+    assert 0.2 < trial.seconds < 0.25 + IMPORT_S / 2
+
+
+FIRST_USE = """
+import asyncio, sys
+from pytest_agenteval.records.plan import PlannedGrader
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.tools.tool import Tool
+from tests.engine.carried_out import carried_out, plan, registry
+
+before = {}
+
+class Agent:
+    templates = {"hello": "Say hello to {{ name }}."}
+    tools = ("greet",)
+
+    async def run(self, task_input, ctx):
+        before["modules"] = set(sys.modules)
+        from pytest_agenteval.records.transcript import ToolCall
+        await ctx.tools.call(ToolCall("c", 1, 0, "greet", {"name": "Mina"}))
+        said = ctx.prompts.render("hello", name="Mina")
+        before["after"] = set(sys.modules) - before["modules"]
+        return said
+
+schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+known = registry()
+known.agent("mine", Agent)
+known.tool(Tool(ToolSpec("greet", parameters=schema), lambda args: "Hello"))
+asked = PlannedGrader("answer_contains", "a", {"text": "Mina"})
+(trial,) = carried_out(known, plan("t", asked, agent="mine"))
+assert trial.ending == "passed", trial.message
+late = sorted(name for name in before["after"] if name.partition(".")[0] in ("jinja2", "jsonschema"))
+sys.exit(repr(late) if late else 0)
+"""
+
+
+def test_what_prompts_and_tools_need_is_loaded_before_the_clock_starts() -> None:
+    """The first trial of a process is no slower than the others."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FIRST_USE)],
+        cwd=root,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
