@@ -85,11 +85,11 @@ def days_meant(text: str) -> frozenset[Day]:
     return frozenset()
 
 
-def days_in(text: str) -> frozenset[Day]:
-    """Give every reading of every date in a folded text, short ones like 09-17 included."""
+def days_in(text: str, *, short: bool = True) -> frozenset[Day]:
+    """Give every reading of every date in a folded text; ``short`` takes in those like 09-17."""
     return frozenset(
         day
-        for pattern in (*_NUMERIC, *_NAMED, _SHORT)
+        for pattern in (*_NUMERIC, *_NAMED, *((_SHORT,) if short else ()))
         for found in pattern.finditer(text)
         for day in _days(found)
     )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import ClassVar
 
 from pytest_agenteval.graders.matching.addresses import address_meant
-from pytest_agenteval.graders.matching.dates import without_days_and_times
+from pytest_agenteval.graders.matching.dates import Day, days_in, without_days_and_times
 from pytest_agenteval.graders.matching.mentions import plain
 from pytest_agenteval.graders.matching.tokens import tokens
 from pytest_agenteval.graders.memex.both_sides import merged
 from pytest_agenteval.graders.memex.card import card_sides
 from pytest_agenteval.graders.memex.card_text import blob_of, values
-from pytest_agenteval.graders.memex.settings import texts
+from pytest_agenteval.graders.memex.settings import days, entry_day, texts
 from pytest_agenteval.graders.memex.unreadable import undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
@@ -39,11 +40,13 @@ class CardNumbersGiven:
     Looked at are the title and the values of the filled templates, except dates, times, addresses and
     colours: what those have to be, ``card_must_contain`` can say. A number counts by its value, whatever its
     spelling and sign; of the entry, English number words count too. 0, 1, 10 and 100 are where scales begin
-    and end; whatever else may stand there, such as what can be worked out, is given in ``also``. A card
-    without a number to look at leaves the grade undecided.
+    and end, and the entry's year is known; whatever else may stand there, such as what can be worked out, is
+    given in ``also``. Where ``days`` are given, every full date is one of them, or the entry's day. A card
+    without a number or such a date to look at leaves the grade undecided.
     """
 
     also: Sequence[str] = ()
+    days: Sequence[str] = ()
 
     agent: ClassVar[str] = "card"
     version: ClassVar[str] = "1"
@@ -51,21 +54,33 @@ class CardNumbersGiven:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "also", texts("also", self.also))
+        days("days", self.days)
 
     @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the numbers of the card with those of the entry."""
         stated, shown = card_sides(evidence, "default")
         entry = str(evidence.task_input.get("content") or "")
-        given = frozenset(_given(" ; ".join((entry, *self.also)))) | _SCALES
+        own = entry_day(evidence.task_input.get("fact_id"))
+        year = {Decimal(own.year)} if own else set()
+        given = frozenset(_given(" ; ".join((entry, *self.also)))) | _SCALES | year
+        said = values(blob_of(merged(stated, shown)))
         checks = tuple(
             Check(f"{written} comes from the entry", bool(readings & given), "a number of the entry", written)
-            for value in values(blob_of(merged(stated, shown)))
+            for value in said
             for written, readings in _numbers(value)
         )
+        checks += tuple(self._days(said, own)) if self.days else ()
         if not checks:
             return Grade(NAME, None, "the card has no number to look at")
         return Grade.from_checks(NAME, checks)
+
+    def _days(self, said: Sequence[str], own: date | None) -> Iterator[Check]:
+        known = days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
+        for value in said:
+            for found in days_in(plain(value), short=False):
+                passed = any(found.may_be(day) for day in known)
+                yield Check(f"{value} is a day that was meant", passed, " or ".join(self.days), value)
 
 
 def _given(entry: str) -> Iterator[Decimal]:

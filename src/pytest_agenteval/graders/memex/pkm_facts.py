@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from difflib import SequenceMatcher
 from typing import ClassVar
 
+from pytest_agenteval.graders.matching.dates import Day, days_in
 from pytest_agenteval.graders.matching.mentions import mentions, plain
 from pytest_agenteval.graders.matching.tokens import tokens
 from pytest_agenteval.graders.memex.both_sides import merged
@@ -15,7 +18,7 @@ from pytest_agenteval.graders.memex.pkm_changes import changed_below, files_belo
 from pytest_agenteval.graders.memex.pkm_keeping import Files
 from pytest_agenteval.graders.memex.pkm_lines import counted_lines
 from pytest_agenteval.graders.memex.pkm_others import new_text
-from pytest_agenteval.graders.memex.settings import needles
+from pytest_agenteval.graders.memex.settings import days, entry_day, needles
 from pytest_agenteval.graders.memex.unreadable import undecided_where_unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
@@ -24,6 +27,7 @@ NAME = "pkm_facts_filed"
 LEAST_WORDS, SHARE = 12, 0.95
 """An entry of so many words or letters is pasted where so much of it stands in the notes in one run."""
 MOST_SHOWN = 200
+_LEADING = re.compile(r"[\W_]*(\d{1,2}-\d{1,2})(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,15 @@ class PkmFactsFiled:
 
     ``facts`` are texts that lines new in the knowledge base have to say, one way or another: a list in the
     place of a text holds several wordings, of which one is enough. They are found whole: words of any script,
-    numbers by their value, dates and times in any spelling. Two more questions: is the entry worked in, not
-    pasted as it is (an entry of a few words may be), and does every new file hold the entry's id, so that
-    none is a stray? A file that was only moved is not new. Where the entry was skipped, the grade is
+    numbers by their value, dates and times in any spelling. Three more questions: is the entry worked in, not
+    pasted as it is (an entry of a few words may be), does every new file hold the entry's id, so that none
+    is a stray, and is nothing dated a day before or after the entry, unless the entry or ``days`` name that
+    day? A file that was only moved is not new. Where the entry was skipped, the grade is
     undecided: ``pkm_completion`` says whether that was right.
     """
 
     facts: Sequence[str | Sequence[str]]
+    days: Sequence[str] = ()
 
     agent: ClassVar[str] = "pkm"
     version: ClassVar[str] = "1"
@@ -46,6 +52,7 @@ class PkmFactsFiled:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "facts", needles("facts", self.facts))
+        days("days", self.days)
 
     @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
@@ -54,7 +61,30 @@ class PkmFactsFiled:
             return Grade(NAME, None, "the entry was skipped: there is nothing to file")
         new = new_text(evidence)
         checks = [_said(tuple(wordings), new) for wordings in self.facts]
-        return Grade.from_checks(NAME, [*checks, _not_pasted(evidence, new), _no_stray(evidence)])
+        return Grade.from_checks(
+            NAME, [*checks, _not_pasted(evidence, new), _no_stray(evidence), self._days(evidence, new)]
+        )
+
+    def _days(self, evidence: Evidence, new: str) -> Check:
+        """Ask whether a new date is the day before or after the entry's, though nobody named that day."""
+        own = entry_day(evidence.task_input.get("fact_id"))
+        entry = days_in(plain(str(evidence.task_input.get("content") or "")))
+        named = days("days", self.days) | entry
+        near = [own + timedelta(by) for by in (-1, 1)] if own else []
+        wrong = [day for day in near if _is_dated(new, day) and not any(_is(day, each) for each in named)]
+        found = ", ".join(map(str, wrong)) or "none"
+        return Check("nothing is dated a day off", not wrong, f"{own} or a day that was named", found)
+
+
+def _is_dated(new: str, day: date) -> bool:
+    lines = plain(new.replace("\n", " \u00b6 ")).split("\u00b6")
+    long = (each for line in lines for each in days_in(line, short=False))
+    leading = (each for line in lines if (found := _LEADING.match(line)) for each in days_in(found[1]))
+    return any(_is(day, each) for each in (*long, *leading))
+
+
+def _is(day: date, other: Day) -> bool:
+    return Day(day.month, day.day, day.year).may_be(other)
 
 
 def _said(wordings: Sequence[str], new: str) -> Check:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
@@ -10,6 +12,10 @@ from typing import Any, Literal, get_args
 import yaml
 
 from pytest_agenteval.errors import nearest
+from pytest_agenteval.graders.matching.dates import Day, days_meant
+from pytest_agenteval.graders.matching.mentions import plain
+
+_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
 Mode = Literal["default", "upstream"]
 Needles = tuple[tuple[str, ...], ...]
@@ -45,6 +51,23 @@ def needles(name: str, given: Sequence[str | Sequence[str]]) -> Needles:
     if not all(each and all(text.strip() for text in each) for each in taken):
         raise ValueError(f"{name}: a blank text is said everywhere; take it out")
     return taken
+
+
+def days(name: str, given: Sequence[str]) -> frozenset[Day]:
+    """Read a list of dates, each with its year or not."""
+    read = {text: days_meant(plain(text)) for text in texts(name, given)}
+    if wrong := [text for text, found in read.items() if not found]:
+        raise ValueError(f"{name} must be dates, not {wrong[0]!r}")
+    return frozenset(day for found in read.values() for day in found)
+
+
+def entry_day(fact_id: Any) -> date | None:
+    """Give the day of an entry from its id; None where that tells none."""
+    found = _DAY.match(str(fact_id))
+    try:
+        return date(*map(int, found.groups())) if found else None
+    except ValueError:
+        return None
 
 
 def check_template_ids(given: Sequence[str]) -> None:
