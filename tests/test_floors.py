@@ -12,7 +12,7 @@ PACKAGE = "pytest_agenteval"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "canonical"),
+    ("errors", "canonical", "redaction"),
     ("daemon", "patterns", "records", "factories"),
     ("json_schemas", "tasks", "cassettes", "workspace", "limits", "prompts", "output", "stash"),
     ("chat", "tools", "scoring", "store"),

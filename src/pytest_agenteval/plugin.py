@@ -156,6 +156,10 @@ def pytest_make_collect_report(
 
         refuse(collector.config, raised.value)
         report.longrepr = str(raised.value)
+    if report.longrepr is not None and _evals(collector.config) is not None:
+        from pytest_agenteval.session.hiding import hidden
+
+        report.longrepr = hidden(report.longrepr)
     return report
 
 
@@ -219,12 +223,16 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the agent's time, the score and its reasons onto the reports."""
+    """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
     report = yield
     if getattr(item, "trial", None) is not None:
         from pytest_agenteval.session.outcomes import tell
 
         tell(item, report)
+    if _evals(item.config) is not None:
+        from pytest_agenteval.session.hiding import hide_in_report
+
+        hide_in_report(report)
     return report
 
 

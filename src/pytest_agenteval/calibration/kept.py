@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.store.atomic import replace_json, replace_text
 
 VERSION = 1
@@ -15,8 +16,8 @@ PREFIX = "calibration-"
 
 def keep(folder: Path, data: Mapping[str, Any], page: str) -> None:
     """Write a calibration and its page into the run's folder; what was there under its id is replaced."""
-    replace_text(page_of(folder, data["id"]), page)
-    replace_json(folder / f"{PREFIX}{data['id']}.json", data)
+    replace_text(page_of(folder, data["id"]), KNOWN.text(page))
+    replace_json(folder / f"{PREFIX}{data['id']}.json", KNOWN.value(data))
 
 
 def read_all(folder: Path) -> list[dict[str, Any]]:

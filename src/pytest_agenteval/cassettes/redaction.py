@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import (
     CHAT,
     TOOL,
@@ -19,9 +18,10 @@ from pytest_agenteval.cassettes.interaction import (
     Request,
     Response,
 )
+from pytest_agenteval.redaction import KNOWN, MARK, Secrets, telling_header
 
-MARK = "<redacted>"
-SHORTEST = 8
+HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
+"""Settings of a model that hold headers."""
 
 _NAMES = (
     r"(?:[\w-]*(?:(?:api|app|service|ttb|confm|crtfc|auth|secret|access|private|approval)[-_]?key"
@@ -33,11 +33,6 @@ _IN_ADDRESS = rf"(?:{_NAMES}|key|token|sig|(?:[\w-]+-)?signature)"
 # Bare, it is as often the name of a coin as a credential: there the value has to be long.
 _IN_JSON = rf"(?:{_NAMES}|token(?=\\*\"\s*:\s*\\*\"[^\s\"\\]{{8,}}))"
 
-_HEADER = re.compile(
-    r"authorization|^x-auth|cookie|passw|secret|session|signature|jwt|token(?!s)"
-    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])",
-    re.I,
-)
 _QUERY = re.compile(rf"((?:[?&;#]|^){_IN_ADDRESS}=)[^&;#\s<>\"]+", re.I)
 # An address in a parameter of another one, as logins send it.
 _INNER = re.compile(rf"((?:%3F|%26|%23){_IN_ADDRESS}%3D)(?:(?!%26|%23)[^&;#\s<>\"])+", re.I)
@@ -52,27 +47,24 @@ _FORM = re.compile(r"[^\s{}\[\]\"<>=&]+=[^\s{}\[\]\"]*")
 _JSON = re.compile(rf"(?<!\\)(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
 _NUMBER = re.compile(r"-?\d[\w.+-]*")
 _TORN = re.compile(r"\"?[^\",}\]\n]*\"?")
-_SECRET_VARIABLE = re.compile(
-    r"PASSWORD|PASSWD|(?:^|_)(?:TOKEN|(?:APP|CLIENT)?SECRET)$"
-    r"|(?:^|_)(?:API|APP|ACCESS|SECRET|SERVICE|PRIVATE)_?KEY$",
-    re.I,
-)
 _decoder = json.JSONDecoder()
 
 
 class Redactor:
-    """Replaces secrets: those that stand under a telling name, and known values wherever they stand."""
+    """Replaces secrets: those that stand under a telling name, and known ones wherever they stand."""
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
-        spelled = {form for value in values if _worth(value) for form in _spellings(value)}
-        longest_first = sorted(spelled, key=len, reverse=True)
-        self._values = re.compile("|".join(map(re.escape, longest_first))) if spelled else None
+    def __init__(self, values: Iterable[str] = (), secrets: Secrets | None = None) -> None:
+        self._secrets = Secrets(values) if secrets is None else secrets
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Redactor:
-        """Know the values of all variables whose names tell of a secret, such as ``*_API_KEY``."""
-        variables = os.environ if environ is None else environ
-        return cls(value for name, value in variables.items() if _SECRET_VARIABLE.search(name))
+        """Know the values of all variables whose names tell of a secret, such as ``*_API_KEY``.
+
+        Without ``environ`` it knows what its process does, also what that learns later.
+        """
+        secrets = KNOWN if environ is None else Secrets()
+        secrets.know_environment(environ)
+        return cls(secrets=secrets)
 
     def interaction(self, given: Interaction) -> Interaction:
         """Give the interaction without secrets."""
@@ -80,7 +72,8 @@ class Redactor:
 
     def request(self, given: Request) -> Request:
         """Give the request without secrets; the same request always redacts to the same text."""
-        body, uri, headers = self._body(given.body), self.uri(given.uri), self._headers(given.headers)
+        said = self._asked(given.body) if given.uri.startswith(CHAT) else given.body
+        body, uri, headers = self._body(said), self.uri(given.uri), self._headers(given.headers)
         if (body, uri, headers) == (given.body, given.uri, given.headers):
             return given
         return replace(given, uri=uri, body=body, headers=headers)
@@ -98,12 +91,23 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Give the text without any value that is known to be secret."""
-        return self._values.sub(MARK, text) if self._values else text
+        return self._secrets.text(text)
 
     def _body(self, body: Body) -> Body:
         if isinstance(body, bytes):
             return self._text_body(body.decode("latin-1")).encode("latin-1")
         return self._text_body(body) if body else body
+
+    def _asked(self, body: Body) -> Body:
+        """Give a chat's request without the values of its headers: any of them may hold a key."""
+        text = body.decode() if isinstance(body, bytes) else body
+        if not text or "headers" not in text:
+            return body
+        asked = json.loads(text)
+        settings = asked.get("settings", {})
+        for name in HEADERS & settings.keys():
+            settings[name] = dict.fromkeys(settings[name], MARK) if isinstance(settings[name], dict) else MARK
+        return compact(asked)
 
     def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):
@@ -112,29 +116,12 @@ class Redactor:
 
     def _headers(self, headers: Headers) -> Headers:
         return {
-            name: (MARK,) if _HEADER.search(name) else tuple(map(self.uri, values))
+            name: (MARK,) if telling_header(name) else tuple(map(self.uri, values))
             for name, values in headers.items()
         }
 
     def _extra(self, value: Any) -> Any:
         return self.uri(value) if isinstance(value, str) else value
-
-
-def _worth(value: str) -> bool:
-    return len(value.strip()) >= SHORTEST and value not in MARK
-
-
-def _spellings(value: str) -> set[str]:
-    """Give the forms in which a value can stand in a body or an address."""
-    once = {value, value.strip(), unquote(value.strip())}
-    once |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in once for ascii in (True, False)}
-    twice = {json.dumps(form, ensure_ascii=False)[1:-1] for form in once}
-    in_address = {
-        quote(value, errors="replace"),
-        quote(value, "", errors="replace"),
-        quote_plus(value, errors="replace"),
-    }
-    return once | twice | in_address
 
 
 def _json_values(text: str) -> str:

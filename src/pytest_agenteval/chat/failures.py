@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.redaction import KNOWN, Secrets
 
 LONGEST = 300
 
@@ -51,11 +52,9 @@ class AttemptFailed(AgentEvalError):
         self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
 
 
-def failure_of(raised: Exception, timeout_s: float, secrets: Iterable[str] = ()) -> AttemptFailed:
-    """Read what litellm raised; ``secrets`` are kept out of the text."""
-    said = str(raised)
-    for secret in filter(None, secrets):
-        said = said.replace(secret, "***")
+def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN) -> AttemptFailed:
+    """Read what litellm raised; ``secrets`` are kept out of the text, before it is cut."""
+    said = secrets.text(str(raised))
     words = _plain_words(said) or type(raised).__name__
     headers = getattr(raised, "litellm_response_headers", None)
     cause = _cause(raised, words, answered=headers is not None)

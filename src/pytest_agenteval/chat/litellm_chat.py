@@ -26,6 +26,7 @@ from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.redaction import KNOWN
 
 REQUEST_SECONDS = 120.0
 GRACE_S = 1.0
@@ -158,9 +159,9 @@ class LitellmChat:
             self._thoughts[reply.calls[0].id] = thoughts
 
     def _failure(self, raised: Exception, asked: Mapping[str, Any]) -> AttemptFailed:
-        # litellm finds a provider's usual key by itself, so all that may hold one are looked through.
-        secrets = [os.environ.get(name, "") for name in key_names(self.model)]
-        failed = failure_of(raised, self._timeout_s, secrets)
+        # litellm finds a provider's usual key by itself, so all that may hold one are known.
+        KNOWN.know_variables(key_names(self.model))
+        failed = failure_of(raised, self._timeout_s, KNOWN)
         if failed.cause != "bad_request":
             return failed
         said = str(raised).lower()

@@ -100,6 +100,11 @@ def key_names(model: Model) -> tuple[str, ...]:
     return () if "api_base" in model.params else _KEYS.get(model.id.partition("/")[0], ())
 
 
+def key_names_known() -> tuple[str, ...]:
+    """Give every environment variable that may hold a provider's usual key."""
+    return tuple(name for names in _KEYS.values() for name in names)
+
+
 def missing_key(model: Model, environ: Mapping[str, str]) -> str:
     """Name the environment variables of which one should hold the model's key; empty where all is well."""
     names = key_names(model)

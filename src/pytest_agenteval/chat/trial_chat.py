@@ -15,6 +15,7 @@ from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Ask, ToolCall, Usage
+from pytest_agenteval.redaction import KNOWN
 
 
 class TrialChat:
@@ -101,7 +102,7 @@ class JudgeChat:
             "role": self._role,
             "taped": reply.taped,
             "usage": asdict(reply.usage),
-            "prompt": digest(list(messages)),
+            "prompt": digest(KNOWN.value(list(messages))),
             "reply": reply.text,
         }
         self._recorder.event("judge_ask", f"{self._role} was asked", details)

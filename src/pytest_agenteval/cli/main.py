@@ -11,6 +11,7 @@ from pytest_agenteval.cli.calibrate import add_arguments
 from pytest_agenteval.cli.import_ import add_arguments as add_import_arguments
 from pytest_agenteval.cli.report import add_arguments as add_report_arguments
 from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.redaction import KNOWN
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,11 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every console knows Hangul
         sys.stdout.reconfigure(errors="backslashreplace")
+    KNOWN.know_environment()
     try:
         verb: Callable[[argparse.Namespace], int] = args.verb
         return verb(args)
     except AgentEvalError as mistake:
-        print(f"agenteval: {mistake}", file=sys.stderr)
+        print(f"agenteval: {KNOWN.text(str(mistake))}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader, say `head`, has seen enough
         sys.stderr.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.redaction import KNOWN
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.leaderboard.grid import Grid
@@ -149,6 +150,7 @@ def _weights(said: str | None) -> Mapping[str, float]:
 
 
 def _put(file: str, text: str) -> None:
+    text = KNOWN.text(text)  # a run may be older than what is known of secrets now
     if file == STDOUT:
         sys.stdout.write(text)
         return
@@ -163,4 +165,5 @@ def _print(lines: Iterable[Line]) -> None:
     looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for line in lines:
         look = LOOKS.get(line.style) if looked_at else None
-        print(f"\x1b[{look}m{line.text}\x1b[0m" if look else line.text)
+        text = KNOWN.text(line.text)
+        print(f"\x1b[{look}m{text}\x1b[0m" if look else text)

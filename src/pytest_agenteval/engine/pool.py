@@ -15,6 +15,7 @@ from pytest_agenteval.daemon import DaemonThreads
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.trial import broken_trial
 from pytest_agenteval.engine.waking import unguarded_sockets
+from pytest_agenteval.records.cleaned import cleaned
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 
@@ -185,12 +186,12 @@ class Pool:
         try:
             if self._unable is not None:
                 raise self._unable
-            trial = await self._executor.run(slot.plan, slot.given, slot.stored)
+            trial = cleaned(await self._executor.run(slot.plan, slot.given, slot.stored))
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_for_us(raised):
                 self.running.discard(slot)
                 raise
-            trial = broken_trial(slot.plan, raised)
+            trial = cleaned(broken_trial(slot.plan, raised))
         self.running.discard(slot)
         slot.task = None
         if not self._ended:

@@ -15,8 +15,10 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.session.cases import Case, Cases
 from pytest_agenteval.session.garbage import spare
+from pytest_agenteval.session.hiding import hide_on_terminal, learn
 from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
@@ -62,6 +64,8 @@ class Evals:
         self.config = config
         self.settings = settings
         self.registry = config.stash[registry_key]
+        learn(settings)
+        hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
         self.planner = Planner(self.registry, config.rootpath)
         self.cases = Cases(settings, self.registry)
         self.shapes: dict[Any, Any] = {}
@@ -140,7 +144,7 @@ class Evals:
 
         While a file is collected pytest would take any exception for a fault of that file.
         """
-        self.refusal = self.refusal or str(mistake)
+        self.refusal = self.refusal or KNOWN.text(str(mistake))
 
     def select(self, items: list[Any]) -> list[Any]:
         """Keep the items that are to be run; give those left out."""

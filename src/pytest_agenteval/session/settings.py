@@ -29,6 +29,7 @@ class Settings:
     ``results`` is the folder that holds runs, None for no run folder. ``only`` is the text of
     ``--agent-only``. ``max_steps`` and ``timeout`` (in seconds) come before what task and suite allow, and
     ``live`` before what the suite says.
+    ``redact`` holds patterns of what is secret.
     """
 
     models: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class Settings:
     results: Path | None = None
     keep_workspaces: bool = False
     strict: bool = False
+    redact: tuple[str, ...] = ()
 
 
 class _Said(NamedTuple):
@@ -152,6 +154,7 @@ def settings_of(config: pytest.Config) -> Settings:
         live=None if said("live") is None else _flag(said("live")),
         results=results,
         keep_workspaces=keep,
+        redact=_texts(project.get("redact", []), f"{PROJECT}.redact"),
         strict=_flag(said("strict")) or bool(config.getoption("runxfail", False)),
     )
 
@@ -175,12 +178,18 @@ def _project(path: Path) -> Mapping[str, Any]:
     tools = document.get("tool", {})
     table = _table(tools.get("agenteval", {}) if isinstance(tools, dict) else {}, PROJECT)
     _table(table.get("models", {}), f"{PROJECT}.models")
-    known = (*NAMES, "models")
+    known = (*NAMES, "models", "redact")
     for key in table:
         if key not in known:
             rows = [f"{PROJECT}.{key}: unknown", f"one of {', '.join(known)}", nearest(key, known)]
             raise UsageMistake("; ".join(row for row in rows if row))
     return table
+
+
+def _texts(value: Any, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
+        raise UsageMistake(f"{place}: expected a list of regular expressions; found {value!r}")
+    return tuple(value)
 
 
 def _table(value: Any, place: str) -> Mapping[str, Any]:

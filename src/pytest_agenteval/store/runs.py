@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.store.atomic import replace_json, replace_link, replace_text
 from pytest_agenteval.store.header import RunHeader
 from pytest_agenteval.store.lines import check_version
@@ -37,7 +38,7 @@ def open_run(folder: Path, header: RunHeader) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(folder.parent)
-    replace_json(folder / HEADER, replace(header, name=folder.name).to_json())
+    replace_json(folder / HEADER, KNOWN.value(replace(header, name=folder.name).to_json()))
     replace_link(folder.parent / LATEST, folder.name)
 
 
@@ -49,7 +50,7 @@ def new_run(root: Path, header: RunHeader) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(root)
     folder = _made(root, header)
-    replace_json(folder / HEADER, replace(header, name=folder.name).to_json())
+    replace_json(folder / HEADER, KNOWN.value(replace(header, name=folder.name).to_json()))
     replace_link(root / LATEST, folder.name)
     return folder
 
@@ -57,12 +58,12 @@ def new_run(root: Path, header: RunHeader) -> Path:
 def end_run(folder: Path, ended_at: str, exit_status: int) -> None:
     """Write into the header when and how the run ended."""
     header = replace(read_header(folder), ended_at=ended_at, exit_status=exit_status)
-    replace_json(folder / HEADER, header.to_json())
+    replace_json(folder / HEADER, KNOWN.value(header.to_json()))
 
 
 def write_planned(folder: Path, groups: Iterable[PlannedGroup]) -> None:
     """Write what the run sets out to do; every worker may, as all of them write the same."""
-    replace_json(folder / PLANNED, planned_json(groups))
+    replace_json(folder / PLANNED, KNOWN.value(planned_json(groups)))
 
 
 def read_header(folder: Path) -> RunHeader:

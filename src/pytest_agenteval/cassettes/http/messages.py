@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Body, Request, Response
-from pytest_agenteval.cassettes.redaction import MARK
+from pytest_agenteval.redaction import MARK
 
 Pairs = Iterable[tuple[str, str]]
 

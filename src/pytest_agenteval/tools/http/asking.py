@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Request, text_of
-from pytest_agenteval.cassettes.redaction import MARK
+from pytest_agenteval.redaction import MARK
 from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
 from pytest_agenteval.tools.http.values import (
     ABSENT,

@@ -9,6 +9,7 @@ from typing import Any
 from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.tools.http.asking import Asking
 from pytest_agenteval.tools.http.checking import TOKEN
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
@@ -33,6 +34,7 @@ class HttpWire:
         asked = (self.asking, *([self.token] if self.token else []))
         named = (name for asking in asked for value in asking.values for name in value.secrets)
         self.secrets = tuple(name for name in dict.fromkeys(named) if name != TOKEN)
+        KNOWN.know_variables((*self.secrets, *declared.secrets, *(provider.secrets if provider else ())))
 
     def request(self, args: Mapping[str, Any]) -> Request:
         """Write a call as the request that asks the provider, with defaults filled in and no secret."""

@@ -1,0 +1,104 @@
+"""A trial without secrets: what leaves the engine, so that nothing behind it has to think of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from pytest_agenteval.records.outcome import FileText, Outcome, Tree
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets
+
+NAMES = ("key", "digests", "kind", "bucket", "tags", "limit", "cause", "started_at", "workspace")
+"""What authors and users named, and what was computed: no place for what an agent says."""
+
+LEAST_NUMBER = 10 ** (SHORTEST_NUMBER - 1)
+MOST_REMEMBERED = 100_000
+
+
+def cleaned(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
+    """Give the trial with a mark in place of each secret; most have none, and are given as they are.
+
+    The grades stand: they were given to what really was there.
+    """
+    secrets.know_environment()
+    before, after = trial.outcome.before, trial.outcome.after
+    said = [getattr(trial, name) for name in _said(Trial)]
+    texts = "\n".join(_texts([*said, trial.outcome.answer]))
+    if not (
+        secrets.dirty(texts)
+        or _is_dirty(before, secrets)
+        or (after is not before and _is_dirty(after, secrets))
+    ):
+        return trial
+    rest = {name: _clean(getattr(trial, name), secrets) for name in _said(Trial)}
+    outcome = Outcome(
+        _clean(trial.outcome.answer, secrets), _clean_tree(before, secrets), _clean_tree(after, secrets)
+    )
+    return replace(trial, outcome=outcome, **rest)
+
+
+@lru_cache(64)
+def _said(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind) if each.name not in (*NAMES, "outcome"))
+
+
+@lru_cache(256)
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Give every text within a value, numbers that are long enough for secrets among them."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        kind: Any = type(one)
+        if kind is str:
+            yield one
+        elif kind is tuple or kind is list:
+            waiting += one
+        elif kind is int:
+            if one > LEAST_NUMBER:
+                yield str(one)
+        elif kind is dict or kind is MappingProxyType or isinstance(one, Mapping):
+            waiting += one
+            waiting += one.values()
+        else:
+            waiting += [getattr(one, name) for name in _names(kind)]
+
+
+def _clean(value: Any, secrets: Secrets) -> Any:
+    if isinstance(value, str):
+        return secrets.text(value)
+    if isinstance(value, tuple):
+        return tuple(_clean(one, secrets) for one in value)
+    if isinstance(value, Mapping | list | int):
+        return secrets.value(value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{name: _clean(getattr(value, name), secrets) for name in _names(type(value))})
+
+
+def _is_dirty(tree: Tree, secrets: Secrets) -> bool:
+    fresh = [file for file in tree.files.values() if file.text and file.digest not in secrets.found_clean]
+    if secrets.dirty("\n".join(tree.files)) or secrets.dirty("\n".join(file.text or "" for file in fresh)):
+        return True
+    if len(secrets.found_clean) < MOST_REMEMBERED:  # most files are those of every other trial
+        secrets.found_clean.update(file.digest for file in fresh)
+    return False
+
+
+def _clean_tree(tree: Tree, secrets: Secrets) -> Tree:
+    files = {secrets.text(path): _clean_file(file, secrets) for path, file in tree.files.items()}
+    return replace(tree, files=files)
+
+
+def _clean_file(file: FileText, secrets: Secrets) -> FileText:
+    if not file.text or not secrets.dirty(file.text):
+        return file
+    text = secrets.text(file.text)
+    return file if text == file.text else replace(file, text=text)

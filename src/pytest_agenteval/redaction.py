@@ -1,0 +1,262 @@
+"""Secrets: what is one, and texts and values without them.
+
+Everything that leaves a trial goes through here: what is written to disk, printed, or told to pytest.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+MARK = "<redacted>"
+SHORTEST = 8
+"""Shorter values are no secrets worth the name, and stand in too many texts."""
+
+SHORTEST_WORD = 16
+"""A value of letters only has to be as long: a word such as ``password`` stands in too many texts."""
+
+SHORTEST_NUMBER = 12
+"""Figures of fewer digits are dates and amounts."""
+
+IN_QUERY = frozenset({"key", "apikey", "sig", "signature", "code", "auth", "access"})
+"""Parameters of an address that are credentials there, though such words are ordinary anywhere else."""
+
+CUT = ("…", "...")
+"""What stands where a text was cut, be it in the middle of a secret."""
+
+_VARIABLE = re.compile(
+    r"PASSWORD|PASSWD|PASSPHRASE|(?:^|_)(?:TOKEN|PAT|CREDENTIALS?|(?:APP|CLIENT)?SECRET)$"
+    r"|(?:^|_)(?:API|APP|ACCESS|SECRET|SERVICE|PRIVATE|ACCOUNT|MASTER|SIGNING|ENCRYPTION)_?KEY(?:_BASE)?$"
+    r"|(?:^|_)(?:OPENAI|ANTHROPIC|GEMINI|AZURE)_KEY$",
+    re.I,
+)
+# Not within a word; the letter of a line break as JSON writes it is part of none.
+_BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+_FIGURE = r"(?=[A-Za-z_-]*[0-9])"
+_SIGNED_IN = r"(?<=://)[^/?#@\s\"'<>]*:[^/?#@\s\"'<>]+(?=@)"
+_IN_QUERY = (
+    r"(?i)(?<=[?&])((?:[\w-]*[_-])?(?:api_?key|service_?key|key|token|secret|password|signature|sig)=)"
+    r"(?!<redacted>)[^&#\s\"'<>\\]{8,}"
+)
+
+# Each with texts of which one stands in every match: looking for them costs next to nothing.
+_SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("sk-",),
+        rf"sk-(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{{16,}}|{_BEGINS}sk-{_FIGURE}[A-Za-z0-9_-]{{16,}}",
+    ),
+    (("k_live_", "k_test_", "whsec_"), rf"{_BEGINS}(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9]{{16,}}"),
+    (("AIza",), r"AIza[A-Za-z0-9_-]{30,}"),
+    (("ya29.",), r"ya29\.[A-Za-z0-9_-]{20,}"),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
+    (("github_pat_", "glpat-"), r"(?:github_pat_|glpat-)[A-Za-z0-9_-]{20,}"),
+    (("xox", "xapp-"), r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"),
+    (("AKIA", "ASIA"), rf"{_BEGINS}A[KS]IA[A-Z0-9]{{16}}(?![A-Z0-9])"),
+    (("eyJ",), r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    (("hf_", "gsk_", "npm_"), rf"{_BEGINS}(?:hf|gsk|npm)_[A-Za-z0-9]{{20,}}"),
+    (("SG.",), r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    (("PRIVATE KEY-",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
+    (
+        ("earer ", "EARER ", "asic ", "ASIC "),
+        r"(?i)(?<=bearer )(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*"
+        r"|(?<=basic )(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*",
+    ),
+    (("@",), _SIGNED_IN),
+    (("key=", "oken=", "ecret=", "assword=", "ig=", "ature=", "Key=", "KEY="), _IN_QUERY),
+)
+
+_LITERALS = tuple(
+    (literal, shape)
+    for literals, shape in [(literals, re.compile(pattern)) for literals, pattern in _SHAPES]
+    for literal in literals
+)
+
+
+class Secrets:
+    """Knows values and patterns of secrets and takes them out of texts; what it knows can only grow.
+
+    A value is found as it is and as it stands in JSON, in an address, in Python's ``repr`` and in a header
+    that signs in; also its beginning, where a text was cut. The longest goes first: one secret may begin
+    another. ``found_clean`` is for digests of texts that hold none of what is known now.
+    """
+
+    def __init__(self, values: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
+        self._values: set[str] = set()
+        self._spelled: tuple[tuple[str, str], ...] = ()
+        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._starts: tuple[str, ...] = ()
+        self.found_clean: set[str] = set()
+        self.know(values)
+        self.know_patterns(patterns)
+
+    def forget(self) -> None:
+        """Know nothing but the shapes of keys, as at the beginning: another session, other secrets."""
+        self._values, self._spelled, self._starts, self._patterns = set(), (), (), {}
+        self.found_clean.clear()
+
+    def know(self, values: Iterable[str]) -> None:
+        """Take these values for secrets, those that are too short or ordinary words left out."""
+        fresh = {value for value in values if value not in self._values and worth_hiding(value)}
+        if not fresh:
+            return
+        self._values |= fresh
+        self.found_clean.clear()
+        spelled = {form for value in self._values for form in _spellings(value)}
+        longest_first = sorted(spelled, key=lambda form: (-len(form), form))
+        self._spelled = tuple((form[:SHORTEST], form) for form in longest_first)
+        self._starts = tuple(dict.fromkeys(start for start, _ in self._spelled))
+
+    def know_patterns(self, patterns: Iterable[str]) -> None:
+        """Take whatever these patterns match for secrets; raises ``re.error`` for what is no pattern."""
+        self._patterns.update((pattern, re.compile(pattern)) for pattern in patterns)
+        self.found_clean.clear()
+
+    def know_variables(self, names: Iterable[str]) -> None:
+        """Take the values of these environment variables for secrets, whatever they are called."""
+        self.know(os.environ.get(name, "") for name in names)
+
+    def know_environment(self, environ: Mapping[str, str] | None = None) -> None:
+        """Take the values of all variables for secrets whose names tell of one, such as ``*_API_KEY``.
+
+        Passwords within addresses, as in ``DATABASE_URL``, are known too.
+        """
+        for name, value in (os.environ if environ is None else environ).items():
+            if _tells(name):
+                self.know((value,))
+            elif "://" in value and "@" in value:
+                self.know_address(value)
+
+    def know_address(self, address: str) -> None:
+        """Take the credentials of an address for secrets: its password, and the keys of its query."""
+        try:
+            parts = urlsplit(address)
+            password = parts.password or ""
+        except ValueError:
+            return
+        signed_in = parts.netloc.rpartition("@")[0] if password else ""
+        pairs = (pair.partition("=") for pair in parts.query.split("&"))
+        keys = [value for name, _, value in pairs if _tells(name.replace("-", "_")) or name in IN_QUERY]
+        self.know(form for value in (password, signed_in, *keys) for form in (value, unquote(value)))
+
+    def know_headers(self, headers: Mapping[str, Any]) -> None:
+        """Take the values of headers for secrets whose names tell of one, such as ``Authorization``."""
+        for name, value in headers.items():
+            if telling_header(str(name)):
+                self.know((str(value), str(value).rpartition(" ")[2]))
+
+    def dirty(self, text: str) -> bool:
+        """Whether there may be a secret in a text: never wrongly False."""
+        for start in self._starts:  # a loop, and no generator: each text of each trial comes by
+            if start in text:
+                return True
+        for literal, shape in _LITERALS:
+            if literal in text and shape.search(text):
+                return True
+        return any(pattern.search(text) for pattern in self._patterns.values())
+
+    def text(self, text: str) -> str:
+        """Give the text with a mark in place of each secret."""
+        if len(text) < SHORTEST or not self.dirty(text):
+            return text
+        for start, form in self._spelled:
+            if start in text:
+                text = _without(text, form)
+        for literal, shape in _LITERALS:
+            if literal in text:
+                text = shape.sub(_mark, text)
+        for pattern in self._patterns.values():
+            text = pattern.sub(MARK, text)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """Give a JSON value with clean texts and keys, and with marks in place of numbers that are secret."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self._key(key): self.value(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(inner) for inner in value]
+        if isinstance(value, int) and not isinstance(value, bool) and self._values:
+            return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
+        return value
+
+    def _key(self, key: Any) -> Any:
+        return self.text(key) if isinstance(key, str) else key
+
+
+KNOWN = Secrets()
+"""What this process knows of secrets: every door asks it."""
+
+
+def worth_hiding(value: str) -> bool:
+    """Whether a value is long and odd enough that its place in a text is no accident."""
+    value = value.strip()
+    if len(value) < SHORTEST or value in MARK:
+        return False
+    if value.isdigit():
+        return len(value) >= SHORTEST_NUMBER
+    return len(value) >= SHORTEST_WORD or not (value.isalpha() and value.isascii())
+
+
+@lru_cache(4096)
+def _tells(name: str) -> bool:
+    return _VARIABLE.search(name) is not None
+
+
+_HEADER = re.compile(
+    r"authorization|^x-auth|cookie|passw|secret|session|signature|jwt|token(?!s)"
+    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])",
+    re.I,
+)
+
+
+def telling_header(name: str) -> bool:
+    """Whether a header's name says that its value is secret."""
+    return _HEADER.search(name) is not None
+
+
+def _mark(found: re.Match[str]) -> str:
+    return f"{found[1]}{MARK}" if found.re.groups and found[1] else MARK
+
+
+def _spellings(value: str) -> set[str]:
+    """Give the forms in which a value can stand in a text, a body or an address."""
+    once = {value, value.strip(), unquote(value.strip())}
+    once |= {line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST_WORD}
+    once |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in once for ascii in (True, False)}
+    twice = {json.dumps(form, ensure_ascii=False)[1:-1] for form in once}
+    in_address = {
+        quote(value, errors="replace"),
+        quote(value, "", errors="replace"),
+        quote_plus(value, errors="replace"),
+    }
+    return {form for form in (once | twice | in_address | set(_signing_in(value))) if len(form) >= SHORTEST}
+
+
+def _signing_in(value: str) -> Iterator[str]:
+    """Give what a basic authorization makes of a value, and Python's own way to show it."""
+    yield repr(value)[1:-1]
+    for pair in (value, f"{value}:", f":{value}"):
+        encoded = base64.b64encode(pair.encode("utf-8", "replace")).decode()
+        yield encoded
+        yield encoded.rstrip("=")
+
+
+def _without(text: str, form: str) -> str:
+    """Take one spelling out of a text, also where the text was cut within it."""
+    parts, done, at = [], 0, text.find(form[:SHORTEST])
+    while at >= 0:
+        end = at + SHORTEST
+        while end - at < len(form) and text[end : end + 1] == form[end - at]:
+            end += 1
+        if end - at == len(form) or end == len(text) or text.startswith(CUT, end):
+            parts += [text[done:at], MARK]
+            done = end
+        at = text.find(form[:SHORTEST], max(end if done == end else at + 1, at + 1))
+    return "".join([*parts, text[done:]])

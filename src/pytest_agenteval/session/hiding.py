@@ -1,0 +1,87 @@
+"""Secrets of a session: which there are, and the doors to pytest through which none may leave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.chat.models import key_names_known
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.session.settings import PROJECT, Settings
+
+HEADERS = ("extra_headers", "headers", "default_headers")
+
+
+def learn(settings: Settings) -> None:
+    """Learn what is secret in this session: from the environment, the models' tables, the user's patterns."""
+    KNOWN.forget()
+    KNOWN.know_environment()
+    KNOWN.know_variables(key_names_known())
+    for table in settings.aliases.values():
+        if isinstance(table, Mapping):
+            _learn_of(table)
+    for pattern in settings.redact:
+        _learn_pattern(pattern)
+
+
+def _learn_of(table: Mapping[str, Any]) -> None:
+    KNOWN.know_variables([str(table.get("api_key_env", ""))])
+    KNOWN.know_address(str(table.get("api_base", "")))
+    params = table.get("params")
+    for place in (table, params if isinstance(params, Mapping) else {}):
+        for name in HEADERS:
+            if isinstance(place.get(name), Mapping):
+                KNOWN.know_headers(place[name])
+
+
+def _learn_pattern(pattern: str) -> None:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as wrong:
+        raise UsageMistake(f"{PROJECT}.redact: expected regular expressions; {pattern!r}: {wrong}") from None
+    if compiled.search(""):
+        raise UsageMistake(f"{PROJECT}.redact: {pattern!r} fits an empty text, and so any text")
+    KNOWN.know_patterns([pattern])
+
+
+def hide_in_report(report: pytest.TestReport) -> None:
+    """Take secrets out of what a report tells: terminal, JUnit and other plugins read nothing else."""
+    report.sections = [(title, KNOWN.text(text)) for title, text in report.sections]
+    report.user_properties = [(name, KNOWN.value(value)) for name, value in report.user_properties]
+    if isinstance(report.longrepr, tuple):
+        path, line, reason = report.longrepr
+        report.longrepr = (path, line, KNOWN.text(reason))
+    else:
+        report.longrepr = hidden(report.longrepr)
+    if hasattr(report, "wasxfail"):
+        report.wasxfail = KNOWN.text(report.wasxfail)
+
+
+def hidden(told: Any) -> Any:
+    """Give pytest's own picture of an exception without secrets; its parts can be changed in place."""
+    if isinstance(told, str):
+        return KNOWN.text(told)
+    if isinstance(told, list | tuple):
+        return type(told)(map(hidden, told))
+    if is_dataclass(told) and not isinstance(told, type):
+        for each in fields(told):
+            setattr(told, each.name, hidden(getattr(told, each.name)))
+    return told
+
+
+def hide_on_terminal(reporter: Any) -> None:
+    """Take secrets out of whatever is printed from now on: warnings, headings, other plugins' lines."""
+    writer = getattr(reporter, "_tw", None)
+    if writer is None or "write" in vars(writer):
+        return
+    write = writer.write
+
+    def clean(message: str, **markup: Any) -> None:
+        write(KNOWN.text(message), **markup)
+
+    writer.write = clean

@@ -1,0 +1,47 @@
+"""What is secret in a session is in none of its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.redaction import MARK
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("redact = 'one'", "*tool.agenteval.redact: expected a list of regular expressions; found 'one'*"),
+        ("redact = ['(']", "*tool.agenteval.redact: expected regular expressions; '(':*"),
+        ("redact = ['x*']", "*tool.agenteval.redact: 'x[*]' fits an empty text*"),
+    ],
+)
+def test_a_pattern_that_cannot_be_obeyed_is_a_usage_mistake(
+    pytester: pytest.Pytester, line: str, told: str
+) -> None:
+    """It names the place; a pattern that fits anything would leave nothing to read."""
+    project = f"[tool.agenteval]\n{line}\n"
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "pyproject.toml": project})
+    result = run(pytester, "evals")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([told])
+
+
+def test_a_grade_is_given_to_what_was_really_said(pytester: pytest.Pytester) -> None:
+    """A grader that looks for a leak sees it; only what is told and kept of the trial is without it."""
+    secret = "CUST-" + "604812"
+    files = {
+        "evals/suite.yaml": suite(),
+        "evals/a.json": task("a", says=f"It is {secret}.", wants=f"is {secret}"),
+        "pyproject.toml": "[tool.agenteval]\nredact = ['CUST-[0-9]+']\n",
+    }
+    write(pytester.path, files)
+    result = run(pytester, "evals", "-v")
+    result.stdout.fnmatch_lines(["*PASSED 1.00*"])
+    kept = [path for path in Path(".agenteval").rglob("*.json*") if not path.is_symlink()]
+    assert any(MARK in path.read_text(encoding="utf-8") for path in kept)
+    assert not any(secret in path.read_text(encoding="utf-8") for path in kept)

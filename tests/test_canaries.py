@@ -1,0 +1,245 @@
+"""One run in which everything leaks wherever it can: no file of it, and no line, holds a secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from pytest_agenteval.store.reader import read_run
+from tests.loopback.model_server import ModelServer, ReplyPlan
+
+# Put together here: nobody's scanner has to be told that these are none.
+DIGITS = "0123456789" * 4
+LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cF" * 2
+CANARIES = {
+    "openai": "sk-" + "proj-" + LETTERS[:40],
+    "anthropic": "sk-" + "ant-" + "api03-" + LETTERS[3:43],
+    "google": "AI" + "za" + LETTERS[:35],
+    "github": "gh" + "p_" + LETTERS[5:41],
+    "slack": "xox" + "b-" + DIGITS[:12] + "-" + LETTERS[:24],
+    "aws": "AK" + "IA" + "J7QK2W9XNM4PTR5B",
+    "jwt": "ey" + "J" + LETTERS[:20] + ".ey" + "J" + LETTERS[4:34] + "." + LETTERS[9:40],
+    "environment": 'w3ather/k+y "quoted" \\ schlüssel',
+    "api_key_env": "plain-looking-login-77",
+    "declared": "Trumpet.Marmalade.42",
+    "password in an address": "hunter-two-hunter",
+    "key in an address": "q7-query-key-q7",
+    "header": "team-header-value-19",
+    "pattern": "CUST-604812-ZX",
+    "begins another": "plain-looking-login-77-and-longer",
+}
+ADDRESS = f"http://me:{CANARIES['password in an address']}@h/v1?key={CANARIES['key in an address']}"
+VARIABLES = {
+    "WEATHER_API_KEY": CANARIES["environment"],
+    "MY_MODEL_LOGIN": CANARIES["api_key_env"],
+    "TRUMPET": CANARIES["declared"],
+    "LONGER_TOKEN": CANARIES["begins another"],
+}
+
+CONFTEST = """
+import logging
+import os
+import warnings
+
+import pytest
+
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.outcome import Answer
+
+LEAK = open(os.path.join(os.path.dirname(__file__), "leak.txt"), encoding="utf-8").read()
+
+
+class Leaky:
+    tools = ("gossip",)
+
+    async def run(self, task_input, ctx):
+        reply = await ctx.chat.ask([{"role": "user", "content": LEAK}], tools=ctx.tools.specs)
+        for call in reply.calls:
+            await ctx.tools.call(call)
+        print("printed", LEAK)
+        logging.getLogger("leaky").warning("logged %s", LEAK)
+        warnings.warn(LEAK.replace("\\n", " "))
+        (ctx.workspace.path / "notes.md").write_text(LEAK, encoding="utf-8")
+        if task_input["content"] == "crash":
+            raise RuntimeError("crashed with " + LEAK)
+        return Answer(reply.text + LEAK, {"state": {LEAK: [LEAK]}})
+
+
+class Quoting:
+    version = "1"
+
+    def grade(self, evidence):
+        if evidence.task_input["content"] == "break":
+            raise ValueError(LEAK)
+        cut = [LEAK[:length] + "…" for length in range(100, 400, 7)]
+        checks = [Check("says " + LEAK, False, LEAK, LEAK + cut[0]), *(Check(c, True) for c in cut)]
+        return Grade("quoting", 0.5, "because of " + LEAK, tuple(checks), details={"seen": LEAK})
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("leaky", Leaky)
+    registry.grader("quoting", Quoting)
+
+
+@pytest.fixture(autouse=True)
+def loud(request):
+    print("a fixture says", LEAK)
+    assert "stumble" not in request.node.name, LEAK
+"""
+
+TOOLS = """
+from pytest_agenteval.tools.functions import tool_of
+
+
+def _gossip(word: str) -> dict:
+    \"\"\"Repeats a word.\"\"\"
+    return {"heard": word, word: 1}
+
+
+gossip = tool_of(_gossip, name="gossip", taped=True)
+"""
+
+DECLARED = """
+provider: {name: brass, base: "http://127.0.0.1:9", secrets: [TRUMPET], headers: {X-Trumpet: "${TRUMPET}"}}
+tools:
+  - name: blow
+    description: Blows.
+    parameters: {type: object, properties: {}}
+    request: {url: /}
+    result: {path: a}
+"""
+
+
+def _forms(kind: str) -> Iterator[str]:
+    """Give a secret as it may stand in a file."""
+    secret = CANARIES[kind]
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield quote(secret, "")
+    yield base64.b64encode(f"me:{secret}".encode()).decode()
+
+
+LEAK = "\n".join(
+    [
+        *CANARIES.values(),
+        *(f"Authorization: Basic {form}" for kind in CANARIES for form in _forms(kind)),
+        *(form for kind in CANARIES for form in list(_forms(kind))[:-1]),
+        "the end",
+    ]
+)
+
+
+def _write(root: Path, server: ModelServer) -> None:
+    tasks = {name: {"id": name, "input": {"content": name}} for name in ("miss", "crash", "break", "stumble")}
+    files = {
+        "leak.txt": LEAK,
+        "conftest.py": CONFTEST,
+        "evals/suite.yaml": "name: leaks\nagent: leaky\nkind: mixed\ntools: [tools.py, brass.yaml]\n",
+        "evals/tools.py": TOOLS,
+        "evals/brass.yaml": DECLARED,
+        "pyproject.toml": f"""
+[tool.agenteval]
+redact = ['CUST-\\d{{6}}-\\w+']
+[tool.agenteval.models]
+other = {{id = "openai/x", api_base = "{ADDRESS}"}}
+[tool.agenteval.models.here]
+id = "openai/gpt-4o-mini"
+api_base = "{server.openai_base}"
+api_key_env = "MY_MODEL_LOGIN"
+params = {{extra_headers = {{X-Team-Auth-Token = "{CANARIES["header"]}"}}}}
+""",
+        **{
+            f"evals/{name}.json": json.dumps({**task, "graders": [{"name": "quoting"}]})
+            for name, task in tasks.items()
+        },
+    }
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Give everything that a run and a look at it left behind, by name."""
+    root, out = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("out")
+    reply = ReplyPlan(text="echo: " + LEAK, calls=(("gossip", {"word": LEAK}),), reasoning=LEAK)
+    environ = {**os.environ, **VARIABLES, "GITHUB_STEP_SUMMARY": str(out / "summary.md")}
+    with ModelServer([reply]) as server:
+        _write(root, server)
+        written = [sys.executable, "-m", "pytest", "evals", "--agent-model=here", "-vv", "-rA"]
+        recording = ["--agent-record=once", "--agent-record-chat=once", f"--junitxml={out / 'junit.xml'}"]
+        done = subprocess.run(
+            [*written, *recording], cwd=root, env=environ, capture_output=True, text=True, timeout=120
+        )
+        headers = server.requests[0].headers
+    assert {name.lower(): value for name, value in headers.items()}["x-team-auth-token"] == CANARIES["header"]
+    script = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    told = [sys.executable, "-c", script, "report", "latest"]
+    shown = subprocess.run(
+        [*told, "--json", str(out / "report.json"), "--markdown", str(out / "report.md")],
+        cwd=root, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    found = {"terminal": done.stdout, "errors": done.stderr, "report": shown.stdout}
+    for path in [*out.rglob("*"), *root.glob(".agenteval/**/*"), *root.glob("cassettes/**/*")]:
+        if path.is_file() and not path.is_symlink():
+            found[path.name] = path.read_text(encoding="utf-8")
+    return {**found, "run": str((root / ".agenteval/runs/latest").resolve())}
+
+
+def test_the_canaries_were_really_let_out(leaked: dict[str, str]) -> None:
+    """A run that holds no secret because it holds nothing would prove nothing."""
+    names = " ".join(leaked)
+    for part in (
+        "transcripts-",
+        "journal-",
+        "run.json",
+        "planned.json",
+        "junit.xml",
+        "summary.md",
+        "report.json",
+    ):
+        assert part in names
+    assert sum(name.endswith(".yaml") for name in leaked) >= 2  # tools and chats were recorded
+    for name in ("terminal", "junit.xml"):
+        assert leaked[name].count("<redacted>") + leaked[name].count("&lt;redacted&gt;") > 20
+    for word in ("printed", "logged", "a fixture says", "crashed with", "UserWarning"):
+        assert word in leaked["terminal"]
+    run = read_run(Path(leaked["run"]))
+    assert {entry.key.task: entry.ending for entry in run.entries} == {
+        "miss": "failed",
+        "crash": "errored",
+        "break": "errored",
+    }
+    assert any("heard" in text and "<redacted>" in text for name, text in leaked.items() if "yaml" in name)
+
+
+@pytest.mark.parametrize("kind", CANARIES)
+def test_no_canary_comes_out(leaked: dict[str, str], kind: str) -> None:
+    """Results, cassettes, JUnit, the summary, reports, the terminal: 0 hits, in whatever spelling."""
+    hits = [
+        (name, form, text[max(0, text.find(form) - 60) : text.find(form) + 80])
+        for name, text in leaked.items()
+        for form in _forms(kind)
+        if form in text
+    ]
+    assert hits == []
+
+
+def test_what_is_left_is_still_json(leaked: dict[str, str]) -> None:
+    """A mark stands where a secret stood, within its text: every line can be read."""
+    for name, text in leaked.items():
+        if name.endswith(".jsonl"):
+            assert all(isinstance(json.loads(line), dict) for line in text.splitlines())
+        if name.endswith(".json"):
+            json.loads(text)

@@ -1,0 +1,127 @@
+"""What is a secret, and texts and values without them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pytest_agenteval.cassettes import Redactor
+from pytest_agenteval.cassettes.interaction import chat_request
+from pytest_agenteval.records.cleaned import cleaned
+from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
+from pytest_agenteval.redaction import MARK, Secrets, worth_hiding
+from tests.store.samples import trial
+
+LONG = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cF"
+
+
+def test_the_longest_secret_goes_first() -> None:
+    """One secret that begins another leaves nothing of the longer one behind, in whatever order they came."""
+    short, long = "begin-the-beguine", "begin-the-beguine-again-and-again"
+    for values in ([short, long], [long, short]):
+        secrets = Secrets(values)
+        assert secrets.text(f"{long} {short} {long}{short}") == f"{MARK} {MARK} {MARK}{MARK}"
+        assert Redactor(values).text(f"<{long}>") == f"<{MARK}>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-learn-preprocessing-and-more-modules is a package; task-force-1234567890-abcdef met",
+        "the bearer of authentication-requirements, a basic understanding-of-everything",
+        "https://x.test/a?page=2&sort=key:asc and mail me@example.com about a/b:c@d",
+        "AKIA is short, eyJ too, xox- nothing; npm_config, SG.1, hf_hub",
+        "?key=short &monkey=business-as-usual token=12 tokens=1234567890123",
+        "C:/Users/me: 12:30 @home; ratio 3:2@4; ssh://host:22/path",
+        "20261122 2026-11-22T10:00:00Z 0123456789",
+    ],
+)
+def test_ordinary_words_are_left_alone(text: str) -> None:
+    """What only looks a little like a key is none: a report full of marks tells nothing."""
+    assert Secrets().text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        (f"OPENAI: sk-{LONG}.", f"OPENAI: {MARK}."),
+        (f'{{"a":"x\\nsk-ant-{LONG}"}}', f'{{"a":"x\\n{MARK}"}}'),
+        (f"Authorization: Bearer {LONG}==", f"Authorization: Bearer {MARK}"),
+        ("authorization: basic bWU6cGFzc3dvcmQ=", f"authorization: basic {MARK}"),
+        ("postgres://me:pa55@db/x", f"postgres://{MARK}@db/x"),
+        (f"GET /v1?q=1&api_key={LONG}&n=2", f"GET /v1?q=1&api_key={MARK}&n=2"),
+        (f"-----BEGIN RSA PRIVATE KEY-----\n{LONG}\n-----END RSA PRIVATE KEY----- x", f"{MARK} x"),
+        (f"-----BEGIN PRIVATE KEY-----\\n{LONG}", MARK),
+    ],
+)
+def test_well_known_shapes_go(text: str, clean: str) -> None:
+    """Nobody has to name them, and what stands around them stays."""
+    assert Secrets().text(text) == clean
+
+
+@pytest.mark.parametrize("value", ["", "abc", "password", "changeme", "20261122", "  true  ", "letters"])
+def test_values_that_stand_in_too_many_texts_are_none(value: str) -> None:
+    """A variable with a secret's name may hold an ordinary word: masked everywhere, it would tear texts."""
+    assert not worth_hiding(value)
+    assert Secrets([value]).text(f"my {value} is here") == f"my {value} is here"
+
+
+def test_a_text_that_was_cut_within_a_secret_holds_no_beginning_of_it() -> None:
+    """Reasons and sides of checks are cut to fit a line, maybe in the middle of a key."""
+    secrets = Secrets(["trumpet-marmalade-42"])
+    assert secrets.text("see trumpet-marma…") == f"see {MARK}…"
+    assert secrets.text("see trumpet-marma... and more") == f"see {MARK}... and more"
+    assert secrets.text("see trumpet-marma") == f"see {MARK}"
+    assert secrets.text("trumpet-marching bands") == "trumpet-marching bands"
+
+
+@settings(deadline=None)
+@example('pa"ss\\wörd\n9', "x")
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=9), st.text(max_size=20))
+def test_a_known_value_stands_nowhere_however_it_is_written(value: str, around: str) -> None:
+    """As it is, in JSON and in JSON within JSON: what is left is JSON still."""
+    secrets = Secrets([f"{value}!7"])
+    written = json.dumps({"a": f"{around}{value}!7", f"{value}!7": [around]})
+    if not worth_hiding(f"{value}!7"):
+        return
+    assert f"{value}!7" not in secrets.text(f"{around}{value}!7{around}") or f"{value}!7" in MARK
+    assert f"{value}!7" not in json.dumps(json.loads(secrets.text(written)), ensure_ascii=False)
+    json.loads(json.loads(secrets.text(json.dumps(written))))
+
+
+def test_numbers_and_keys_of_maps_are_cleaned_too() -> None:
+    """A key of digits may come back as a number: the mark is a text, so that JSON stays JSON."""
+    secrets = Secrets(["123456789012"])
+    given = {"a": 123456789012, "b": True, "123456789012": [1.5, None, "x 123456789012"]}
+    assert secrets.value(given) == {"a": MARK, "b": True, MARK: [1.5, None, f"x {MARK}"]}
+
+
+def test_a_trial_leaves_the_engine_clean_and_one_without_secrets_as_it_is() -> None:
+    """Also the files of its workspace; what cannot hold a secret is the very same object."""
+    clean = trial()
+    secrets = Secrets(["trumpet-marmalade-42"])
+    assert cleaned(clean, secrets) is clean
+    files = {"a.md": FileText("1", 3, "my trumpet-marmalade-42"), "b.md": FileText("2", 3, "b")}
+    outcome = Outcome(
+        Answer("trumpet-marmalade-42", {"k": ["trumpet-marmalade-42"]}), Tree(files), Tree(files)
+    )
+    found = cleaned(replace(clean, outcome=outcome, traceback="in trumpet-marmalade-42"), secrets)
+    assert "trumpet" not in repr(found)
+    assert found.outcome.after.text("a.md") == f"my {MARK}"
+    assert (found.outcome.after.files["b.md"], found.score) == (files["b.md"], clean.score)
+    assert pickle.loads(pickle.dumps(found.outcome.answer)) == found.outcome.answer
+
+
+def test_headers_of_a_model_are_not_recorded() -> None:
+    """Any of them may hold a key; their names are kept, and a recording plays whatever their values are."""
+    asked = {"model": "m", "settings": {"extra_headers": {"X-Team": "blue-team-7"}, "seed": 1}}
+    other = {"model": "m", "settings": {"extra_headers": {"X-Team": "red-team-8"}, "seed": 1}}
+    one, two = (Redactor().request(chat_request("agent", "m", 1, 1, said)) for said in (asked, other))
+    assert one == two
+    assert "blue" not in str(one.body)
+    assert "X-Team" in str(one.body)
