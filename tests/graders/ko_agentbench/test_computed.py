@@ -40,6 +40,8 @@ def test_calls_that_were_not_made_have_no_share() -> None:
         ({"rt_cd": "0", "price": 3}, False),
         ({"code": 7}, False),
         ({"error": None, "items": []}, False),
+        ([{"error": {"name": 404}}], True),
+        ([{"error": "x"}, {"price": 1}], False),
         ([], False),
         ("error", False),
     ],
@@ -60,6 +62,24 @@ def test_an_error_that_a_provider_writes_as_a_result_is_seen(payload: Any, wrong
         ({}, False),
         ([], False),
         ([0], True),
+        ({"temp": 21, "alerts": []}, True),
+        ({"temp": 0, "alerts": []}, True),
+        ({"is_raining": False, "alerts": []}, True),
+        ([{"error": {"name": 404}}], False),
+        ([{"error": "x"}, {"price": 1}], True),
+        ([{}, [], ""], False),
+        ({"items": [{"error": "x"}]}, False),
+        ({"totalResults": 0, "title": "알라딘 검색결과"}, False),
+        ({"totalResults": "0"}, False),
+        ({"totalResults": 0, "item": [{"title": "a"}]}, True),
+        ({"lastBuildDate": "Mon", "total": 0, "start": 1, "display": 0, "items": []}, False),
+        ({"total": 0, "price": 100}, True),
+        ({"status": "OK", "results": []}, False),
+        ({"success": True}, True),
+        ({"symbol": "005930", "period": "D", "data": []}, False),
+        ({"block": {"ex_symbol": "N005930"}, "rows": []}, False),
+        ({"block": {"up": 0, "rate": 0, "name": ""}, "rows": []}, False),
+        ({"block": {"up": 0, "rate": 0, "name": "반도체"}, "rows": []}, True),
         (" ", False),
         ("<xml/>", True),
         (0, True),
@@ -67,8 +87,8 @@ def test_an_error_that_a_provider_writes_as_a_result_is_seen(payload: Any, wrong
     ],
 )
 def test_something_is_told_from_nothing(payload: Any, some: bool) -> None:
-    """A list that is not empty, or a value where there is no list, whatever its key is called."""
-    assert holds_something(payload) is some
+    """A result is empty only where everything in it is, an echo of the call and a page's number among it."""
+    assert holds_something(payload, {"symbol": "005930", "period": "D"}) is some
 
 
 def test_an_answer_is_words_of_the_agents_own() -> None:

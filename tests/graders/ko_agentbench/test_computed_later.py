@@ -6,6 +6,8 @@ import unicodedata
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall
 from tests.graders.ko_agentbench.ko_trials import by_default, called, did, grader_class
@@ -112,6 +114,69 @@ def test_an_output_that_is_empty_gives_nothing() -> None:
     """Where the output that is meant is there and holds nothing, other values of the result are no source."""
     empty = called("A", 1, result={"places": [], "page": 1})
     assert prov(empty, called("B", 2, x=1), flows=[flow("places", "x")]) == 0.0
+
+
+SPOTS = {"places": [
+    {"name": "낮달 버거", "longitude": 127.0561121, "latitude": 37.5424801, "phone": "A&amp;B"},
+    {"name": "낮달 버거 본점", "longitude": 127.056, "latitude": 37.5428812},
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "expected"),
+    [
+        ("places[0].longitude", 127.0561, 1.0),
+        ("places[0].longitude", "127.056112", 1.0),
+        ("places[0].longitude", 127.05611, 1.0),
+        ("places[0].longitude", 127.0562, 0.0),
+        ("places[0].longitude", 127.06, 0.0),
+        ("places[0].longitude", 127.056, 0.0),
+        ("places[1].longitude", 127.056, 1.0),
+        ("places[1].longitude", 127.0561121, 0.0),
+        ("places[1].latitude", 37.5424801, 0.0),
+        ("places[2].latitude", 37.5424801, 0.0),
+        ("latitude", 37.5424801, 1.0),
+        ("latitude", 37.542, 1.0),
+        ("latitude", 37.54, 0.0),
+        ("places[0].name", "낮달버거", 1.0),
+        ("places[0].name", "낮달버거 후기", 1.0),
+        ("places[0].name", "낮달버거본점", 0.0),
+        ("places[1].name", "낮달버거본점 주차", 1.0),
+        ("places[0].phone", "A&B", 1.0),
+        ("longtitude", 127.0561, 1.0),
+    ],
+)
+def test_a_value_may_be_spelt_otherwise_and_not_be_that_of_another_item(
+    output: str, value: Any, expected: float
+) -> None:
+    """Rounded or cut coordinates and names without spaces travel; the wrong list item's value does not."""
+    found = called("A", 1, result=SPOTS)
+    assert prov(found, called("B", 2, x=value), flows=[flow(output, "x")]) == expected
+
+
+def test_a_place_in_a_bare_list_is_told_too() -> None:
+    """Some providers give a list and nothing around it."""
+    found = called("A", 1, result=[{"market": "KRW-BTC"}, {"market": "KRW-ETH"}, "KRW-XRP"])
+    for output, value, expected in (
+        ("[1].market", "KRW-ETH", 1.0),
+        ("[1].market", "KRW-BTC", 0.0),
+        ("market", "KRW-BTC", 1.0),
+        ("[2]", "KRW-XRP", 1.0),
+        ("[2]", "KRW-BTC", 0.0),
+        ("[9]", "KRW-BTC", 0.0),
+    ):
+        assert prov(found, called("B", 2, x=value), flows=[flow(output, "x")]) == expected, output
+
+
+@given(number=st.floats(-180, 180, allow_nan=False), digits=st.integers(4, 12))
+def test_a_coordinate_is_the_same_however_it_is_rounded(number: float, digits: int) -> None:
+    """With three digits or more behind the point, and never one that lies further off than that."""
+    found, rounded = called("A", 1, result={"lon": number}), round(number, digits)
+    assume(len(repr(rounded).partition(".")[2]) > 3)
+    assume("e" not in repr(rounded))
+
+    assert prov(found, called("B", 2, x=rounded), flows=[flow("lon", "x")]) == 1.0
+    assert prov(found, called("B", 2, x=rounded + 0.01), flows=[flow("lon", "x")]) == 0.0
 
 
 @pytest.mark.parametrize("name", ["ko_adaptive_routing", "ko_fallback_sr"])
@@ -230,6 +295,62 @@ def test_a_call_that_is_spelt_otherwise_is_a_repeat(text: str) -> None:
     for name in ("ko_redundant_calls", "ko_reuse_rate"):
         assert score(name, given, again, **REUSE) == 0.0
         assert score(name, given, called("A", 1, q="성수동 피자"), **REUSE) == 1.0
+
+
+BOOK = {"query": "파이썬 책"}
+RESORTED = {**BOOK, "sort": "SalesPoint"}
+WEEKLY = {"symbol": "005930", "period": "W"}
+FOOD = {"keyword": "시청 맛집"}
+HERE = {"latitude": 37.5, "longitude": 127.0}
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "again", "repeat"),
+    [
+        ("MarketList_upbit", {}, {"quote": "KRW", "include_event": True}, True),
+        ("MarketList_upbit", {"quote": "KRW"}, {}, True),
+        ("MarketList_upbit", {"quote": "KRW"}, {"quote": "BTC"}, False),
+        ("MarketList_upbit", {"quote": "KRW"}, {"quote": None}, True),
+        ("StockChart_kis", WEEKLY, {**WEEKLY, "count": 1}, True),
+        ("StockChart_kis", WEEKLY, {"symbol": "005930"}, False),
+        ("StockChart_kis", {"symbol": "005930"}, {"symbol": "000660"}, False),
+        ("PlaceSearch_kakao", FOOD, {"keyword": "시청  맛집", "size": 15, "sort": "accuracy"}, True),
+        ("PlaceSearch_kakao", FOOD, {**FOOD, "page": 2}, False),
+        ("PlaceSearch_kakao", FOOD, {**FOOD, "x": 126.8, "y": 37.3}, False),
+        ("PlaceSearch_kakao", FOOD, {"keyword": "시청 맛집 주차"}, False),
+        ("CoordToAddress_kakao", HERE, {**HERE, "latitude": 37.5001}, True),
+        ("CoordToAddress_kakao", HERE, {**HERE, "latitude": 37.51}, False),
+        ("ItemSearch_aladin", BOOK, {**BOOK, "cover": "Big"}, True),
+        ("ItemSearch_aladin", BOOK, {**BOOK, "start": 2}, False),
+        ("Nobodys_tool", {"q": "a"}, {"q": "a", "size": 10}, False),
+    ],
+)  # fmt: skip
+def test_a_repeat_is_seen_through_defaults_and_what_matching_ignores(
+    tool: str, given: dict[str, Any], again: dict[str, Any], repeat: bool
+) -> None:
+    """What a default says and what a tool's matching ignores is no other call; another page or word is."""
+    golden = {"golden_action": [{"tool": tool, "args": given}, {"action": "context_used"}]}
+    for one, other in ((given, again), (again, given)):
+        calls = called(tool, 0, seeded=True, **one), called(tool, 1, **other)
+        for name in ("ko_redundant_calls", "ko_reuse_rate"):
+            assert score(name, *calls, **golden) == (0.0 if repeat else 1.0)
+
+
+@pytest.mark.parametrize("more", [{}, {"max_results": 5}])
+def test_what_the_task_wants_twice_is_no_repeat(more: dict[str, Any]) -> None:
+    """Sorting is ignored by matching, but where the golden path asks for both orders both are asked for."""
+    given = called("ItemSearch_aladin", 0, seeded=True, **BOOK)
+    sorted_anew = called("ItemSearch_aladin", 1, **RESORTED, **more)
+    once = {
+        "golden_action": [
+            {"tool": "ItemSearch_aladin", "args": BOOK},
+            {"action": "context_used"},
+        ]
+    }
+    both = {"golden_action": [*once["golden_action"], {"tool": "ItemSearch_aladin", "args": RESORTED}]}
+    assert score("ko_redundant_calls", given, sorted_anew, **once) == 0.0
+    assert score("ko_redundant_calls", given, sorted_anew, **both) == 1.0
+    assert score("ko_redundant_calls", given, sorted_anew, sorted_anew, **both) == 0.0
 
 
 def test_redundancy_never_falls_below_nothing() -> None:

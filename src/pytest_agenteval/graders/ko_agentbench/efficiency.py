@@ -20,6 +20,7 @@ from pytest_agenteval.graders.ko_agentbench.judging import (
 )
 from pytest_agenteval.graders.ko_agentbench.metric import Found, share
 from pytest_agenteval.graders.ko_agentbench.payloads import valid
+from pytest_agenteval.graders.ko_agentbench.same_calls import equal_calls
 from pytest_agenteval.graders.ko_agentbench.showing import (
     before_the_question,
     calls_alone,
@@ -27,7 +28,6 @@ from pytest_agenteval.graders.ko_agentbench.showing import (
 )
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoTrace
-from pytest_agenteval.graders.matching.equality import same
 
 RUBRIC = "ko_completed"
 
@@ -91,7 +91,7 @@ def _needed(task: KoTask, trace: KoTrace) -> int:
     needed, known = len(given), [(call.tool, call.args) for call in given if valid(call)]
     for action in task.golden_calls:
         wanted = (str(action["tool"]), action.get("args") or {})
-        if not any(same(wanted, one) for one in known):
+        if not any(equal_calls(wanted, one) for one in known):
             known.append(wanted)
             needed += 1
     return max(needed, task.minimum_calls or 0)

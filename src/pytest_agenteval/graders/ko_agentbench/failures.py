@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.graders.ko_agentbench.payloads import valid
+from pytest_agenteval.graders.ko_agentbench.same_calls import equal_calls
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoTrace
 from pytest_agenteval.graders.matching.equality import same
@@ -55,6 +56,8 @@ def _places(task: KoTask, calls: Sequence[KoCall]) -> Iterator[int]:
 
 def _is_old(call: KoCall, earlier: Sequence[KoCall]) -> bool:
     return any(
-        one.tool == call.tool and same(one.result, call.result) and not same(one.args, call.args)
+        one.tool == call.tool
+        and same(one.result, call.result)
+        and not equal_calls((one.tool, one.args), (call.tool, call.args))
         for one in earlier
     )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from pytest_agenteval.graders.ko_agentbench.metric import Computed, Found, Metric, not_applicable
 from pytest_agenteval.graders.ko_agentbench.payloads import valid
+from pytest_agenteval.graders.ko_agentbench.spellings import UNLIKE, leaves, likeness
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoTrace
-from pytest_agenteval.graders.matching.folding import folded
 
-Atom: TypeAlias = float | str
+Path: TypeAlias = tuple[str | int, ...]
 
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-_BETWEEN = re.compile(r"[,;|:]")
-_INDEX = re.compile(r"\[-?[0-9]+\]")
+_STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[([0-9]+)\]")
 _FLOW = ("from_step", "from_output", "to_step", "to_parameter")
-LEAST_PART = 2
 
 
 def data_flows(task: KoTask, trace: KoTrace) -> Found:
@@ -57,90 +54,71 @@ def _before(source: KoCall, call: KoCall) -> bool:
 
 
 def _holds(result: Any, output: str, value: Any) -> bool:
-    """Whether a value comes from a result: from the output that is meant or, without that, from any."""
-    named = list(_named(result, _keys(output)))
-    given = [leaf for one in named for leaf in _leaves(one)]
-    atoms = {atom for atom in map(_atom, given if named else _leaves(result)) if atom is not None}
-    return any(_comes_from(one, atoms, within=bool(named)) for one in _leaves(value))
+    """Whether a value comes from a result: from the output that is meant or, without that, from any.
 
-
-def _comes_from(value: Any, atoms: set[Atom], *, within: bool) -> bool:
-    """Whether a value or a part of a joined one was known.
-
-    Of the output that is meant, a phrase of it is enough in the value, and the value in a phrase of it.
+    Where the output's path says which item of a list it is, another item's value is another one.
     """
-    if not atoms.isdisjoint(_parts(value)):
-        return True
-    if not within or not isinstance(value, str):
-        return False
-    text = folded(value)
-    told = [atom for atom in atoms if isinstance(atom, str) and len(atom) >= LEAST_PART]
-    return any(atom in text or (len(text) >= LEAST_PART and text in atom) for atom in told)
+    steps = _steps(output)
+    keys = tuple(step for step in steps if isinstance(step, str))
+    everywhere = list(_named(result, keys)) if keys else [result] if steps else []
+    if not everywhere:
+        return any(likeness(one, leaves(result), phrases=False) != UNLIKE for one in leaves(value))
+    meant = list(_named(result, steps) if keys else _at(result, steps))
+    return any(_is_of(one, meant, everywhere) for one in leaves(value))
 
 
-def _parts(value: Any) -> Iterator[Atom]:
-    pieces = [value, *_BETWEEN.split(value)] if isinstance(value, str) else [value]
-    for piece in pieces:
-        atom = _atom(piece)
-        if atom is not None:
-            yield atom
+def _is_of(value: Any, meant: Sequence[Any], everywhere: Sequence[Any]) -> bool:
+    """Whether a value is one of those that are meant, and none of the others fits it better."""
+    rank = likeness(value, leaves(meant), phrases=True)
+    return rank != UNLIKE and rank >= likeness(value, leaves(everywhere), phrases=True)
 
 
-def _atom(value: Any) -> Atom | None:
-    """Give a number, also one written as text, or a folded text; truth values and nothing say too little."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return _as_float(value)
-    text = folded(_TAG.sub("", str(value)))
-    return _as_float(text) if _NUMBER.fullmatch(text) else text or None
+def _steps(output: str) -> Path:
+    """Give the keys of an output's path, and its places in lists."""
+    parts = (key or int(place) for key, place in _STEP.findall(output))
+    return tuple(parts)
 
 
-_TAG = re.compile(r"</?b>")
-"""Search providers mark what was found."""
-
-
-def _as_float(number: Any) -> float | None:
-    try:
-        return float(number)
-    except OverflowError:
-        return None
-
-
-def _keys(output: str) -> tuple[str, ...]:
-    """Give the keys of an output's path; places in lists are any."""
-    return tuple(key for key in _INDEX.sub("", output).split(".") if key)
-
-
-def _named(value: Any, keys: tuple[str, ...]) -> Iterator[Any]:
-    """Give whatever stands at a key path that ends with these keys."""
-    if not keys:
-        return
+def _named(value: Any, steps: Path) -> Iterator[Any]:
+    """Give whatever stands at a path that ends with these steps; where they say no place, any will do."""
     for path, inner in _paths(value, ()):
-        if path[-len(keys) :] == keys:
+        if _ends_with(path, steps):
             yield inner
 
 
-def _paths(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Give every value below a key with its path, a list's items under the list's own."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield (*above, key), inner
-            yield from _paths(inner, (*above, key))
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _paths(inner, above)
+def _at(value: Any, places: Path) -> Iterator[Any]:
+    """Give what stands at places in lists, from the top."""
+    for place in places:
+        if not isinstance(value, list | tuple) or int(place) >= len(value):
+            return
+        value = value[int(place)]
+    yield value
 
 
-def _leaves(value: Any) -> Iterable[Any]:
+def _ends_with(path: Path, steps: Path) -> bool:
+    """Compare from the end; a place that the steps do not say is passed over, but for the last."""
+    if type(path[-1]) is not type(steps[-1]):
+        return False
+    rest = list(path)
+    for step in reversed(steps):
+        while rest and isinstance(step, str) and isinstance(rest[-1], int):
+            rest.pop()
+        if not rest or rest.pop() != step:
+            return False
+    return True
+
+
+def _paths(value: Any, above: Path) -> Iterator[tuple[Path, Any]]:
+    """Give every value below a key or in a list with its path."""
     if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _leaves(inner)
+        inside: Iterable[tuple[Any, Any]] = value.items()
     elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _leaves(inner)
+        inside = enumerate(value)
     else:
-        yield value
+        return
+    for step, inner in inside:
+        yield (*above, step), inner
+        yield from _paths(inner, (*above, step))
 
 
 @dataclass(frozen=True)

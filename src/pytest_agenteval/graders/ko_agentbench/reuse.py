@@ -10,24 +10,19 @@ from typing import ClassVar
 from pytest_agenteval.canonical import plain
 from pytest_agenteval.graders.ko_agentbench.metric import Computed, Found, Metric, not_applicable, share
 from pytest_agenteval.graders.ko_agentbench.payloads import valid
+from pytest_agenteval.graders.ko_agentbench.same_calls import same_call
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoTrace
-from pytest_agenteval.graders.matching.equality import same
-from pytest_agenteval.graders.matching.folding import folded_all
 
 
-def repeated(calls: Sequence[KoCall]) -> int:
+def repeated(task: KoTask, calls: Sequence[KoCall]) -> int:
     """Count the agent's calls that give what an earlier successful call, also a seeded one, gave already."""
     worked = [call for call in calls if valid(call)]
+    asked = [(call.tool, call.args) for call in worked]
     return sum(
-        not call.seeded and any(_equal(call, earlier) for earlier in worked[:at])
+        not call.seeded and any(same_call(asked[at], earlier, task) for earlier in asked[:at])
         for at, call in enumerate(worked)
     )
-
-
-def _equal(call: KoCall, other: KoCall) -> bool:
-    """Whether two calls ask for the same, however their texts are spaced, composed and cased."""
-    return call.tool == other.tool and same(folded_all(call.args), folded_all(other.args))
 
 
 def non_redundant(task: KoTask, trace: KoTrace) -> Found:
@@ -35,7 +30,7 @@ def non_redundant(task: KoTask, trace: KoTrace) -> Found:
     chances = task.reuses
     if not chances:
         return not_applicable("the task has nothing to use again")
-    again = repeated(trace.calls)
+    again = repeated(task, trace.calls)
     return Found(share(chances - again, chances), f"{again} repeated calls, {chances} chances to do without")
 
 
@@ -66,7 +61,7 @@ def reuse(task: KoTask, trace: KoTrace) -> Found:
     chances = task.reuses
     if not chances:
         return not_applicable("the task has nothing to use again")
-    again = repeated(trace.calls)
+    again = repeated(task, trace.calls)
     used = max(0, chances - again) if trace.answer else 0
     score = share(used, used + again) if used else 0.0
     return Found(score, f"used again {used} times, asked for again {again} times")
