@@ -94,7 +94,10 @@ def test_stored_trials_without_a_task_are_counted(pytester: pytest.Pytester) -> 
     result = run(pytester, "evals", f"--agent-regrade={name}")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        [f"{name}: no task here for 1 of 2 stored trials: not graded again", f"{name}: 1 journal line half*"]
+        [
+            f"{name}: no task here for 1 of 2 stored trials: not graded again",
+            f"{name}: journal-main-*.jsonl:5: left out: half a line*",
+        ]
     )
 
     write(pytester.path, {"evals/suite.yaml": suite("other")})
@@ -185,3 +188,27 @@ def test_stored_verdicts_are_those_of_the_judge_who_gave_them(pytester: pytest.P
         rulers.append(latest(pytester.path).entries[0].digests.ruler)
 
     assert rulers[0] != rulers[1]
+
+
+def test_passes_that_rest_on_what_no_judge_decided_are_marked(pytester: pytest.Pytester) -> None:
+    """The main grade is undecided once its judge would be asked something else: no pass rate hides that."""
+    judged = {"name": "judge", "config": {"rubric": "polite.jinja"}, "threshold": 0.9, "weight": 3}
+    answer = task("a")["graders"]
+    write(
+        pytester.path,
+        {**files(task("a", graders=[*answer, judged])), "evals/polite.jinja": POLITE, "conftest.py": JUDGES},
+    )
+    run(pytester, "evals", "-q", "--agent-judge=kind").assert_outcomes(failed=1)
+
+    same = run(pytester, "evals", "-q", "--agent-regrade=latest")
+    same.assert_outcomes(failed=1)
+    same.stdout.no_fnmatch_line("*without what only a judge decides*")
+
+    write(pytester.path, {"evals/polite.jinja": POLITE.replace("The reply:", "Their reply:")})
+    other = run(pytester, "evals", "-q", "--agent-regrade=latest")
+    other.assert_outcomes(passed=1)
+    lines = other.outlines
+    said = next(n for n, line in enumerate(lines) if "* 1 of 1 trial without what only a judge" in line)
+    table = next(n for n, line in enumerate(lines) if "pass@1" in line)
+    assert said < table
+    assert lines[table + 1].split()[-1] == "1.00*"

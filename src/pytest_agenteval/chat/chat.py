@@ -24,7 +24,7 @@ class ChatSettings:
     top_p: float | None = None
     seed: int | None = None
     tool_choice: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    extra: Mapping[str, Any] = field(default=NOTHING, hash=False)
 
     def said(self) -> dict[str, Any]:
         """Give the settings that were made, and no others."""
