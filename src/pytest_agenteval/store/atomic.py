@@ -16,8 +16,11 @@ def replace_json(path: Path, value: object) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text as a file's whole content."""
     beside = _beside(path)
-    beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    os.replace(beside, path)
+    try:
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        os.replace(beside, path)
+    finally:  # a full disk would only be fuller
+        beside.unlink(missing_ok=True)
 
 
 def replace_link(path: Path, target: str) -> None:
@@ -28,7 +31,10 @@ def replace_link(path: Path, target: str) -> None:
     except (OSError, NotImplementedError):
         replace_text(path, target + "\n")
     else:
-        os.replace(beside, path)
+        try:
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def _beside(path: Path) -> Path:
