@@ -15,12 +15,11 @@ from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.store.atomic import replace_json, replace_link, replace_text
 
 LONG = "x" * 100_000
+CALL = tool_interaction("search", {"q": LONG}, result="found")
 WRITERS: dict[str, Callable[[Path], object]] = {
     "text": lambda path: replace_text(path, LONG),
     "json": lambda path: replace_json(path, [LONG]),
-    "cassette": lambda path: write(
-        path, Recording((tool_interaction("search", {"q": LONG}, result="found"),))
-    ),
+    "cassette": lambda path: write(path, Recording((CALL,))),
 }
 
 

@@ -187,7 +187,18 @@ class Evals:
         coming = [*self.selected, *self.calibrations]
         if coming and not dry and not _interrupted(coming[0].session):
             spare("collected")
-            self._open()
+            try:
+                self._open()
+            except OSError as failed:
+                self._nowhere_to_write(failed)
+
+    def _nowhere_to_write(self, failed: OSError) -> None:
+        """Refuse to ask anybody for what could not be kept."""
+        why = failed.strerror or type(failed).__name__
+        place = f"results cannot be written to {self.folder.parent}: {why}"
+        self.refuse(UsageMistake(f"{place}; --agent-results=FOLDER names another place"))
+        self.selected, self.calibrations = [], []
+        self._end()
 
     def _check_prompts(self) -> None:
         if self.settings.variants and self.stored is None:

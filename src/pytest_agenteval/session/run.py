@@ -171,6 +171,15 @@ class Run:
         return Slot(plan, given, self._stored.reader(plan.key) if self._stored else None)
 
     def _wait(self, slot: Slot, item: Any) -> Trial:
+        try:
+            return self._waited_for(slot, item)
+        except OSError as failed:  # a full disk: what cannot be written down is not given out
+            told = f"the run cannot be written to {self.folder}: {failed.strerror or failed}"
+            if not hasattr(self._config, "workerinput"):
+                item.session.shouldstop = f"{told}; nothing more is begun"
+            pytest.fail(told, pytrace=False)
+
+    def _waited_for(self, slot: Slot, item: Any) -> Trial:
         trial = self.pool.wait(slot, 0)
         while trial is None:
             self._live.show(len(self.pool.running), self.spent)

@@ -1,0 +1,134 @@
+"""Runs whose surroundings fail them: each ends clearly, and nothing that was finished is lost."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from pathlib import Path
+
+from tests.chaos.project import bills, journaled, losses, project, provider, start
+
+TRIALS = 40
+
+NO_TEMP = """
+import tempfile
+
+tempfile.tempdir = "/nowhere/to/be/found"
+
+
+class Looker:
+    async def run(self, task_input, ctx):
+        return str(ctx.workspace.path)
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("looker", Looker)
+"""
+BACKWARDS = """
+import datetime
+import itertools
+import time
+
+import pytest_agenteval.engine.trial
+import pytest_agenteval.store.journal
+
+steps = itertools.count()
+real = datetime.datetime
+
+
+class Backwards(real):
+    @classmethod
+    def now(cls, tz=None):
+        return real.now(tz) - datetime.timedelta(hours=next(steps))
+
+
+began = time.time()
+time.time = lambda: began - next(steps) * 60
+for module in (pytest_agenteval.engine.trial, pytest_agenteval.store.journal):
+    module.datetime = Backwards
+"""
+
+
+def disk_full(root: Path) -> list[str]:
+    """Files may grow to 16 KiB: the run says that it cannot write, asks no more, and keeps what ended."""
+    with provider() as server:
+        project(root, server, 200)
+        full = (16 * 1024, 16 * 1024)
+        run = start(root, "-s", before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, full))
+        said = run.communicate(timeout=120)[0]
+        asked = sum(bills(server).values())
+    # The line that did not fit is torn: it is told as such, and no trial of it was given out.
+    wrong = [each for each in losses(root) if "torn" not in each]
+    there = journaled(root)
+    wrong += _told(run, said, "File too large")
+    passed = said.count("PASSED") or said.count(" passed")
+    if not there or passed is None:
+        wrong.append("nothing that had finished was kept")
+    if asked > len(there) + 100:
+        wrong.append(f"{asked} were asked and paid for, {len(there)} could be written down")
+    return wrong
+
+
+def results_cannot_be_written(root: Path) -> list[str]:
+    """A place for results where no folder can be made is told before anything is asked."""
+    with provider() as server:
+        project(root, server, TRIALS)
+        run = start(root, "--agent-results=/proc/agenteval/runs")
+        said = run.communicate(timeout=120)[0]
+        asked = sum(bills(server).values())
+    return _told(run, said, "/proc/agenteval") + ([f"{asked} were asked all the same"] if asked else [])
+
+
+def two_runs_at_once(root: Path) -> list[str]:
+    """Two runs into the same folder of results: each has a folder of its own, whole."""
+    with provider() as server:
+        project(root, server, TRIALS)
+        both = [start(root, "-q"), start(root, "-q")]
+        for run in both:
+            run.communicate(timeout=120)
+    folders = list(root.glob(".agenteval/runs/2*"))
+    wrong = [f"exit status {run.returncode}" for run in both if run.returncode]
+    wrong += [] if len(folders) == 2 else [f"{len(folders)} folders"]
+    for folder in folders:
+        finished = sum(path.read_text().count('"finished"') for path in folder.glob("journal-*"))
+        wrong += [] if finished == TRIALS else [f"{folder.name} holds {finished} of {TRIALS} trials"]
+    return wrong
+
+
+def no_temporary_folder(root: Path) -> list[str]:
+    """Workspaces cannot be made: each trial says so for itself."""
+    with provider() as server:
+        project(root, server, TRIALS, NO_TEMP, {"base_fixture": "start"}, agent="looker")
+        (root / "fixtures" / "start" / "PKM").mkdir(parents=True)
+        (root / "fixtures" / "start" / "PKM" / "note.md").write_text("hello", encoding="utf-8")
+        run = start(root, "--capture=sys")
+        said = run.communicate(timeout=120)[0]
+    wrong = _told(run, said, "the workspace could not be built")
+    count = len(journaled(root))
+    return wrong + ([] if count == TRIALS else [f"{count} of {TRIALS} trials are written down"])
+
+
+def clock_goes_backwards(root: Path) -> list[str]:
+    """Every look at the clock is an hour before the last: all trials are there, once, with seconds >= 0."""
+    with provider() as server:
+        project(root, server, TRIALS, BACKWARDS)
+        run = start(root, "-q")
+        said = run.communicate(timeout=120)[0]
+    wrong = losses(root)
+    wrong += [] if run.returncode == 0 else [f"exit status {run.returncode}: {said[-300:]}"]
+    return wrong + ([] if len(journaled(root)) == TRIALS else ["trials are missing"])
+
+
+def _told(run: subprocess.Popen[str], said: str, words: str) -> list[str]:
+    wrong = [] if words in said else [f"nothing says {words!r}: {said[-400:]}"]
+    wrong += [f"pytest broke: {said[-400:]}"] if "INTERNALERROR" in said else []
+    return wrong + (["exit status 0"] if run.returncode == 0 else [])
+
+
+SURROUNDINGS = (
+    disk_full,
+    results_cannot_be_written,
+    two_runs_at_once,
+    no_temporary_folder,
+    clock_goes_backwards,
+)

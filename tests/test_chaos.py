@@ -1,0 +1,62 @@
+"""A little of ``python -m tests.chaos``, whose whole takes five minutes: that its scenarios still run."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.kills import Kill, killed
+from tests.journals import journal, names
+from tests.suites import only_our_plugin, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+
+def test_a_killed_run_keeps_what_was_answered(tmp_path: Path) -> None:
+    """Killed in the middle: every trial that was written down is whole, there, and asked for once."""
+    assert killed(tmp_path / "project", Kill(0, "process", signal.SIGKILL, 10), trials=40) == []
+
+
+def test_a_full_disk_ends_the_run_with_one_clear_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be written down is not given out, nothing more is asked, and what ended stays."""
+    only_our_plugin(monkeypatch)
+    tasks = [task(f"t{n}", says="Mina" * 200, wants="Mina") for n in range(60)]
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/tasks.yaml": tasks})
+    most = 10 * 1024
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+    try:
+        result = pytester.runpytest_inprocess("evals", "-s", "--agent-concurrency=1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    outcomes = result.parseoutcomes()
+    assert outcomes["errors"] == 1
+    assert 0 < outcomes["passed"] <= len(names(journal_lines(pytester.path)))
+    result.stdout.fnmatch_lines(["*Interrupted: the run cannot be written to *File too large; nothing more*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def journal_lines(root: Path) -> list[dict[str, object]]:
+    """Give the finished lines that are whole: the last one may be torn."""
+    for path in root.glob(".agenteval/runs/2*/journal-*"):
+        whole, _, torn = path.read_text(encoding="utf-8").rpartition("\n")
+        if torn:
+            path.write_text(f"{whole}\n", encoding="utf-8")
+    return journal(root, "finished")
+
+
+def test_results_that_cannot_be_written_are_told_before_anything_is_asked(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A usage error with the place and the way out, not a crash of pytest."""
+    only_our_plugin(monkeypatch)
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/tasks.yaml": [task("t")], "taken": "a file"})
+    result = pytester.runpytest_inprocess("evals", "--agent-results=taken/runs")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*results cannot be written to *taken/runs: Not a directory; --*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
