@@ -20,7 +20,7 @@ tools:
     parameters: {type: object, properties: {city: {type: string}}, required: [city]}
     request: {url: /now, query: {q: "{city}"}}
 """
-NAMES = "tools: [tools.yaml, api.yaml]\ncassettes: [tapes]\nprompts: {a: p/a.yaml}\n"
+NAMES = "tools: [tools.yaml, api.yaml]\ncassettes: [tapes]\nprompts: {system: p/a.yaml}\n"
 COMPOSE = "x: &x {a: 1}\nservices:\n  one: {<<: *x}\n"
 CASSETTE = "version: 1\nid: x\ninteractions: []\n"
 
@@ -77,7 +77,7 @@ def test_what_a_suite_or_its_tasks_name_is_no_task(pytester: pytest.Pytester, wo
     tree = task("real", input={"content": "hi", "base_fixture": "trees/start"})
     files = {
         "suite.yaml": suite(
-            more="tools: [tools.yaml, api.yaml]\ncassettes: [tapes]\nprompts: {a: p/a.yaml}\n"
+            more="tools: [tools.yaml, api.yaml]\ncassettes: [tapes]\nprompts: {system: p/a.yaml}\n"
         ),
         "tools.yaml": TOOLS,
         "api.yaml": "openapi: openapi.json\noperations: [getTea]\n",
@@ -92,7 +92,7 @@ def test_what_a_suite_or_its_tasks_name_is_no_task(pytester: pytest.Pytester, wo
         "p/a.yaml": "id: a prompt\n",
         "p/b.yaml": "id: another\n",
         "trees/start/PKM/entry.yaml": "id: 7\n",
-        "deep/real.json": {**tree, "prompts": {"b": "p/b.yaml"}},
+        "deep/real.json": {**tree, "prompts": {"system": "p/b.yaml"}},
         "node_modules/pad/package.json": {"id": "pad", "name": "pad"},
         "_data/people.json": [{"id": 1}],
         "_people.json": [{"id": 1}],

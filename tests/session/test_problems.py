@@ -168,7 +168,7 @@ def grader(**more: Any) -> dict[str, Any]:
             task("greet", agent="crad"),
             [
                 "evals/task.json:*: agent",
-                "*one of card, pkm, tool_calling",
+                "*one of card, card_agent, pkm, pkm_agent, tool_calling",
                 "*'crad'",
                 "*did you mean 'card'?",
             ],
@@ -191,8 +191,8 @@ def grader(**more: Any) -> dict[str, Any]:
             ],
         ),
         (
-            task("greet", agent="card"),
-            ["evals/task.json:3: input.fact_id", "*the id of an entry, like 2026/09/17.md#ts_1", "*nothing"],
+            task("greet", agent="card", input={"content": "Say hello to Mina.", "fact_id": "ts_1"}),
+            ["evals/task.json:5: input.fact_id", "*the id of an entry, like 2026/09/17.md#ts_1*", "*'ts_1'*"],
         ),
     ],
     ids=["grader", "key", "flag", "text", "missing", "refusal", "agent", "setting", "tool", "input"],
