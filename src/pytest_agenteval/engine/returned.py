@@ -61,7 +61,7 @@ def _is_finite(given: Any) -> bool:
 
 
 def _is_share(given: Any) -> bool:
-    return isinstance(given, Real) and bool(0 <= given <= 1)  # type: ignore[operator]  # Real has no order
+    return isinstance(given, float | Real) and bool(0 <= given <= 1)  # type: ignore[operator]  # Real has no order
 
 
 def _whole(grade: Grade) -> Grade:
@@ -72,7 +72,7 @@ def _whole(grade: Grade) -> Grade:
         _score(grade.score, "returned a Grade with the score")
     if not isinstance(grade.rationale, str):
         raise NoGrade(f"returned a Grade with the rationale {shown(grade.rationale)}: expected a text")
-    if not isinstance(grade.details, Mapping):
+    if not isinstance(grade.details, dict | Mapping):
         raise NoGrade(f"returned a Grade with the details {shown(grade.details)}: expected a mapping")
     if grade.unclamped is not None and not _is_finite(grade.unclamped):
         raise NoGrade(f"returned a Grade with {shown(grade.unclamped)} unclamped: expected a number")

@@ -1,0 +1,88 @@
+"""What counts as a grade, and how the traceback of somebody's grader reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.engine.returned import NoGrade, as_grade
+from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.graders.settings import pattern_at
+from pytest_agenteval.records.grade import Check, Grade
+
+ANYTHING = st.recursive(
+    st.none() | st.text() | st.binary() | st.integers() | st.floats() | st.complex_numbers() | st.booleans(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=6,
+)
+
+
+@given(ANYTHING | ANYTHING.map(lambda odd: Grade("g", odd, "")))
+def test_only_what_lies_from_0_to_1_is_a_score(returned: Any) -> None:
+    """Whatever is returned becomes a grade of that score, or is refused in a short line."""
+    wanted = returned.score if isinstance(returned, Grade) else returned
+    is_share = isinstance(wanted, bool | int | float) and 0 <= wanted <= 1
+    if is_share or (wanted is None and isinstance(returned, Grade)):
+        assert as_grade("g", returned).score == wanted
+    else:
+        with pytest.raises(NoGrade, match="expected a Grade, a bool or a number from 0 to 1") as refused:
+            as_grade("g", returned)
+        assert len(str(refused.value)) < 2000
+        assert "\n" not in str(refused.value)
+
+
+def failing() -> Iterator[Check]:
+    """Raise where our own code is in between."""
+    yield Check("first", True)
+    raise ValueError("second")
+
+
+def test_our_frames_are_counted_not_shown() -> None:
+    """An author reads the own lines first; of ours that lie between them there is only the number."""
+    try:
+        Grade.from_checks("g", failing())
+    except ValueError as raised:
+        lines = theirs_first(raised).splitlines()
+    assert __file__ in lines[1]
+    assert "  ... 1 frame of pytest-agenteval" in lines
+    assert "in failing" in lines[-3]
+    assert lines[-1] == "ValueError: second"
+
+
+def test_the_frame_that_raised_is_shown_even_if_it_is_ours() -> None:
+    """What was raised, and where, is never folded away; causes are folded alike."""
+    try:
+        try:
+            pattern_at(("p",), 3)  # type: ignore[arg-type]
+        except ValueError as inner:
+            raise KeyError("outer") from inner
+    except KeyError as raised:
+        told = theirs_first(raised)
+    first, second = told.split("\nThe above exception was the direct cause of the following exception:\n")
+    assert "... 1 frame of pytest-agenteval" in first
+    assert "in text_at" in first
+    assert second.endswith("KeyError: 'outer'\n")
+
+
+def test_where_all_frames_are_ours_all_are_shown() -> None:
+    """Then it is our mistake."""
+    with pytest.raises(ValueError) as refused:
+        pattern_at(("p",), 3)  # type: ignore[arg-type]
+    told = theirs_first(refused.value.with_traceback(refused.tb.tb_next))
+    assert "in pattern_at" in told
+    assert "in text_at" in told
+    assert "..." not in told.replace("Traceback", "")
+
+
+def test_an_exception_that_cannot_say_what_it_is_has_a_headline() -> None:
+    """Somebody's ``__str__`` raises: the name is left."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert headline(Mute()).startswith("Mute: (its text cannot be had")
