@@ -116,6 +116,12 @@ class ProviderDown(TrialBroken):
     cause = "provider"
 
 
+class NotInstalled(TrialBroken):
+    """A library that is needed is missing, or one of another version than was tried."""
+
+    cause = "not_installed"
+
+
 class NoKey(TrialBroken):
     """A tool was to ask its provider, and the environment holds no key for it."""
 

@@ -17,6 +17,7 @@ from typing import Any
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed, failure_of
+from pytest_agenteval.chat.installed import import_failure
 from pytest_agenteval.chat.litellm_finish import KnownFinishes, listen
 from pytest_agenteval.chat.litellm_reply import reply_of
 from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
@@ -75,12 +76,13 @@ class LitellmChat:
 
     async def prepare(self, *, tools: bool = False) -> None:
         """Import litellm, which takes seconds, without holding up the loop; what ``tools`` need, too."""
-        if _litellm is None:
-            await asyncio.shield(_imported(_import))
-        if tools:
-            await asyncio.shield(_imported(_import_for_tools))
-        if self._streamed:
-            await asyncio.shield(_imported(_import_for_streams))
+        needed = [_import] if _litellm is None else []
+        needed += [_import_for_tools] * tools + [_import_for_streams] * bool(self._streamed)
+        for work in needed:
+            try:
+                await asyncio.shield(_imported(work))
+            except ImportError as broken:
+                raise import_failure(broken) or broken from None
 
     async def ask(
         self,
@@ -101,6 +103,8 @@ class LitellmChat:
             answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **asked)
             reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]))
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
+            if broken := import_failure(raised):
+                raise broken from raised
             raise self._failure(cause_of(raised), asked) from raised
         self._remember(answer, reply)
         return replace(reply, first_token_s=first_token_s)
@@ -235,9 +239,13 @@ def _import_for_streams() -> None:
 
 
 def _import_late(names: Sequence[str]) -> None:
+    """Import modules of litellm's; one that another version of it does not have is not needed by it."""
     for name in names:
-        with suppress(ImportError):
+        try:
             import_module(name)
+        except ModuleNotFoundError as missing:
+            if not f"{name}.".startswith(f"{missing.name}."):
+                raise
 
 
 @contextmanager

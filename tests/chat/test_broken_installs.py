@@ -1,0 +1,79 @@
+"""Libraries of versions that do not fit: told at once, with what to install, and no provider is blamed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.chat.installed import import_failure
+from tests.loopback.model_server import ModelServer, ReplyPlan
+
+SCRIPT = """
+import asyncio, sys
+from pytest_agenteval.chat.litellm_chat import LitellmChat
+from pytest_agenteval.chat.retries import Retrying
+from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.plan import Allowance, Model
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
+
+budget = Budget(Allowance())
+recorder = Recorder(lambda: budget.at)
+model = Model("m", "openai/gpt-4o-mini", params={"api_base": sys.argv[1]})
+chat = Retrying(LitellmChat(model), budget=budget, recorder=recorder)
+tool = ToolSpec("add", "adds", {"type": "object", "properties": {}})
+try:
+    asyncio.run(chat.ask([{"role": "user", "content": "hi"}], tools=[tool]))
+except Exception as raised:
+    print(type(raised).__name__, getattr(raised, "cause", ""), raised)
+print("retries", len(recorder.transcript().events))
+"""
+
+
+@pytest.mark.parametrize(
+    ("broken", "module"),
+    [
+        ("raise ImportError(\"cannot import name 'CacheableResult' from 'mcp.types'\")", "mcp"),
+        ("raise ImportError('torn')", "litellm"),
+    ],
+)
+def test_an_import_that_fails_is_told_at_once(tmp_path: Path, broken: str, module: str) -> None:
+    """Nothing is sent, nothing is tried again, and the versions to install are named."""
+    package = tmp_path / module
+    package.mkdir()
+    (package / "__init__.py").write_text(broken, encoding="utf-8")
+    with ModelServer([ReplyPlan(text="hello")]) as server:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", SCRIPT, server.openai_base],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        sent = len(server.requests)
+    said = done.stdout
+    assert said.startswith("NotInstalled not_installed "), said + done.stderr
+    assert "pip install" in said
+    wanted = [need for need in requires("pytest-agenteval") or () if need.startswith(("mcp", "litellm"))]
+    assert len(wanted) == 2
+    assert all(f"'{need}'" in said for need in wanted)
+    assert ("CacheableResult" in said or "torn" in said, "retries 0" in said, sent) == (True, True, 0)
+
+
+def test_an_import_that_failed_within_a_request_is_one_too() -> None:
+    """litellm wraps whatever is raised while it sends; what it was raised for is looked for."""
+    try:
+        try:
+            raise ImportError("cannot import name 'X'")
+        except ImportError as inner:
+            raise RuntimeError("litellm.APIConnectionError: ...") from inner
+    except RuntimeError as raised:
+        found = import_failure(raised)
+    assert found is not None
+    assert "cannot import name 'X'" in str(found)
+    assert import_failure(RuntimeError("connection refused")) is None
