@@ -158,6 +158,47 @@ def test_a_tool_with_a_wire_is_played_from_what_its_provider_said(tmp_path: Path
     assert ask(opened, other, keyword="서울역") is None
 
 
+class Kind(Places):
+    """One of several kinds of place, all of them asked for at one address."""
+
+    def __init__(self, **always: str) -> None:
+        super().__init__()
+        self._always = always
+
+    def request(self, args: Mapping[str, Any]) -> Request:
+        """Write the call, with the kind."""
+        return super().request({**self._always, **args})
+
+    def args(self, request: Request) -> Mapping[str, Any]:
+        """Read the call, without the kind and what else is no argument."""
+        return {name: value for name, value in super().args(request).items() if name in PLACES["properties"]}
+
+
+def kind(name: str, **always: str) -> Tool:
+    """Give a tool for one kind of place."""
+    return replace(tool(name), wire=Kind(**always))
+
+
+def test_tools_that_share_an_address_never_play_each_others_recordings(tmp_path: Path) -> None:
+    """What one always sends, and another sends otherwise or never, tells them apart, whatever rules allow."""
+    cafes, parks, any_kind = kind("cafes", kind="cafe"), kind("parks", kind="park"), kind("places")
+    assert cafes.wire is not None
+    said = Response(200, "OK", body=json.dumps({"places": ["cafe"]}))
+    opened, _ = tape(tmp_path, Interaction(cafes.wire.request({"keyword": "서울 역"}), said))
+
+    assert ask(opened, parks, keyword="서울역") is None
+    assert ask(opened, any_kind, keyword="서울역") is None
+    assert ask(opened, cafes, keyword="서울역") == ["cafe"]
+
+
+def test_tools_of_one_schema_never_play_each_others_calls(tmp_path: Path) -> None:
+    """Two tools that take the same and say nothing of a wire are two tools."""
+    opened, _ = tape(tmp_path, tool_interaction("places", {"keyword": "서울 역"}, result="places"))
+
+    assert ask(opened, tool("places"), keyword="서울역") == "places"
+    assert ask(opened, tool("routes"), keyword="서울역") is None
+
+
 def test_shared_cassettes_are_asked_after_the_trials_own(tmp_path: Path) -> None:
     """A folder holds a file for each tool; a file holds any; both in whichever way the calls are written."""
     (tmp_path / "shared").mkdir()

@@ -167,9 +167,12 @@ def one_after_the_other(seen: list[tuple[str, str]]) -> bool:
     return [what for what, _ in seen if what != "item"] == ["up", "begin", "begin", "end", "end", "down"] * 2
 
 
-def test_a_module_fixture_lets_its_own_module_run_ahead(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("places", [("1/a", "2/b"), ("a", "b")], ids=["two-folders", "one-folder"])
+def test_a_module_fixture_lets_its_own_module_run_ahead(
+    pytester: pytest.Pytester, places: tuple[str, str]
+) -> None:
     """Each file's trials run side by side, and never while another file's fixture is up."""
-    files = {"1/a.yaml": noting("a", "b"), "2/b.yaml": noting("c", "d")}
+    files = {f"{places[0]}.yaml": noting("a", "b"), f"{places[1]}.yaml": noting("c", "d")}
     result = carry_out(pytester, WIDE.format(scope="module"), files)
     result.assert_outcomes(passed=4)
     assert one_after_the_other(notes(pytester.path))
