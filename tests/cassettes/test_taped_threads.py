@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cassettes import Library
-from pytest_agenteval.cassettes.http import NotRecorded, remove, taped_http
+from pytest_agenteval.cassettes.http import NotRecorded, own_requests, remove, taped_http
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.daemon import DaemonThreads
 from tests.cassettes.http_server import Server, serving
@@ -85,3 +86,65 @@ def test_a_pool_s_thread_belongs_to_nobody(tmp_path: Path, pool_of: Callable[[],
     remove()
 
     assert found == [True, None]
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no sockets with a path")
+def test_processes_and_loops_of_ones_own_are_nobody_else(tmp_path: Path) -> None:
+    """Pairs of sockets, and where multiprocessing and logging listen, are let through; a database is not."""
+    listening = []
+    for name in ("listener-1", "database"):
+        listening.append(socket.socket(socket.AF_UNIX))
+        listening[-1].bind(str(tmp_path / name))
+        listening[-1].listen()
+    with taped_http(Library(tmp_path).open(Path("t.yaml"), "none", "tool")) as scope:
+        asyncio.run(asyncio.sleep(0))
+        for one in socket.socketpair():
+            one.close()
+        with socket.socket(socket.AF_UNIX) as own:
+            own.connect(str(tmp_path / "listener-1"))
+        with socket.socket(socket.AF_UNIX) as other, pytest.raises(NotRecorded):
+            other.connect(str(tmp_path / "database"))
+    remove()
+    for each in listening:
+        each.close()
+
+    assert [request.uri for request in scope.missed] == [f"socket://{tmp_path / 'database'}"]
+
+
+def test_a_task_that_outlives_its_trial_is_cancelled_at_its_next_request(
+    tmp_path: Path, server: Server
+) -> None:
+    """What an async agent leaves on the loop of trials neither goes on nor harms the loop."""
+    httpx = pytest.importorskip("httpx")
+    tape = Library(tmp_path).open(Path("t.yaml"), "all", "tool")
+
+    async def ask_on() -> None:
+        async with httpx.AsyncClient() as client:
+            while True:
+                try:
+                    await client.get(f"{server.base}/on")
+                except Exception:
+                    await asyncio.sleep(0)
+
+    async def trial() -> bool:
+        with own_requests(lambda: (tape,)):
+            left = asyncio.create_task(ask_on())
+            while not server.asked:
+                await asyncio.sleep(0.01)
+        await asyncio.wait([left], timeout=20)
+        return left.cancelled()
+
+    assert asyncio.run(trial())
+
+
+def test_a_request_that_is_tried_again_is_one_miss(tmp_path: Path) -> None:
+    """Whatever headers a client counts its attempts in."""
+    tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
+    with own_requests(lambda: (tape,)) as scope:
+        for attempt in "123":
+            with pytest.raises(NotRecorded):
+                urllib3.request("GET", "http://x.test/a", headers={"x-attempt": attempt})
+        with pytest.raises(NotRecorded):
+            urllib3.request("GET", "http://x.test/b")
+    assert [request.uri for request in scope.missed] == ["http://x.test/a", "http://x.test/b"]
+    assert tape.misses == 2

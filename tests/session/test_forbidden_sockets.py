@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cassettes.http_server import serving
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -31,3 +32,38 @@ def test_offline_trials_run_where_sockets_are_forbidden(
     result = run(pytester, "evals", "-p", "pytest_socket", forbidding, workers=workers)
 
     result.assert_outcomes(passed=4, warnings=None)
+
+
+RAW = """
+import http.client
+import threading
+
+first_is_over = threading.Event()
+
+def pytest_runtest_logfinish():
+    first_is_over.set()
+
+class Raw:
+    def run(self, task_input, ctx):
+        if task_input["content"] != "t0":
+            first_is_over.wait(20)
+        connection = http.client.HTTPConnection("{place}")
+        connection.request("GET", "/" + task_input["content"])
+        return "Mina " + connection.getresponse().read().decode()
+
+def pytest_agenteval_register(registry):
+    registry.agent("raw", Raw)
+"""
+
+
+def test_what_a_replay_refuses_stays_refused(pytester: pytest.Pytester) -> None:
+    """pytest-socket puts functions of sockets in place before each test, and Python's own back after it."""
+    with serving() as server:
+        raw = [task(f"t{n}", agent="raw", input={"content": f"t{n}"}) for n in range(3)]
+        write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.yaml": raw, "pytest.ini": "[pytest]\n"})
+        write(pytester.path, {"evals/conftest.py": RAW.format(place=server.base.removeprefix("http://"))})
+
+        result = run(pytester, "evals", "-p", "pytest_socket", "--allow-hosts=127.0.0.1")
+
+        assert server.asked == []
+    result.assert_outcomes(errors=3)

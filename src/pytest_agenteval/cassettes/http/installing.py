@@ -56,7 +56,8 @@ class _Awaiting(MetaPathFinder):
         if name not in LIBRARIES:
             return None
         for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
                 if spec.loader is not None:
                     spec.loader = _Patching(spec.loader)
