@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.graders.memex import PkmNoOverwrite
+from pytest_agenteval.graders.memex.pkm_changes import times
 from pytest_agenteval.graders.memex.pkm_lines import counted_lines, survival
 from pytest_agenteval.records.outcome import FileText, Tree
 from tests.graders.pkm_trials import Files, graded, tree, trial
@@ -272,6 +273,21 @@ def test_who_lost_every_line_never_passes(before: Files, after: Files) -> None:
     assert grade.score is not None
     assert grade.score <= 0.5
     assert grade.passed is False
+
+
+@pytest.mark.parametrize(
+    ("mark", "text", "count"),
+    [
+        ("기록", "기록1 a기록 _기록_", 3),
+        ("기록", "기록과 새기록", 2),
+        ("ts_1", "새ts_1과 ts_12 a_ts_1 ts_1", 2),
+        ("기록_1", "새기록_1 기록_12 a기록_1", 2),
+        ("é1", "aé1 é12 é1é", 2),
+    ],
+)
+def test_marks_end_where_a_latin_word_would(mark: str, text: str, count: int) -> None:
+    """Only a side of a mark that is a Latin letter, a digit or _ asks for an end: Hangul joins to anything."""
+    assert times(mark, text) == count
 
 
 @pytest.mark.parametrize("marker", ["", " \n", 5])

@@ -16,6 +16,7 @@ from pytest_agenteval.graders.ko_agentbench import verdict_text
 from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Opinion, Panel, mean_upstream
 from pytest_agenteval.graders.ko_agentbench.metric import Found
 from pytest_agenteval.graders.ko_agentbench.replies import JUDGED
+from pytest_agenteval.graders.ko_agentbench.showing import conversation_upstream
 from pytest_agenteval.graders.ko_agentbench.task import KoTask
 from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoMessage
 from pytest_agenteval.records.evidence import Evidence
@@ -113,6 +114,25 @@ def test_no_answer_needs_no_judge(answer: Any) -> None:
     assert judged_by_default("ko_context_retention", broke_off, judge).score == 0.0
     assert not judge.chat.asked
     assert judged_by_default("ko_success", did(answer="네"), judge).score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"), [("네", 0.0), ("네네", 0.0), (" 네네 \n", 0.0), ("네네네", 1.0)]
+)
+def test_upstream_an_answer_has_three_characters_of_any_script(answer: str, expected: float) -> None:
+    """Hangul is counted by letters, not by the three bytes of each."""
+    judge = says(verdict_text("SR", True))
+
+    assert upstream("SR", did(answer=answer), judge).score == expected
+    assert len(judge.chat.asked) == (3 if expected else 0)
+
+
+def test_upstream_a_turn_is_cut_at_500_characters_of_any_script() -> None:
+    """Three times as many bytes are shown where the assistant speaks Korean."""
+    talk = (KoMessage("user", "길게"), KoMessage("assistant", "가" * 501))
+
+    text, _ = conversation_upstream(talk)
+    assert text.count("가") == 500
 
 
 FALL: dict[str, Any] = {"fallback_options": [{"tool": "B"}]}
