@@ -286,7 +286,7 @@ def test_who_lost_every_line_never_passes(before: Files, after: Files) -> None:
     ],
 )
 def test_marks_end_where_a_latin_word_would(mark: str, text: str, count: int) -> None:
-    """Only a side of a mark that is a Latin letter, a digit or _ asks for an end: Hangul joins to anything."""
+    """Only a side that is a Latin letter, a digit or _ asks for an end there: Hangul joins to anything."""
     assert times(mark, text) == count
 
 
