@@ -84,6 +84,7 @@ SCORES = {
     "mumbling": mumbling,
     "hoarse": hoarse,
     "blind": lambda value, plan: None,
+    "crashing": lambda value, plan: value / 0,
 }
 
 

@@ -77,3 +77,14 @@ def test_a_judge_that_can_tell_nothing_fails(letters: pytest.Pytester) -> None:
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["  scored of order 8 or more (found 0)"])
+
+
+def test_a_judge_that_crashes_is_an_error_with_its_own_frames_first(letters: pytest.Pytester) -> None:
+    """As a grader that crashes is: the author's line, and none of pytest's."""
+    result = run(letters, "evals", "--agent-judge=crashing")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["judge_crash: ZeroDivisionError: *", "Traceback*", "*conftest.py*in ask", "ZeroDivisionError: *"]
+    )
+    result.stdout.no_fnmatch_line("*_pytest*")

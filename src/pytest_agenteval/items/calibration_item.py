@@ -11,7 +11,8 @@ import pytest
 
 from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.labelled import ask_about, cassettes_of
-from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
+from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, TrialBroken, UsageMistake
 from pytest_agenteval.items.marks import marks_of
 from pytest_agenteval.session.evals import Evals, evals_of
 from pytest_agenteval.tasks.documents import shown
@@ -118,6 +119,10 @@ class CalibrationItem(pytest.Item):
             answers = run.carried_out(self, asking)
         except TrialBroken as broken:
             pytest.fail(f"{broken.cause}: {broken}", pytrace=False)
+        except AgentEvalError:
+            raise
+        except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
+            pytest.fail(f"judge_crash: {headline(raised)}\n{theirs_first(raised)}", pytrace=False)
         found = to_json(measure(plan, answers))
         keep(evals.folder, found, calibration_page(found))
         unread = list(unreadable(found))
