@@ -14,7 +14,7 @@ from pytest_agenteval.reports.reasons import explain, short_reason
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import evals_of
 from pytest_agenteval.session.finished import trial_finished
-from pytest_agenteval.session.outcomes import missed_reason
+from pytest_agenteval.session.outcomes import longrepr, missed_reason
 
 
 class TrialFailed(Exception):
@@ -53,7 +53,7 @@ class TrialItem(pytest.Function):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
-            return "\n".join(explain(self.trial))
+            return longrepr("\n".join(explain(self.trial)), self.path, self.task.line)
         return self._repr_failure_py(excinfo, style) if _is_told(excinfo) else super().repr_failure(excinfo)
 
     def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_agenteval.reports.cells import aligned, fit
+from pytest_agenteval.reports.cells import aligned, cell_width, wrap
 from pytest_agenteval.reports.figures import Figures, Rate
 from pytest_agenteval.reports.view import SuiteView
 from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, figure, one_line
 from pytest_agenteval.scoring.intervals import Estimate
 
-NARROWEST_NAME = 16
+NARROWEST_NAME = 6
 WIDEST_NAME = 40
 GAP = 2
 MARK = "*"
@@ -20,7 +20,10 @@ MARK = "*"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's title and what it shows of a row; ``spare`` columns are left out where there is no room."""
+    """A column's title and what it shows of a row.
+
+    Where there is no room, columns that are ``spare`` are left out, those with the lowest number first.
+    """
 
     title: str
     cell: Callable[[Figures], str]
@@ -30,16 +33,16 @@ class Column:
 def columns_of(k: int) -> list[Column]:
     """Give the columns, in their order; with one repetition there is nothing to say of k."""
     of_k = [
-        Column(f"pass^{k}", lambda row: marked(rate(row.pass_hat_k), row.unproven)),
-        Column(f"pass@{k}", lambda row: marked(rate(row.pass_at_k), row.unproven)),
+        Column(f"pass^{k}", lambda row: marked(rate(row.pass_hat_k), row.unproven), spare=5),
+        Column(f"pass@{k}", lambda row: marked(rate(row.pass_at_k), row.unproven), spare=3),
     ]
     return [
-        Column("tasks", lambda row: str(row.tasks)),
-        Column("passed", lambda row: marked(str(row.tasks_passed), row.unproven), spare=1),
+        Column("tasks", lambda row: str(row.tasks), spare=4),
+        Column("passed", lambda row: marked(str(row.tasks_passed), row.unproven), spare=2),
         Column("score", lambda row: marked(figure(row.mean.mean if row.mean else None), row.unscored)),
-        Column("95 %", lambda row: interval(row.mean)),
-        Column("trials", lambda row: f"{row.averaged} of {row.planned}"),
-        Column("full", lambda row: marked(figure(row.full), row.unscored), spare=2),
+        Column("95 %", lambda row: interval(row.mean), spare=6),
+        Column("trials", lambda row: f"{row.averaged} of {row.planned}", spare=7),
+        Column("full", lambda row: marked(figure(row.full), row.unscored), spare=1),
         Column("pass@1", lambda row: marked(rate(row.pass_1), row.unproven)),
         *(of_k if k > 1 else ()),
     ]
@@ -68,15 +71,39 @@ def rows_of(suite: SuiteView) -> list[Figures]:
 
 
 def table_lines(suite: SuiteView, width: int) -> list[str]:
-    """Give the table as lines of at most ``width`` columns; what is spare goes first, then names are cut."""
-    columns = columns_of(suite.total.k)
-    for spare in (2, 1, 0):
-        body = [[column.title for column in columns]]
-        body += [[column.cell(row) for column in columns] for row in rows_of(suite)]
-        room = width - sum(max(map(len, column)) + GAP for column in zip(*body, strict=True))
-        if room >= NARROWEST_NAME or not spare:
-            break
-        columns = [column for column in columns if column.spare != spare]
-    names = ["bucket", *(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows_of(suite))]
-    most = max(6, min(room, WIDEST_NAME))
-    return aligned([[fit(name, most), *cells] for name, cells in zip(names, body, strict=True)], GAP)
+    """Give the table as lines of at most ``width`` columns.
+
+    A name that has no room beside its figures stands whole on a line above them. Only where the figures
+    themselves have no room columns are left out, the most spare first, and the last line names them.
+    """
+    every = columns_of(suite.total.k)
+    names = [one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows_of(suite)]
+    columns, gap, room = _fitted(suite, every, width, min(WIDEST_NAME, max(map(cell_width, names))))
+    beside = ["bucket", *(name if cell_width(name) <= room else "" for name in names)]
+    cells = _cells(suite, columns)
+    lines = aligned([[name, *row] for name, row in zip(beside, cells, strict=True)], gap)
+    table = lines[:1]
+    for name, short, line in zip(names, beside[1:], lines[1:], strict=True):
+        table += [line] if short else [*wrap(name, width), line]
+    left_out = ", ".join(column.title for column in every if column not in columns)
+    return [*table, *(wrap(f"no room for {left_out}", width) if left_out else ())]
+
+
+def _fitted(
+    suite: SuiteView, columns: list[Column], width: int, longest: int
+) -> tuple[list[Column], int, int]:
+    """Give the columns that have room, how far they stand apart, and the room that is left for names."""
+    spares = sorted((column for column in columns if column.spare), key=lambda column: column.spare)
+    for dropped in range(len(spares) + 1):
+        here = [column for column in columns if column not in spares[:dropped]]
+        wide = [max(map(len, cells)) for cells in zip(*_cells(suite, here), strict=True)]
+        for gap, enough in ((GAP, longest), (1, longest), (GAP, NARROWEST_NAME), (1, NARROWEST_NAME)):
+            room = width - sum(wide) - gap * len(wide)
+            if room >= enough:
+                return here, gap, room
+    return here, 1, max(room, NARROWEST_NAME)
+
+
+def _cells(suite: SuiteView, columns: list[Column]) -> list[list[str]]:
+    body = [[column.cell(row) for column in columns] for row in rows_of(suite)]
+    return [[column.title for column in columns], *body]

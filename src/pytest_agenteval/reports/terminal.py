@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
-from pytest_agenteval.reports.cells import fit, wrap
+from pytest_agenteval.reports.cells import wrap
 from pytest_agenteval.reports.reasons import explain
 from pytest_agenteval.reports.remarks import caveats, remarks
 from pytest_agenteval.reports.table import table_lines
@@ -16,7 +16,7 @@ from pytest_agenteval.store.reader import Run
 
 Style = Literal["", "bold", "dim", "red", "yellow"]
 INDENT = "  "
-NARROWEST, WIDEST = 60, 200
+NARROWEST, WIDEST = 30, 200
 
 
 class Line(NamedTuple):
@@ -59,7 +59,7 @@ def misses(
 
 def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
     title = f"{suite.suite} with {suite.who}" + (f": {suite.note}" if suite.note else "")
-    yield Line(fit(one_line(f"{title} ({suite.kind})", WIDEST), width), "bold")
+    yield from (Line(piece, "bold") for piece in wrap(one_line(f"{title} ({suite.kind})", WIDEST), width))
     for caveat in caveats(suite):
         yield from (Line(piece, "yellow") for piece in wrap(INDENT + caveat, width))
     head, *rows = table_lines(suite, width - len(INDENT))
@@ -73,7 +73,7 @@ def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
 def _miss(run: Run, entry: Entry, width: int) -> Iterator[Line]:
     word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {figure(entry.score)}"
     style: Style = "yellow" if entry.ending == "missed" else "red"
-    yield Line(fit(f"{word}  {trial_name(entry.key)}", width), style)
+    yield from (Line(piece, style) for piece in wrap(f"{word}  {trial_name(entry.key)}", width))
     said = explain(run.trial(entry), width - len(INDENT))
     # The first line says in brief what the others say at length, but for a trial that broke.
     for_short = entry.ending == "errored"

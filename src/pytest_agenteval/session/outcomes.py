@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
-from pytest_agenteval.reports.reasons import graded, notes, short_reason
+from pytest_agenteval.reports.reasons import graded, notes, short_reason, why
 from pytest_agenteval.session.evals import evals_of
 
 MOST_TRACE = 4000
@@ -16,8 +18,17 @@ MOST_TRACE = 4000
 
 
 def missed_reason(trial: Trial) -> str:
-    """Give the message of an expected failure: ``MISSED 0.40: grader …``."""
-    return short_reason(trial).replace("score ", "MISSED ", 1)
+    """Give the reason of an expected failure; where it is shown, its word and its score stand before it."""
+    return why(trial) or "below its threshold"
+
+
+def longrepr(text: str, file: Path, line: int) -> ReprExceptionInfo:
+    """Give a report's text, whose first line alone stands in pytest's short summary, under -vv too."""
+    told = [f"{each}\n" for each in text.splitlines()]
+    return ReprExceptionInfo(
+        ReprTraceback([ReprEntryNative(told)], None, "native"),
+        ReprFileLocation(str(file), line, text.partition("\n")[0]),
+    )
 
 
 def tell(item: Any, report: pytest.TestReport) -> None:
@@ -37,7 +48,7 @@ def tell(item: Any, report: pytest.TestReport) -> None:
     if report.when == told:
         report.sections += _sections(trial)
     if report.when == told == "setup":
-        report.longrepr = _broken(trial)
+        report.longrepr = longrepr(_broken(trial), item.path, item.task.line)
     if report.when == "teardown":
         item.trial = None
 
@@ -68,7 +79,8 @@ def _sections(trial: Trial) -> list[tuple[str, str]]:
 def _broken(trial: Trial) -> str:
     """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
     head = short_reason(trial)
-    first, _, rest = trial.message.partition("\n")
-    body = rest if first in head else trial.message
+    first, _, body = trial.message.partition("\n")
+    if first not in head:  # it was too long for one line
+        head, body = f"{trial.cause}: {first}", body
     trace = trial.traceback[-MOST_TRACE:]
     return "\n".join(part for part in (head, body, trace, *graded(trial), *notes(trial)) if part)

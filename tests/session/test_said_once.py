@@ -1,0 +1,103 @@
+"""What pytest prints of an ending, at any width and verbosity: once, whole, the user's own code first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+CRASHING = """
+def deeper(text):
+    return {}["no " + text]
+
+
+class Crashing:
+    def run(self, task_input, ctx):
+        return deeper(task_input["content"])
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("crashing", Crashing)
+"""
+BUCKET = "greeting_people_by_name_politely"
+CAPABILITY = "name: capability\nkind: capability\ndefaults: {model: scripted, trials_per_run: 2}\n"
+
+
+def project(pytester: pytest.Pytester) -> None:
+    """Write a suite with a miss in a bucket of a long name, and one with a failure and a crash."""
+    write(
+        pytester.path,
+        {
+            "conftest.py": CRASHING,
+            f"a/{BUCKET}/m.json": task("m", says="Hm."),
+            "a/suite.yaml": CAPABILITY,
+            "a/other/n.json": task("n"),
+            "b/suite.yaml": suite(),
+            "b/f.json": task("f", says="Hm."),
+            "b/c.json": task("c", agent="crashing"),
+        },
+    )
+
+
+def test_a_miss_says_its_ending_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """``MISSED 0.00 (reason)`` under -v and in the summary; JUnit's message has word and score."""
+    monkeypatch.setenv("COLUMNS", "160")
+    project(pytester)
+
+    result = run(pytester, "-v", "-rx", "--junitxml=junit.xml", "a", workers=workers)
+
+    lines = [line for line in result.outlines if "MISSED" in line and "m.json::" in line]
+    assert len(lines) >= 3
+    for line in lines:
+        assert line.count("MISSED 0.00") == 1
+        assert line.count("answer_contains") == (0 if line.startswith("[gw") else 1)  # xdist says no reason
+    xml = (pytester.path / "junit.xml").read_text(encoding="utf-8")
+    assert xml.count('type="pytest.xfail" message="MISSED 0.00: answer_contains 0.00: no:') == 2
+
+
+def test_a_traceback_is_printed_once_and_begins_with_the_users_code(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    """Under -vv too, where pytest prints a whole text again in its short summary."""
+    project(pytester)
+
+    result = run(pytester, "-vv", "b", workers=workers)
+
+    out = str(result.stdout)
+    assert out.count("Traceback (most recent call last)") == 1
+    assert out.count("answer: Hm.") == 1
+    first = re.search(r'Traceback .*\n +File "([^"]+)", line (\d+), in run', out)
+    assert first is not None
+    assert first[1].endswith("conftest.py")
+    assert "engine/trial.py" not in out
+    result.stdout.fnmatch_lines(["ERROR b/c.json::c* - crash: KeyError: 'no Say hello to Mina.'"])
+    result.stdout.fnmatch_lines(["FAILED 0.00 b/f.json::f* - score 0.00: answer_contains 0.00: no:*"])
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_table_keeps_names_whole_and_to_the_width(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """At 80 every column is there; at 40 no line is wider, and what had no room is named."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    project(pytester)
+
+    lines = run(pytester, "-q", "--color=no", "a").outlines
+
+    start = next(place for place, line in enumerate(lines) if "agent evals" in line)
+    table = [line for line in lines[start:-1] if not line.startswith("run: ")]  # a path stays whole
+    assert all(len(line) <= width for line in table)
+    assert f"  {BUCKET}" in table
+    head = next(line for line in table if line.strip().startswith("bucket"))
+    titles = ["score", "95", "%", "trials", "pass@1"]
+    if width == 80:
+        titles = ["tasks", "passed", *titles[:4], "full", "pass@1", "pass^2", "pass@2"]
+    assert head.split() == ["bucket", *titles]
+    assert any("no room for tasks, passed, full," in line for line in table) == (width == 40)
