@@ -52,10 +52,10 @@ def test_the_table_at_80_columns(tmp_path: Path) -> None:
 
 
 def test_what_has_no_room_is_named(tmp_path: Path) -> None:
-    """At 57 columns some figures are left out, and the table says which; at 30 no line is wider."""
+    """At 54 columns some figures are left out, and the table says which; at 30 no line is wider."""
     view = view_of(stored(tmp_path, MIXED, PLANNED))
 
-    assert _text([line.text for line in summary(view, 57)][1:6]) == NARROW
+    assert _text([line.text for line in summary(view, 54)][1:6]) == NARROW
     assert all(cell_width(line.text) <= 30 for line in summary(view, 30)[:-1])
 
 

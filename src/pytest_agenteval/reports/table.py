@@ -11,7 +11,7 @@ from pytest_agenteval.reports.view import SuiteView
 from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, figure, one_line
 from pytest_agenteval.scoring.intervals import Estimate
 
-NARROWEST_NAME = 6
+NARROWEST_NAME = len("bucket")
 WIDEST_NAME = 40
 GAP = 2
 MARK = "*"
@@ -78,7 +78,8 @@ def table_lines(suite: SuiteView, width: int) -> list[str]:
     """
     every = columns_of(suite.total.k)
     names = [one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows_of(suite)]
-    columns, gap, room = _fitted(suite, every, width, min(WIDEST_NAME, max(map(cell_width, names))))
+    longest = max(NARROWEST_NAME, *map(cell_width, names))
+    columns, gap, room = _fitted(suite, every, width, min(WIDEST_NAME, longest))
     beside = ["bucket", *(name if cell_width(name) <= room else "" for name in names)]
     cells = _cells(suite, columns)
     lines = aligned([[name, *row] for name, row in zip(beside, cells, strict=True)], gap)
