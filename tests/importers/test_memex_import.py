@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.store.reader import read_run
 from tests.importers.clones import agenteval_import, dump
 from tests.suites import run
 
@@ -289,3 +291,38 @@ def test_what_is_no_folder_of_memex_is_refused(memex: Path, tmp_path: Path) -> N
     pkm_task(again, "garden/mint")
     with pytest.raises(UsageMistake, match="two suites have the name 'made_up_pkm'"):
         agenteval_import("memex", memex, "--to", tmp_path / "mine")
+
+
+def test_the_expected_outcome_of_a_task_is_graded(memex: Path, pytester: pytest.Pytester) -> None:
+    """Where a task says that its entry is filed, or skipped, the other ending misses; upstream takes both."""
+    suite, to = suite_of(memex), pytester.path / "evals" / "garden"
+    shutil.rmtree(suite / "tasks")
+    skip = {"calls": [{"tool": "skip_pkm_organization", "args": {"evidence": "it is only a note"}}]}
+    path, mark = "/Resources/Note.md", f"<!-- fact_id: {FACT_ID} -->"
+    write = {"tool": "Write", "args": {"file_path": path, "content": f"# Note\n\n- Basil. {mark}\n"}}
+    insight = {
+        "tool": "update_timeline_card_insight",
+        "args": {"fact_id": FACT_ID, "insight_text": "So it is."},
+    }
+    filed = [{"calls": [write]}, {"calls": [insight]}]
+    upstream = [{"name": "pkm_completion", "config": {"mode": "upstream"}}]
+    either = [{"name": "pkm_completion", "config": {"expected_path": "either"}}]
+    outcomes = {"durable": {"wrote_para": True}, "trivial": {"wrote_para": False, "skipped_pkm": True}}
+    for kind, outcome in outcomes.items():
+        for name, turns in (("skipped", [skip]), ("filed", filed)):
+            for mode, graders in (("", None), ("_upstream", upstream), ("_either", either)):
+                reference = {"source": "manual", "expected_outcome": outcome, "turns": turns}
+                asked = graders or [{"name": "pkm_completion"}]
+                pkm_task(suite, f"{kind}_{name}{mode}", reference_solution=reference, graders=asked)
+    assert agenteval_import("memex", memex, "--to", to) == 0
+    run(pytester, "evals", "--agent-model=oracle", "--repetitions=1")
+
+    latest = read_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    passed = {entry.key.task.removeprefix("made_up_") for entry in latest.entries if entry.ending == "passed"}
+    everywhere = {
+        f"{kind}_{name}{mode}"
+        for kind in outcomes
+        for name in ("skipped", "filed")
+        for mode in ("_upstream", "_either")
+    }
+    assert passed == {"durable_filed", "trivial_skipped"} | everywhere

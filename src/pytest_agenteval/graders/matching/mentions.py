@@ -26,7 +26,7 @@ _SPACED = re.compile(r"\d{1,3}(?: \d{3})+")
 _NOON = 12
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def plain(text: str) -> str:
     """Write a text so that case, width, kinds of dash and of apostrophe, and lengths of space are gone."""
     return folded(text).translate(_DASHES).translate(_QUOTES)

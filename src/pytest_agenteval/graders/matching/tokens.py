@@ -37,6 +37,8 @@ _PARTICLE = (
 _PARTICLES = re.compile(rf"(?:{_PARTICLE}){{0,3}}")
 _BEFORE_ARABIC = re.compile("(?:[وف]?[بكل]?(?:ال)?|[وف]?لل)")
 _BEFORE_HEBREW = re.compile("[ו]?[בכלמהש]{0,2}")
+MOST_PARTICLES = 16
+"""Letters after a word: more than all particles together have, so that a longer rest is none."""
 _CURRENCIES = "usd eur gbp jpy krw cny rmb chf inr rs kr sek nok dkk pln aud cad nzd hkd us r"
 _MONEY = frozenset(_CURRENCIES.split())
 _COLOUR = re.compile(r"#[0-9a-f]{3,8}\b")
@@ -58,7 +60,7 @@ class Token:
     """Whether the run's ends matter: not where letters are all that there is."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def tokens(folded: str) -> tuple[Token, ...]:
     """Give the words and numbers of a folded text, in order; signs and spaces are none."""
     return tuple(_tokens(unicodedata.normalize("NFC", _COLOUR.sub(" ", folded))))
@@ -78,7 +80,7 @@ def _tokens(text: str) -> Iterator[Token]:
         elif found["hangul"] or found["katakana"]:
             run = found[0]
             for place, letter in enumerate(run):
-                yield Token(letter, starts=place == 0, rest=run[place + 1 :])
+                yield Token(letter, starts=place == 0, rest=run[place + 1 : place + 1 + MOST_PARTICLES])
         else:
             yield Token(found[0], whole=bool(found["word"]))
         index += 1
