@@ -23,9 +23,7 @@ from pytest_agenteval.records.outcome import Answer, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
 from tests.graders.pkm_trials import FACT, FILED, SKIPPED, Files, graded, insight, tree, trial
 
-ENTRY = (
-    "Ferry drill on Saturday 07:20, pier C. Bring 12 vests; Wanda counts twice, forty last year."
-)
+ENTRY = "Ferry drill on Saturday 07:20, pier C. Bring 12 vests; Wanda counts twice, forty last year."
 MARK = f"<!-- fact_id: {FACT} -->"
 OLD: Files = {"Areas/Ferry.md": "# Ferry\n\n- 2026-09-01: new ropes\n", "Inbox.md": "- buy twine\n"}
 NEW = OLD["Areas/Ferry.md"] + f"- 2026-09-17: drill on Sat 19 September, 7:20 am; a dozen vests\n{MARK}\n"
