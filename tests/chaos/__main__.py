@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tests.chaos.hostile import INPUTS, tried
 from tests.chaos.kills import killed, kills
 from tests.chaos.surroundings import SURROUNDINGS
 
@@ -23,6 +24,8 @@ def scenarios(count: int, trials: int, seed: int) -> Iterator[Scenario]:
     """Give every scenario with its name."""
     for kill in kills(count, trials, seed):
         yield str(kill), partial(killed, kill=kill, trials=trials)
+    for given in INPUTS:
+        yield given.name, partial(tried, given=given)
     for each in SURROUNDINGS:
         yield each.__name__.replace("_", " "), each
 

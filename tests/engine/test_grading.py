@@ -352,3 +352,31 @@ def test_judges_whose_budget_is_spent_leave_a_grade_undecided() -> None:
     """Nobody's code broke: it could not be told."""
     trial = graded(spent=Raising(LimitReached("tokens", 5, 8)))
     assert (trial.ending, grades(trial)["spent"].details) == ("passed", {"undecided": "limit"})
+
+
+class Hanging:
+    """Never comes back: in a thread, or on the loop."""
+
+    def grade(self, evidence: Evidence) -> Grade:
+        time.sleep(600)
+        raise AssertionError
+
+
+class HangingAwaited:
+    """The same, on the loop."""
+
+    async def grade(self, evidence: Evidence) -> Grade:
+        await asyncio.sleep(600)
+        raise AssertionError
+
+
+@pytest.mark.parametrize("hanging", [Hanging, HangingAwaited])
+def test_a_grader_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, hanging: type) -> None:
+    """Its trial is errored and says so, the grades that were given stay, and other trials are as ever."""
+    monkeypatch.setattr("pytest_agenteval.engine.grading.GRADING_S", 0.3)
+    both = (PlannedGrader("answer_contains", "says", {"text": "Mina"}), PlannedGrader("hanging", "hangs"))
+    hung, fine = carried_out(registry(hanging=hanging), plan("hung", *both), plan("fine"))
+    assert (hung.ending, hung.cause) == ("errored", "grader_hangs")
+    assert [(grade.grader, grade.score) for grade in hung.grades] == [("says", 1.0), ("hangs", None)]
+    assert hung.grades[1].rationale == "no grade within 0.3 s"
+    assert fine.ending == "passed"

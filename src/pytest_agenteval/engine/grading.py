@@ -24,6 +24,16 @@ from pytest_agenteval.registry import Registry
 
 MOST_KEPT = 1024
 
+GRADING_S = 300.0
+"""So many seconds the plain graders of one trial may take together, and one that waits."""
+
+
+class GraderHangs(TrialBroken):
+    """A grader did not come back."""
+
+    cause = "grader_hangs"
+
+
 UNDECIDED = (NotAsked, LimitReached)
 """What our judges raise where they cannot be asked any more: the grade is undecided, and nothing broke."""
 
@@ -99,7 +109,11 @@ class Desk:
 
     async def _ask_in_thread(self, plain: Sequence[_Asked]) -> None:
         if plain:
-            await self._hands.do(partial(_ask_all, plain))
+            try:
+                await asyncio.wait_for(self._hands.do(partial(_ask_all, plain)), GRADING_S)
+            except TimeoutError:
+                for each in plain:
+                    each.give_up()
         for each in plain:
             await each.finish()
 
@@ -116,7 +130,17 @@ def _ask_all(asked: Sequence[_Asked]) -> None:
 class _Asked:
     """One grader of one trial, and what came of it: a grade, something to wait for, or what it raised."""
 
-    __slots__ = ("evidence", "grader", "is_async", "is_quick", "judges", "planned", "raised", "returned")
+    __slots__ = (
+        "answered",
+        "evidence",
+        "grader",
+        "is_async",
+        "is_quick",
+        "judges",
+        "planned",
+        "raised",
+        "returned",
+    )
 
     def __init__(
         self,
@@ -127,6 +151,7 @@ class _Asked:
     ) -> None:
         self.planned, self.judges, self.evidence = planned, judges, evidence
         self.returned: Any = None
+        self.answered = False
         self.raised: BaseException | None = None
         self.is_async, self.is_quick = False, True
         try:
@@ -152,19 +177,28 @@ class _Asked:
             if with_judges is not None:
                 grader = with_judges(self.judges(self.planned.label))
             self.returned = grader.grade(self.evidence)
+            self.answered = True
         except BaseException as raised:
             self.raised = raised
 
+    def give_up(self) -> None:
+        """Wait no longer for a grader that has not come back; its thread is left to itself."""
+        if not self.answered and self.raised is None:
+            self.raised = GraderHangs(f"no grade within {GRADING_S:g} s")
+
     async def finish(self) -> None:
-        """Wait for a grade that is still to come."""
+        """Wait for a grade that is still to come; those who ask judges have limits of their own."""
         if self.raised is not None or not inspect.isawaitable(self.returned):
             return
+        limit = None if hasattr(self.grader, "with_judges") else GRADING_S
         try:
-            self.returned = await self.returned
+            async with asyncio.timeout(limit) as deadline:
+                self.returned = await self.returned
         except BaseException as raised:
             if is_for_us(raised):
                 raise
-            self.raised = raised
+            late = isinstance(raised, TimeoutError) and deadline.expired()
+            self.raised = GraderHangs(f"no grade within {GRADING_S:g} s") if late else raised
 
     def graded(self) -> Grade:
         """Give the grade, with the task's label, threshold and weight."""
