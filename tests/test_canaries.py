@@ -176,7 +176,7 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     environ = {**os.environ, **VARIABLES, "GITHUB_STEP_SUMMARY": str(out / "summary.md")}
     with ModelServer([reply]) as server:
         _write(root, server)
-        written = [sys.executable, "-m", "pytest", "evals", "--agent-model=here", "-vv", "-rA"]
+        written = [sys.executable, "-m", "pytest", "evals", "--agent-model=here", "-vv", "-rA", "-n1"]
         recording = ["--agent-record=once", "--agent-record-chat=once", f"--junitxml={out / 'junit.xml'}"]
         done = subprocess.run(
             [*written, *recording], cwd=root, env=environ, capture_output=True, text=True, timeout=120

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pytest_agenteval.calibration.kept import keep
 from pytest_agenteval.cassettes import Redactor
 from pytest_agenteval.cassettes.interaction import chat_request
 from pytest_agenteval.records.cleaned import cleaned
 from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
-from pytest_agenteval.redaction import MARK, Secrets, worth_hiding
+from pytest_agenteval.redaction import KNOWN, MARK, Secrets, worth_hiding
 from tests.store.samples import trial
 
 LONG = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cF"
@@ -125,3 +127,15 @@ def test_headers_of_a_model_are_not_recorded() -> None:
     assert one == two
     assert "blue" not in str(one.body)
     assert "X-Team" in str(one.body)
+
+
+def test_a_calibration_and_its_page_hold_no_secret(tmp_path: Path) -> None:
+    """What judges say of labelled examples is kept as data and as a page."""
+    secret = "trumpet-marmalade-42"
+    KNOWN.know([secret])
+    try:
+        keep(tmp_path, {"id": "tone", "v": 1, "said": secret}, f"<p>{secret}</p>")
+    finally:
+        KNOWN.forget()
+    kept = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
+    assert (secret in kept, kept.count(MARK)) == (False, 2)

@@ -6,6 +6,8 @@ does nothing until a file is met that may hold tasks.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,6 +236,14 @@ def pytest_runtest_makereport(
 
         hide_in_report(report)
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
+    """Take secrets out of a warning before anybody tells of it, or a worker sends it on."""
+    hiding = sys.modules.get("pytest_agenteval.session.hiding")
+    if hiding is not None:  # else no evals were met
+        hiding.hide_in_warning(warning_message)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -287,7 +287,7 @@ def test_a_key_that_the_provider_repeats_is_not_kept(bench: Bench, monkeypatch: 
         assert "sk-real-key" in json.dumps(dict(server.requests[0].headers))
 
     assert caught.value.cause == "auth"
-    assert "wrong key: ***" in caught.value.message
+    assert "wrong key: <redacted>" in caught.value.message
     assert "sk-" not in caught.value.message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -60,6 +61,15 @@ def hide_in_report(report: pytest.TestReport) -> None:
         report.longrepr = hidden(report.longrepr)
     if hasattr(report, "wasxfail"):
         report.wasxfail = KNOWN.text(report.wasxfail)
+
+
+def hide_in_warning(recorded: warnings.WarningMessage) -> None:
+    """Take secrets out of what a warning says."""
+    said = recorded.message
+    if isinstance(said, str):
+        recorded.message = KNOWN.text(said)
+    else:
+        said.args = hidden(said.args)
 
 
 def hidden(told: Any) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_agenteval import __version__
 from pytest_agenteval.importers.ko_agentbench.logs import LoggedRun, Report
 from pytest_agenteval.importers.ko_agentbench.suite import AGENT, KIND, NAME
+from pytest_agenteval.records.cleaned import cleaned
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.atomic import replace_link
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
@@ -39,7 +40,7 @@ def write_run(
     write_planned(folder, planned_groups((trial.key, trial.bucket) for trial in trials))
     journal = JournalWriter(folder, PROCESS)
     try:
-        journal.finished(trials)
+        journal.finished([cleaned(trial) for trial in trials])
     finally:
         journal.close()
     end_run(folder, run.ended_at, EXIT_STATUS)
