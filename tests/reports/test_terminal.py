@@ -31,10 +31,10 @@ s with baseline: rule-based, no LLM (capability)
 """
 
 NARROW = """\
-  bucket  tasks  score       95 %  trials  pass@1  pass^2
-  x           2   0.83  0.00-1.00  3 of 4    0.75    0.00
-  y           2   0.00          -  2 of 4    0.00    0.00
-  all         4   0.50  0.00-1.00  5 of 8    0.50    0.00
+  bucket tasks score      95 % trials pass@1 pass^2
+  x          2  0.83 0.00-1.00 3 of 4   0.75   0.00
+  y          2  0.00         - 2 of 4   0.00   0.00
+  all        4  0.50 0.00-1.00 5 of 8   0.50   0.00
   no room for passed, full, pass@2
 """
 
