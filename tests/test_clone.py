@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -18,8 +19,12 @@ def test_pytest_without_a_path_collects_the_evals_too() -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     command = [sys.executable, "-m", "pytest", "--co", "-q", "-p", "pytest_agenteval.plugin"]
-    options = [f"--repetitions={REPETITIONS}", "--ignore=tests", "-p", "no:cacheprovider"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    paths = project["tool"]["pytest"]["ini_options"]["testpaths"]
+    others = [path for path in paths if path != "tests"]
+    options = [f"--repetitions={REPETITIONS}", "-p", "no:cacheprovider", *others]
 
+    assert "tests" in paths
     done = subprocess.run(
         [*command, *options], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120
     )
