@@ -18,8 +18,8 @@ TASK_KEYS = (
     "reference_solution, script, settings, split, tags, timeout_seconds, trials_per_run"
 )
 SUITE_KEYS = (
-    "agent, cassettes, defaults, description, kind, name, on_miss, prompts, require_reference_solution, "
-    "settings, task_pass_threshold, tools"
+    "agent, cassettes, defaults, description, kind, live, name, on_miss, prompts, "
+    "require_reference_solution, settings, task_pass_threshold, tools"
 )
 GRADER_KEYS = "config, label, require, threshold, weight"
 
