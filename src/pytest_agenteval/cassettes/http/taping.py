@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from pytest_agenteval.cassettes.calls import reading_of_requests
 from pytest_agenteval.cassettes.http.installing import install
 from pytest_agenteval.cassettes.http.scope import Scope, scoped
+from pytest_agenteval.cassettes.index import Reading
 from pytest_agenteval.cassettes.rules import Rules
 from pytest_agenteval.cassettes.tape import Tape
 
@@ -47,10 +49,16 @@ def own_requests(
     that goes on dies at its next request.
     """
     install()
-    scope = Scope(tapes, reading_of_requests(Rules({})), passing=passing)
+    scope = Scope(tapes, _by_what_is_asked(), passing=passing)
     try:
         with scoped(scope):
             yield scope
     finally:
         if closing:
             scope.close()
+
+
+@cache
+def _by_what_is_asked() -> Reading:
+    """Compare requests that are no tool's: every parameter counts."""
+    return reading_of_requests(Rules({}))
