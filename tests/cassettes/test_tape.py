@@ -150,9 +150,9 @@ def seconds_for_asks(folder: Path, size: int) -> float:
     words = [f"w{n * 7919 % size}" for n in range(300)]
 
     def once() -> float:
-        begun = time.perf_counter()
+        begun = time.process_time()
         assert all(ask(tape, word) for word in words)
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     return min(once() for _ in range(5))
 
@@ -167,6 +167,6 @@ def test_identical_calls_cost_the_same_the_thousandth_time(tmp_path: Path) -> No
     write(tmp_path / "x.json", Recording(tuple(search("a", f"{n}") for n in range(3000))))
     tape = Library(tmp_path).open(Path("x.json"), "none", "tool")
 
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert [ask(tape, "a") for _ in range(3000)] == [f"{n}" for n in range(3000)]
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2

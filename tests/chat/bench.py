@@ -52,7 +52,11 @@ class EventServer:
         self.bodies.append(json.loads(await reader.readexactly(length)))
         script = self._scripts[min(len(self.bodies), len(self._scripts)) - 1]
         stream = asyncio.create_task(self._stream(script, writer))
-        if not await reader.read():  # the client has left, or the line is cut
+        try:
+            left = not await reader.read()
+        except ConnectionError:  # it left while something was still on its way
+            left = True
+        if left:  # the client, or the line is cut
             self.left += 1
             stream.cancel()
 

@@ -124,13 +124,13 @@ def test_a_slow_reply_is_the_trials_own_time(bench: Bench) -> None:
 
 def test_the_request_that_brought_the_reply_is_what_a_reply_took(bench: Bench) -> None:
     """What came before it, a failed attempt and a wait here, is no part of the reply's own time."""
-    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "0.5"}), OK]) as server:
+    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "1.0"}), OK]) as server:
         chat = TrialChat(bench.retrying(bench.chat(server)), recorder=bench.recorder, budget=bench.begin())
         bench.ask(chat)
 
     (ask,) = bench.recorder.transcript().asks
-    assert ask.started >= 0.5
-    assert ask.ended - ask.started < 0.4
+    assert ask.started >= 1.0
+    assert ask.ended - ask.started < 0.9
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Cumbersome:
 
     async def prepare(self, *, tools: bool = False) -> None:
         """Get ready, as far as it is not."""
-        needed = 0.4 if tools else 0.2
+        needed = 1.2 if tools else 0.6
         await asyncio.sleep(needed - self.ready_s)
         self.ready_s = needed
 
@@ -157,7 +157,7 @@ class Cumbersome:
 
 def test_getting_ready_is_forgiven_however_long_it_takes() -> None:
     """Nobody's limit falls into the import of a library, nor of what only tools need."""
-    budget = Budget(Allowance(seconds=0.1))
+    budget = Budget(Allowance(seconds=0.5))
     recorder = Recorder(lambda: budget.at)
     chat = TrialChat(
         Retrying(Cumbersome(), budget=budget, recorder=recorder), recorder=recorder, budget=budget
@@ -170,8 +170,8 @@ def test_getting_ready_is_forgiven_however_long_it_takes() -> None:
 
     asyncio.run(within_the_limit())
     (ask,) = recorder.transcript().asks
-    assert budget.seconds < 0.1
-    assert ask.ended - ask.started < 0.1
+    assert budget.seconds < 0.5
+    assert ask.ended - ask.started < 0.5
 
 
 def test_a_key_that_was_never_named_is_what_to_mend(bench: Bench) -> None:
@@ -209,13 +209,13 @@ def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:
         chat = bench.retrying(bench.chat(server))
 
         async def cut_short() -> None:
-            async with asyncio.timeout(0.3):
+            async with asyncio.timeout(1.0):
                 await chat.ask(QUESTION)
 
         with pytest.raises(TimeoutError):
             bench.loop.run(cut_short())
 
-    assert -0.01 <= bench.budget.seconds < 0.2
+    assert -0.01 <= bench.budget.seconds < 0.9
 
 
 def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Bench) -> None:

@@ -89,25 +89,25 @@ def test_the_first_token_is_the_first_that_says_something(bench: Bench) -> None:
     """Its time runs from the sending of the request; an empty chunk is not yet a token."""
     events = bench.events(ReplyPlan(text=LONG))
     first = next(place for place, event in enumerate(events) if b"a text that" in event)
-    with bench.streaming([*events[:first], 0.2, events[first], 0.2, *events[first + 1 :]]) as server:
+    with bench.streaming([*events[:first], 0.2, events[first], 1.0, *events[first + 1 :]]) as server:
         bench.begin()
         reply = bench.ask(bench.retrying(bench.chat(server, stream=True)))
 
     assert reply.text == LONG
     assert reply.first_token_s is not None
     assert reply.seconds is not None
-    assert 0.2 <= reply.first_token_s < 0.35
-    assert reply.first_token_s + 0.2 <= reply.seconds <= bench.budget.seconds
+    assert 0.2 <= reply.first_token_s < 1.0
+    assert reply.first_token_s + 0.9 <= reply.seconds <= bench.budget.seconds
 
 
 @pytest.mark.parametrize("plan", [PLANS["reasoning"], PLANS["calls"]], ids=["reasoning", "call"])
 def test_thoughts_and_calls_are_tokens(bench: Bench, plan: ReplyPlan) -> None:
     """The first token need not be text."""
-    with bench.streaming([*bench.events(plan)[:-3], 0.3, *bench.events(plan)[-3:]]) as server:
+    with bench.streaming([*bench.events(plan)[:-3], 1.0, *bench.events(plan)[-3:]]) as server:
         reply = bench.ask(bench.chat(server, stream=True), tools=[ADD])
 
     assert reply.first_token_s is not None
-    assert reply.first_token_s < 0.25
+    assert reply.first_token_s < 0.9
 
 
 def test_tokens_that_are_not_told_are_not_guessed(bench: Bench) -> None:
@@ -150,7 +150,7 @@ def test_a_refusal_is_read(bench: Bench) -> None:
     """OpenAI refuses beside the content, Anthropic in the reason to end; either is the first token."""
     if bench.wire == "openai":
         said = [openai({"role": "assistant", "content": None, "refusal": None})]
-        said += [openai({"refusal": "I can"}), 0.3, openai({"refusal": "not."}), openai({}, "stop"), DONE]  # type: ignore[list-item]
+        said += [openai({"refusal": "I can"}), 1.0, openai({"refusal": "not."}), openai({}, "stop"), DONE]  # type: ignore[list-item]
     else:
         said = bench.events(ReplyPlan(text="I cannot.", finish_reason="content_filter"))
     with bench.streaming(said) as server:
@@ -158,7 +158,7 @@ def test_a_refusal_is_read(bench: Bench) -> None:
 
     assert (reply.text, reply.finish) == ("I cannot.", "content_filter")
     assert reply.first_token_s is not None
-    assert reply.first_token_s < 0.25
+    assert reply.first_token_s < 0.9
 
 
 ODD: dict[str, tuple[list[bytes], list[str]]] = {
@@ -218,7 +218,9 @@ def failed(bench: Bench, script: Script, **params: Any) -> AttemptFailed:
     with bench.streaming(script) as server:
         with pytest.raises(AttemptFailed) as caught:
             bench.ask(bench.chat(server, stream=True, **params))
-        bench.loop.run(asyncio.sleep(0.02))
+        for _ in range(500):
+            if not server.left:
+                bench.loop.run(asyncio.sleep(0.02))
         assert (len(server.bodies), server.left) == (1, 1)
     assert not any(word in caught.value.message for word in ("\n", "litellm", "Exception", "{"))
     return caught.value
@@ -260,7 +262,7 @@ def test_the_whole_reply_has_request_seconds(bench: Bench, wait: list[bytes | fl
 
     assert (found.cause, found.timed_out, found.retryable) == ("timeout", True, True)
     assert found.message == "timeout: no reply within 0.4 s"
-    assert time.perf_counter() - began < 0.9
+    assert time.perf_counter() - began < 3
 
 
 def test_a_refusal_to_stream_counts_is_heeded(bench: Bench) -> None:
@@ -281,14 +283,14 @@ def test_a_refusal_to_stream_counts_is_heeded(bench: Bench) -> None:
 
 def test_only_the_request_that_was_answered_is_timed(bench: Bench) -> None:
     """A failed attempt and the wait after it are no part of the time of the first token."""
-    plans = [ReplyPlan(status=429, headers={"Retry-After": "0.3"}, hang_s=0.1), ReplyPlan(text="ok")]
+    plans = [ReplyPlan(status=429, headers={"Retry-After": "1.0"}, hang_s=0.1), ReplyPlan(text="ok")]
     with ModelServer(plans) as server:
         reply = bench.ask(bench.retrying(bench.chat(server, stream=True)))
 
     assert reply.usage.attempts == 2
     assert reply.first_token_s is not None
     assert reply.seconds is not None
-    assert reply.first_token_s <= reply.seconds < 0.25
+    assert reply.first_token_s <= reply.seconds < 0.9
 
 
 def test_connections_are_used_again(bench: Bench) -> None:

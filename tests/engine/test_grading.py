@@ -248,9 +248,9 @@ def test_the_task_decides_label_threshold_and_weight() -> None:
 
 
 def test_a_slow_grader_holds_up_its_own_trial_only() -> None:
-    """Trials that end in the same moment are graded side by side: five of 0.2 s take no second."""
+    """Trials that end in the same moment are graded side by side: five of 1 s take no four."""
     known = registry(sleeping=Sleeping)
-    slow = [plan(f"s{n}", PlannedGrader("sleeping", "slow", {"seconds": 0.2})) for n in range(5)]
+    slow = [plan(f"s{n}", PlannedGrader("sleeping", "slow", {"seconds": 1.0})) for n in range(5)]
     began, done = time.monotonic(), []
 
     class Quick:
@@ -260,9 +260,9 @@ def test_a_slow_grader_holds_up_its_own_trial_only() -> None:
 
     known.grader("quick", Quick)
     carried_out(known, *slow, *(plan(f"q{n}", PlannedGrader("quick", "q")) for n in range(5)))
-    assert time.monotonic() - began < 0.8
+    assert time.monotonic() - began < 4
     assert len(done) == 5
-    assert max(done) < 0.18
+    assert max(done) < 0.9
 
 
 def test_a_provider_that_is_down_breaks_the_trial_and_not_the_grade() -> None:

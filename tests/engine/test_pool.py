@@ -206,7 +206,7 @@ def test_what_cannot_be_written_down_is_not_given_out(pools: Callable[..., Pool]
     assert executor.begun in (["a", "b"], ["a", "b", "c"])
 
 
-@pytest.mark.parametrize(("id", "seconds"), [("endless", 0.5), ("deaf", 2.0)])
+@pytest.mark.parametrize(("id", "seconds"), [("endless", 0.9), ("deaf", 3.5)])
 def test_closing_cancels_what_runs(pools: Callable[..., Pool], id: str, seconds: float) -> None:
     """The end comes quickly, even where a trial does not listen; what ended before is with the witness."""
     executor, witness = Executor(), Witness()

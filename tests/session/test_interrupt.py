@@ -68,7 +68,7 @@ def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) ->
     evals(pytester.path, task("bad", wants="Omar"), *(endless(f"t{n}") for n in range(12)))
     began = time.monotonic()
     result = run(pytester, "evals", "-x", "--agent-concurrency=4", workers=workers)
-    assert time.monotonic() - began < (5 if workers else 2)
+    assert time.monotonic() - began < 20
     assert result.parseoutcomes()["failed"] == 1
     assert names(journal(pytester.path, "finished")) == ["bad-1"]
     begun = len(journal(pytester.path, "started")) - 1
@@ -95,7 +95,7 @@ def test_a_thread_that_never_ends_does_not_hold_up_the_end(
     result = pytester.runpytest_subprocess("evals", "-x")
     result.assert_outcomes(failed=1)
     assert sorted(names(journal(pytester.path, "started"))) == ["bad-1", "stuck-1"]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def start(root: Path, *args: str) -> subprocess.Popen[str]:
