@@ -120,7 +120,7 @@ def losses(root: Path) -> list[str]:
     ]
     ended = Counter(line["task"] for line in lines if line["kind"] == "finished")
     wrong = [f"{task} finished {times} times" for task, times in sorted(ended.items()) if times > 1]
-    wrong += [f"{run.torn} torn lines"] * bool(run.torn)
+    wrong += [f"torn: {each}" for each in run.odd]
     return wrong + _unreadable(run)
 
 
