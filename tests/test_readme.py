@@ -1,0 +1,221 @@
+"""README and docs/ are true: their examples run, their options exist, their tables name what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.engine.ending import UNGRADED
+from pytest_agenteval.errors import ProblemsFound, TrialBroken
+from pytest_agenteval.prompts import packaged
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import CRASH, Check, Grade
+from pytest_agenteval.records.outcome import Answer, Tree
+from pytest_agenteval.records.transcript import Message, ToolCall
+from pytest_agenteval.store.reader import read_run
+from tests.suites import only_our_plugin
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+DOCS = tuple(sorted((ROOT / "docs").glob("*.md")))
+OURS = tuple(file for file in DOCS if not file.name.startswith("ko-"))
+"""Pages that name no options but ours."""
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z](?![\w…-])")
+UNNAMED = {"jinja": "evals/letters/rubrics/polite.jinja", "jsonl": "evals/letters/polite.jsonl"}
+"""Files whose first line cannot say their name."""
+
+FOREIGN = frozenset({"--junitxml"})
+"""Options of pytest's own that README speaks of, and that no room here has."""
+
+JUDGE = '''
+import json
+
+from pytest_agenteval.chat.chat import Reply
+
+
+class KnownJudge:
+    """Gives the examples of the page the scores that people gave them."""
+
+    async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        asked = str(messages)
+        tone = 1 if "nobody cares" in asked else 2 if "Jun. Picnic." in asked else 5
+        return Reply(json.dumps({"tone": tone, "rationale": "as people said"}))
+
+
+def pytest_agenteval_register(registry):
+    registry.model("known", lambda model, plan: KnownJudge())
+'''
+
+
+def _text(*files: Path) -> str:
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def _examples(file: Path) -> dict[str, str]:
+    """Give the files that a page shows, by the path in their first line."""
+    found = {}
+    for language, text in BLOCK.findall(file.read_text(encoding="utf-8")):
+        named = re.match(r"# ([\w/.-]+\.(?:yaml|py))\n", text)
+        if path := named[1] if named else UNNAMED.get(language, ""):
+            found[path] = text
+    return found
+
+
+def _write(root: Path, examples: dict[str, str]) -> None:
+    for path, text in examples.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+
+
+def _commands(file: Path) -> list[list[str]]:
+    """Give each command line of ours that a page shows, without its remark."""
+    lines = re.findall(r"^    ((?:pytest|agenteval) .*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def test_what_readme_shows_runs_offline_and_passes(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who copies every file of README has three suites that pass, and sees the line that stands there."""
+    only_our_plugin(monkeypatch)
+    examples = _examples(README)
+    _write(pytester.path, examples)
+
+    result = pytester.runpytest("evals", "-v", "--agent-model=oracle,scripted")
+
+    (line,) = re.findall(r"^evals/greetings/\S+ PASSED 1\.00$", README.read_text("utf-8"), re.MULTILINE)
+    result.stdout.fnmatch_lines([line.replace("[", "[[]") + "*"])
+    ended = {(e.key.suite, e.key.model): e.ending for e in read_run(_latest(pytester.path)).entries}
+    assert {each for each in ended.items() if each[1] == "passed"} == {
+        (("greetings", "oracle"), "passed"),
+        (("sea", "oracle"), "passed"),
+        (("manners", "scripted"), "passed"),
+    }
+
+
+def test_what_the_pages_show_runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rubric, its task and its calibration are read as they stand, and judged; so are the other tasks."""
+    only_our_plugin(monkeypatch)
+    for page in OURS:
+        _write(pytester.path, {path: text for path, text in _examples(page).items() if path != "conftest.py"})
+    for name in ("letters", "trips", "shop"):
+        tools = "tools: [tools.yaml, tools.py]\n" * (name == "trips")
+        (pytester.path / "evals" / name / "suite.yaml").write_text(
+            f"name: {name}\nkind: capability\n{tools}", encoding="utf-8"
+        )
+    _write(
+        pytester.path,
+        {
+            "conftest.py": JUDGE,
+            "fixtures/shop/starter/orders.csv": "mina,paid\n",
+            "evals/shop/refund/workspace/notes/mina.md": "A loyal customer.\n",
+            "evals/trips/speed.yaml": "id: speed\ninput: {content: x}\n"
+            "graders: [{name: tool_called, config: {tools: [knots]}}]\nreference_solution:\n"
+            "  turns: [{calls: [{tool: knots, args: {kilometres_per_hour: 50}}]}]\n",
+        },
+    )
+
+    result = pytester.runpytest("evals", "-v", "--agent-model=oracle,nop", "--agent-judge=known")
+
+    result.stdout.fnmatch_lines(
+        [
+            "*letters/invitation.yaml::invitation*oracle-1* PASSED 1.00*",
+            "*letters/polite.calibration.yaml::polite*known* PASSED*",
+            "*shop/refund/task.yaml::refund*nop-1* MISSED 0.50*",
+            "*trips/speed.yaml::speed*oracle-1* PASSED 1.00*",
+            "*2 thresholds reached*",
+        ]
+    )
+
+
+def _latest(folder: Path) -> Path:
+    return (folder / ".agenteval" / "runs" / "latest").resolve()
+
+
+def test_every_option_and_verb_that_is_named_exists(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option of README or docs stands in ``pytest --help``, or in the help of the verb it is said to."""
+    only_our_plugin(monkeypatch)
+    known = set(OPTION.findall(pytester.runpytest("--help").stdout.str())) | FOREIGN
+    verbs = {
+        command[1] for file in (README, *DOCS) for command in _commands(file) if command[0] == "agenteval"
+    }
+    verbs |= set(re.findall(r"`agenteval (\w+)", _text(README, *DOCS)))
+    imports = {("import", "memex"), ("import", "ko-agentbench")}
+    for words in {(verb,) for verb in verbs} | imports:
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--help"])
+        assert ended.value.code == 0, words
+        known |= set(OPTION.findall(capsys.readouterr().out))
+
+    named = set(OPTION.findall(_text(README, *OURS)))
+    named |= {option for option in OPTION.findall(_text(*DOCS)) if option.startswith("--agent-")}
+    assert len(named) > 10
+    assert named - known == set()
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of README and docs is a file of the project; every page can be come to."""
+    linked = set()
+    for file in (README, *DOCS):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", _text(file)):
+            if "://" not in target:
+                path = (file.parent / target).resolve()
+                assert path.is_file(), (file.name, target)
+                linked.add(path)
+    assert set(DOCS) - linked == set()
+
+
+def _rows(page: str, heading: str) -> set[str]:
+    """Give what the first column of a table names."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (table,) = re.findall(rf"^\| {re.escape(heading)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+@pytest.mark.parametrize("kind", [AgentContext, Evidence, Grade, Check, Answer, ToolCall, Message, Tree])
+def test_the_tables_name_every_attribute(kind: type) -> None:
+    """What a newcomer may write after ``ctx.``, ``evidence.`` and the like, all of it and nothing else."""
+    heading = {AgentContext: "`ctx`", Evidence: "`evidence`"}.get(kind, f"`{kind.__name__}`")
+    properties = {name for name, value in vars(kind).items() if isinstance(value, property)}
+    inherited = {"notes"} if kind is Evidence else set()
+    methods = {"text", "digest"} if kind is Tree else set()
+    public = {each.name for each in fields(kind)} | properties | inherited | methods
+    assert _rows("agents-and-graders.md", heading) == public
+
+
+def test_every_cause_of_an_error_is_explained() -> None:
+    """Whatever word an ERROR begins with stands in docs/errors.md, with what to do."""
+    for module in re.findall(r"^(\S+)\.py:", _modules_with_causes(), re.MULTILINE):
+        __import__(module)
+    classes = [ProblemsFound, TrialBroken]
+    for kind in classes:
+        classes += [each for each in kind.__subclasses__() if each.__module__.startswith("pytest_agenteval.")]
+    causes = {each.cause for each in classes} | {CRASH, UNGRADED, "crash", "unwritable"}
+    assert _rows("errors.md", "cause") == causes
+
+
+def _modules_with_causes() -> str:
+    """Name every module that says the cause of a class of errors, so that all of them are known."""
+    source = ROOT / "src"
+    files = [file for file in source.rglob("*.py") if re.search(r"^    cause = ", _text(file), re.MULTILINE)]
+    return "\n".join(f"{'.'.join(file.relative_to(source).with_suffix('').parts)}.py:" for file in files)
+
+
+def test_prompts_are_listed_by_their_names() -> None:
+    """The prompts of our agents in docs/tasks.md are the files that they have."""
+    text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    for agent in ("card", "pkm"):
+        (row,) = re.findall(rf"^\| `{agent}` \| (.*) \|$", text, re.MULTILINE)
+        assert set(re.findall(r"`(\w+)`", row)) == set(packaged(f"agents/{agent}/prompts"))
