@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run, read_run
 
@@ -108,6 +111,34 @@ def _of(run: Run, suite: str) -> list[Entry]:
     return [entry for entry in run.entries if entry.key.suite == suite]
 
 
+def _readme_says(model: str) -> dict[str, tuple[str, str]]:
+    """Give what the table of figures in README says of a model: each suite's mean score and passes."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| `{model}` \|(( [\d.]+ \| \d+ of \d+ \|)+)$", readme, re.MULTILINE)
+    cells = [cell.strip() for cell in row[0].split("|")]
+    return dict(zip(("card", "pkm", "ko"), zip(cells[::2], cells[1::2], strict=False), strict=True))
+
+
+def _table_in_readme() -> list[str]:
+    """Give the lines of the table that README shows."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^```text\n(card with baseline.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    return str(table).splitlines()
+
+
+def _figures(run: Run) -> dict[str, tuple[str, str]]:
+    """Give each suite's mean score and passes of a run, without tasks that are held out."""
+    files = (ROOT / "evals").rglob("held_out/**/task.json")
+    held_out = {json.loads(file.read_text(encoding="utf-8"))["id"] for file in files}
+    found = {}
+    for suite in {entry.key.suite for entry in run.entries}:
+        entries = [entry for entry in _of(run, suite) if entry.key.task not in held_out]
+        mean = sum(entry.score or 0.0 for entry in entries) / len(entries)
+        passed = sum(entry.ending == "passed" for entry in entries)
+        found[suite] = (f"{mean:.2f}", f"{passed} of {len(entries)}")
+    return found
+
+
 def _buckets(suite: str, split: str) -> Counter[str]:
     """Give the number of tasks of each bucket."""
     files = (ROOT / "evals" / suite).rglob("task.json")
@@ -141,7 +172,9 @@ def test_the_korean_suite_has_as_many_tasks_of_each_level_as_the_benchmark() -> 
 
 def test_every_level_is_decided_without_a_judge(pytester: pytest.Pytester, evals: Path) -> None:
     """The Korean oracle has 1.0 in every code grade; what does not apply, or what judges tell, is open."""
-    entries = _run(pytester, "--agent-model=oracle", "--agent-strict", of=["ko"]).entries
+    run = _run(pytester, "--agent-model=oracle", "--agent-strict", of=["ko"])
+    assert _figures(run)["ko"] == _readme_says("oracle")["ko"]
+    entries = run.entries
     assert Counter(entry.bucket for entry in entries) == KO_LEVELS
     decided = {grade.score for entry in entries for grade in entry.grades if grade.grader not in KO_JUDGED}
     assert decided <= {1.0, None}
@@ -158,8 +191,11 @@ def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytest
 
 
 def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
-    """A newcomer's first run, offline, shows partial scores: a mean between 0.4 and 0.9, half credits."""
+    """A newcomer's first run, offline, shows partial scores, half credits, and the figures of README."""
     run = _run(pytester)
+    assert _figures(run) == _readme_says("baseline")
+    table = {line.text for line in summary(view_of(run), 80)}
+    assert {line for line in _table_in_readme() if "…" not in line} <= table
     for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
         entries = _of(run, suite)
         scores = [entry.score or 0.0 for entry in entries]
@@ -177,16 +213,20 @@ def test_oracle_passes_every_trial_with_every_code_grade_full(
 ) -> None:
     """Every task can be solved, and its graders see that it was; what only a judge can tell stays open."""
     asked = ("--agent-model=oracle", "--agent-strict", f"--agent-split={split}")
-    entries = _run(pytester, *asked, of=["card", "pkm"]).entries
+    run = _run(pytester, *asked, of=["card", "pkm"])
+    entries = run.entries
     assert {entry.ending for entry in entries} == {"passed"}
+    if split == "dev":
+        assert _figures(run).items() <= _readme_says("oracle").items()
     found = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
     assert found <= {(False, 1.0), (True, None)}
 
 
 def test_nop_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
-    """No task can be passed by doing nothing."""
-    entries = _run(pytester, "--agent-model=nop", "--agent-split=all").entries
-    assert {entry.ending for entry in entries} == {"missed"}
+    """No task can be passed by doing nothing; README says what it is worth."""
+    run = _run(pytester, "--agent-model=nop", "--agent-split=all")
+    assert {entry.ending for entry in run.entries} == {"missed"}
+    assert _figures(run) == _readme_says("nop")
 
 
 def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
