@@ -11,6 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.reports.leaderboard.data import boards_json
+from pytest_agenteval.reports.leaderboard.standing import boards_of
+from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.header import RunHeader
 from pytest_agenteval.store.journal import JournalWriter
 from pytest_agenteval.store.planned import PlannedGroup
@@ -73,6 +78,21 @@ def changed(**keys: Any) -> str:
         (changed(transcript=[0]), "length"),
         (changed(digests=[1]), "Digests"),
         (changed(task=["t"]), "['t']"),
+        (changed(score=7), "7 in the place of a number from 0 to 1"),
+        (changed(score=float("nan")), "nan"),
+        (changed(seconds=float("inf")), "inf"),
+        (changed(full="yes"), "'yes'"),
+        (changed(traceback=5), "5 in the place of a text"),
+        (changed(tags=[1]), "1 in the place of a text"),
+        (changed(digests={"ruler": ["r"]}), "['r']"),
+        (changed(usage={"in": "many"}), "'many'"),
+        (changed(usage={"cost_usd": float("nan")}), "nan"),
+        (changed(judging={"asks": 1.5}), "1.5 in the place of a whole number"),
+        (changed(tapes={"tools": {"hits": "a"}}), "'a'"),
+        (changed(grades=[{"grader": "g", "score": 3}]), "3 in the place of a number from 0 to 1"),
+        (changed(grades=[{"grader": "g", "score": 1, "threshold": None}]), "None"),
+        (changed(grades=[{"grader": "g", "score": 0, "unclamped": "low"}]), "'low'"),
+        (changed(grades=[{"grader": "g", "score": 0, "rationale": 4}]), "4 in the place of a text"),
     ],
 )
 def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, said: str) -> None:
@@ -121,7 +141,7 @@ def test_a_run_without_its_header_or_plan_is_read_all_the_same(tmp_path: Path, t
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
@@ -130,7 +150,7 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(sorted(json.loads(FINISHED))), JSON, max_size=4))
 @settings(max_examples=150, deadline=None)
 def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
-    """Whatever stands in the place of a value: the run is read, and can be sorted and summed."""
+    """Whatever stands in the place of a value: the run is read, and all its reports can be made."""
     keys.pop("v", None)
     with tempfile.TemporaryDirectory() as place:
         folder = written(Path(place))
@@ -140,4 +160,16 @@ def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
         run = read_run(folder)
 
         assert len(run.entries) + len(run.odd) >= 2 or keys.get("kind") == "started"
-        assert sum(entry.score or 0 for entry in run.entries if entry.averaged) >= 0 or keys.get("score")
+        assert "run: " in summary(view_of(run))[-1].text
+        assert json.dumps(boards_json(boards_of([run])), allow_nan=False)
+
+
+def test_tokens_below_0_of_an_older_run_are_unknown(tmp_path: Path) -> None:
+    """They would take tokens off other trials' in the sum; the trial itself counts."""
+    folder = written(tmp_path)
+    with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
+        journal.write(changed(usage={"in": -500, "out": 3, "cost_usd": 0.2, "asks": 1}) + "\n")
+
+    (odd_one,) = [entry for entry in read_run(folder).entries if entry.key.task == "t9"]
+
+    assert odd_one.usage == Usage(cost_usd=None, asks=1)

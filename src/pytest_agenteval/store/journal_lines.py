@@ -5,13 +5,14 @@ What is empty or as usual is left out. Dicts are built by hand: this runs for ev
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.records.trial import Digests, Ending, Kind, TapeCounts, Trial, TrialKey
+from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
 from pytest_agenteval.store.entry import Entry, Place
+from pytest_agenteval.store.line_checks import check_entry, check_key
 from pytest_agenteval.store.lines import VERSION, Line, add, last_lines, read_usage, short, usage_line
 
 SHORT_RATIONALE = 160
@@ -19,7 +20,6 @@ SHORT_MESSAGE = 300
 SHORT_TRACEBACK = 600
 """Characters of a traceback's last lines: where it was raised, and what."""
 NO_TAPE = TapeCounts()
-_ENDINGS, _KINDS = get_args(Ending), get_args(Kind)
 
 
 def started_line(plan: Plan, at: str) -> Line:
@@ -64,7 +64,7 @@ def read_started(line: Line) -> tuple[TrialKey, int]:
         key, attempt = read_key(line), line["attempt"]
     except (LookupError, TypeError) as odd:
         raise ValueError(_lack(odd)) from None
-    _check_key(key, attempt)
+    check_key(key, attempt)
     return key, attempt
 
 
@@ -75,7 +75,7 @@ def read_finished(line: Line, transcripts: str) -> Entry:
     """
     try:
         entry = _entry(line, transcripts)
-        _check(entry)
+        check_entry(entry)
     except (LookupError, TypeError, AttributeError) as odd:
         raise ValueError(_lack(odd)) from None
     return entry
@@ -83,32 +83,6 @@ def read_finished(line: Line, transcripts: str) -> Entry:
 
 def _lack(odd: Exception) -> str:
     return f"no key {odd}" if isinstance(odd, KeyError) else str(odd)
-
-
-def _check(entry: Entry) -> None:
-    """Refuse what would spoil a figure, or the order of trials."""
-    _check_key(entry.key, entry.attempt)
-    if entry.ending not in _ENDINGS:
-        raise ValueError(f"the ending {entry.ending!r}, and not one of {', '.join(_ENDINGS)}")
-    if entry.kind not in _KINDS:
-        raise ValueError(f"the kind {entry.kind!r}, and not one of {', '.join(_KINDS)}")
-    numbers = [entry.seconds, *entry.place[1:], *(grade.weight for grade in entry.grades)]
-    scores = [entry.score, *(grade.score for grade in entry.grades)]
-    for number in (*numbers, *(score for score in scores if score is not None)):
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise ValueError(f"{number!r} in the place of a number")
-    texts = (entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at)
-    for text in (*texts, *(grade.grader for grade in entry.grades)):
-        if not isinstance(text, str):
-            raise ValueError(f"{text!r} in the place of a text")
-
-
-def _check_key(key: TrialKey, attempt: Any) -> None:
-    if not all(isinstance(part, str) for part in key[:-1]):
-        raise ValueError(f"a trial's name of {', '.join(map(repr, key[:-1]))}")
-    for number in (key.repetition, attempt):
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise ValueError(f"{number!r} in the place of a whole number")
 
 
 def _entry(line: Line, transcripts: str) -> Entry:

@@ -91,17 +91,13 @@ def usage_line(used: Usage) -> Line:
 
 
 def read_usage(line: Mapping[str, Any]) -> Usage:
-    """Read what ``usage_line`` gave."""
+    """Read what ``usage_line`` gave; counts below 0, which older versions summed, make it unknown."""
     get = line.get
-    return Usage(
-        get("in", 0),
-        get("out", 0),
-        get("cached", 0),
-        get("reasoning", 0),
-        get("cost_usd", 0.0),
-        get("asks", 0),
-        get("attempts", 0),
-    )
+    counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
+    asked = (get("asks", 0), get("attempts", 0))
+    if any(isinstance(count, int) and count < 0 for count in counts):
+        return Usage(0, 0, 0, 0, None, *asked)
+    return Usage(*counts, get("cost_usd", 0.0), *asked)
 
 
 def _tamed(value: Any) -> Any:

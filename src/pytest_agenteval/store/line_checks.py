@@ -1,0 +1,102 @@
+"""What a journal's line may hold: anything else would spoil a figure, or the order of trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import Digests, Ending, Kind, TapeCounts, TrialKey
+from pytest_agenteval.store.entry import Entry
+
+_ENDINGS, _KINDS = get_args(Ending), get_args(Kind)
+
+
+def check_entry(entry: Entry) -> None:
+    """Raise ValueError where a part of a trial's entry is not what reports may reckon with."""
+    check_key(entry.key, entry.attempt)
+    if entry.ending not in _ENDINGS:
+        raise ValueError(f"the ending {entry.ending!r}, and not one of {', '.join(_ENDINGS)}")
+    if entry.kind not in _KINDS:
+        raise ValueError(f"the kind {entry.kind!r}, and not one of {', '.join(_KINDS)}")
+    if not isinstance(entry.full, bool):
+        raise ValueError(f"{entry.full!r} in the place of true or false")
+    if entry.score is not None:
+        _check_share(entry.score)
+    for grade in entry.grades:
+        _check_grade(grade)
+    _check_amounts((entry.seconds,))
+    _check_counts(entry.place[1:])
+    _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
+    _check_texts(entry.tags)
+    _check_digests(entry.digests)
+    _check_usage(entry.usage)
+    _check_usage(entry.judging)
+    _check_tape(entry.tool_tape)
+    _check_tape(entry.chat_tape)
+
+
+def check_key(key: TrialKey, attempt: Any) -> None:
+    """Raise ValueError where a trial's name, or the number of its attempt, is none."""
+    if not all(isinstance(part, str) for part in key[:-1]):
+        raise ValueError(f"a trial's name of {', '.join(map(repr, key[:-1]))}")
+    _check_whole((key.repetition, attempt))
+
+
+def _check_grade(grade: Grade) -> None:
+    _check_texts((grade.grader, grade.rationale))
+    if grade.score is not None:
+        _check_share(grade.score)
+    _check_share(grade.threshold)
+    _check_amounts((grade.weight,))
+    if grade.unclamped is not None and not _is_finite(grade.unclamped):
+        raise ValueError(f"{grade.unclamped!r} in the place of a number")
+
+
+def _check_share(number: Any) -> None:
+    if not (_is_finite(number) and 0 <= number <= 1):
+        raise ValueError(f"{number!r} in the place of a number from 0 to 1")
+
+
+def _check_amounts(numbers: Iterable[Any]) -> None:
+    for number in numbers:
+        if not (_is_finite(number) and number >= 0):
+            raise ValueError(f"{number!r} in the place of a number")
+
+
+def _check_counts(numbers: tuple[Any, ...]) -> None:
+    _check_whole(numbers)
+    _check_amounts(numbers)
+
+
+def _check_whole(numbers: Iterable[Any]) -> None:
+    for number in numbers:
+        if type(number) is not int:
+            raise ValueError(f"{number!r} in the place of a whole number")
+
+
+def _check_texts(texts: Iterable[Any]) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"{text!r} in the place of a text")
+
+
+def _check_digests(each: Digests) -> None:
+    _check_texts((each.input, each.fixture, each.prompt, each.settings, each.tools, each.ruler, each.model))
+
+
+def _check_usage(each: Usage) -> None:
+    _check_counts((each.input_tokens, each.output_tokens, each.cached_tokens, each.reasoning_tokens))
+    _check_counts((each.asks, each.attempts))
+    if each.cost_usd is not None:
+        _check_amounts((each.cost_usd,))
+
+
+def _check_tape(counts: TapeCounts) -> None:
+    _check_counts((counts.hits, counts.misses, counts.recorded))
+
+
+def _is_finite(number: Any) -> bool:
+    return type(number) in (int, float) and math.isfinite(number)  # a bool is no number here
