@@ -110,7 +110,8 @@ class Desk:
     async def _ask_in_thread(self, plain: Sequence[_Asked]) -> None:
         if plain:
             try:
-                await asyncio.wait_for(self._hands.do(partial(_ask_all, plain)), GRADING_S)
+                async with asyncio.timeout(GRADING_S):  # unlike wait_for, it needs no task of its own
+                    await self._hands.do(partial(_ask_all, plain))
             except TimeoutError:
                 for each in plain:
                     each.give_up()

@@ -61,7 +61,9 @@ def _is_finite(given: Any) -> bool:
 
 
 def _is_share(given: Any) -> bool:
-    return isinstance(given, float | Real) and bool(0 <= given <= 1)  # type: ignore[operator]  # Real has no order
+    if type(given) is float:
+        return 0 <= given <= 1
+    return isinstance(given, Real) and bool(0 <= given <= 1)  # type: ignore[operator]  # Real has no order
 
 
 def _whole(grade: Grade) -> Grade:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pytest_agenteval.records.frozen import NOTHING
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.outcome import Answer
 from pytest_agenteval.records.transcript import ToolCall, ToolError
@@ -26,6 +27,10 @@ MOST_CHARS = 4 * 1024 * 1024
 MOST_BITS = 14_000
 """Python refuses to write larger whole numbers as text."""
 
+# Made once: this looks at every value of every call, and a union is made anew wherever it is written.
+_TEXTS = (str, bytes)
+_LISTS = (list, tuple, set, frozenset)
+
 
 def bounded(value: Any) -> Any:
     """Give the value or, where it is too deep, too large or holds itself, a copy that is cut and says so.
@@ -33,7 +38,7 @@ def bounded(value: Any) -> Any:
     >>> bounded("x" * (MOST_CHARS + 1))[-32:]
     'x… (cut: 4194305 characters long)'
     """
-    if isinstance(value, bool | float | None):
+    if value is None or value is NOTHING or isinstance(value, (bool, float)):
         return value
     if isinstance(value, str) and len(value) <= MOST_CHARS:
         return value
@@ -80,7 +85,7 @@ def bounded_grade(grade: Grade) -> Grade:
 
 
 def _bounded_checks(checks: tuple[Check, ...]) -> tuple[Check, ...]:
-    chars = sum(len(check.claim) + len(check.expected) + len(check.found) for check in checks)
+    chars = sum([len(check.claim) + len(check.expected) + len(check.found) for check in checks])
     if len(checks) <= MOST_VALUES and chars <= MOST_CHARS:
         return checks
     most = MOST_CHARS // (3 * max(1, min(len(checks), MOST_VALUES)))
@@ -102,16 +107,17 @@ def _fits(value: Any) -> bool:
         values += len(level)
         inner: list[Any] = []
         for each in level:
-            if isinstance(each, str | bytes):
+            if isinstance(each, _TEXTS):
                 chars += len(each)
-            elif isinstance(each, Mapping):
-                if not isinstance(each, dict):  # a view of one, for instance, can be neither copied nor sent
-                    return False
+            elif isinstance(each, dict):
                 inner.extend(each.values())
-                chars += sum(len(key) for key in each if isinstance(key, str))
-            elif isinstance(each, list | tuple | set | frozenset):
+                chars += sum([len(key) for key in each if isinstance(key, str)])
+            elif isinstance(each, _LISTS):
                 inner.extend(each)
-            elif isinstance(each, int) and each.bit_length() > MOST_BITS:
+            elif isinstance(each, int):
+                if each.bit_length() > MOST_BITS:
+                    return False
+            elif isinstance(each, Mapping):  # a view of one, for instance, can be neither copied nor sent
                 return False
             if chars > MOST_CHARS or values + len(inner) > MOST_VALUES:
                 return False
