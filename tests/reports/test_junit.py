@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.junit import properties, totals
+from pytest_agenteval.reports.junit import name_misses, properties, totals
 from pytest_agenteval.reports.view import view_of
 from tests.store.samples import FULL, TRIALS
 
@@ -44,6 +44,22 @@ def test_what_lies_past_the_scale_is_told_as_it_was_measured() -> None:
     found = properties(trial("a", 1, 0.5, grades=(Grade("RedundantCallRate", 0.0, "", unclamped=-8.0),)))
 
     assert ("agenteval.grade.RedundantCallRate", "-8.0000") in found
+
+
+def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
+    """As in every other report: a trial that missed by a hair did not reach 1."""
+    found = dict(properties(trial("a", 1, 0.99996, grades=(Grade("g", 0.00004, ""), Grade("h", 1.0, "")))))
+
+    assert (found["agenteval.score"], found["agenteval.grade.g"]) == ("0.999960000", "0.000040000")
+    assert found["agenteval.grade.h"] == "1.0000"
+
+    case = ElementTree.fromstring(
+        '<testcase><properties><property name="agenteval.ending" value="missed"/>'
+        '<property name="agenteval.score" value="0.9960"/></properties>'
+        '<skipped message="g 0.99: found 0.996"/></testcase>'
+    )
+    name_misses([case])
+    assert [each.get("message") for each in case.iter("skipped")] == ["MISSED 0.99: g 0.99: found 0.996"]
 
 
 def test_an_errored_trial_has_a_cause_and_no_score() -> None:

@@ -128,6 +128,25 @@ def test_another_question_is_not_graded_as_if_it_were_the_same(pytester: pytest.
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+def test_what_broke_it_first_is_not_told_as_what_breaks_it_now(pytester: pytest.Pytester) -> None:
+    """A grader had crashed; today the input is another: the traceback of then explains nothing."""
+    crashing = (
+        "class Broken:\n    def grade(self, evidence):\n        raise ValueError('of then')\n\n"
+        "def pytest_agenteval_register(registry):\n    registry.grader('broken', Broken)\n"
+    )
+    write(pytester.path, {"conftest.py": crashing})
+    graders = [{"name": "broken"}]
+    first_run(pytester, task("a", graders=graders))
+    write(pytester.path, files(task("a", graders=graders, input={"content": "Say hello to Jun."})))
+
+    result = run(pytester, "evals", "-v", "--agent-regrade=latest")
+
+    result.assert_outcomes(errors=1)
+    (entry,) = latest(pytester.path).entries
+    assert (entry.cause, entry.traceback) == ("input_changed", "")
+    result.stdout.no_fnmatch_line("*of then*")
+
+
 def test_a_trial_that_broke_stays_broken(pytester: pytest.Pytester) -> None:
     """There is nothing to grade: its cause is told again."""
     first_run(pytester, {**task("a"), "script": []})

@@ -104,6 +104,7 @@ def _broken(plan: Plan, stored: Trial, broken: TrialBroken) -> Trial:
         grades=(),
         cause=broken.cause,
         message=str(broken),
+        traceback="",
     )
 
 

@@ -11,7 +11,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.table import interval
 from pytest_agenteval.reports.view import RunView, SuiteView
-from pytest_agenteval.reports.wording import one_line
+from pytest_agenteval.reports.wording import figure, one_line
 
 MOST_VALUE = 200
 MOST_PATH = 500
@@ -51,9 +51,8 @@ def name_misses(cases: Iterable[Element]) -> None:
         said = {each.get("name"): each.get("value") for each in case.iter("property")}
         if said.get("agenteval.ending") == "missed":
             for skipped in case.iter("skipped"):
-                skipped.set(
-                    "message", f"MISSED {float(said['agenteval.score'] or 0):.2f}: {skipped.get('message')}"
-                )
+                score = figure(float(said["agenteval.score"] or 0))
+                skipped.set("message", f"MISSED {score}: {skipped.get('message')}")
 
 
 def totals(view: RunView) -> list[Property]:
@@ -144,7 +143,10 @@ def _bounded(text: str, most: int = MOST_VALUE) -> str:
 
 
 def _number(value: float, digits: int = 4) -> str:
-    return f"{value:.{digits}f}"
+    """Write a number with so many digits; like ``figure``, it never rounds to 0 or 1."""
+    rounded = round(value, digits)
+    near = rounded in (0, 1) and abs(value - rounded) > 1e-9
+    return f"{value:.{2 * digits + 1 if near else digits}f}"
 
 
 def _size(found: Property) -> int:
