@@ -99,7 +99,7 @@ def test_another_scale_comes_out_as_0_to_1(here: Path) -> None:
     assert example.labels == {"tone": 0.75, "order": 0.0}
     assert told(path) == [
         "five.jsonl:1: scores.tone | expected: a number from 0 to 1 | found:    4 (number) | "
-        "hint:     another scale is said in the calibration file: `scale: [1, 5]`"
+        "hint:     another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5"
     ]
 
 

@@ -108,7 +108,7 @@ class _Reader:
         if number and low <= value <= high:
             return True
         expected = f"a number from {low:g} to {high:g}"
-        hint = "another scale is said in the calibration file: `scale: [1, 5]`" if number else ""
+        hint = "another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5" if number else ""
         self._wrong(row, ("scores", name), expected, in_words(value), hint)
         return False
 

@@ -54,6 +54,8 @@ class Planner:
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._told: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []
+        self._folders: dict[Path, bool] = {}  # of tasks; whether one of them is called task.*
+        self._started_from: set[str] = set()
         self._last: _Place | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
 
@@ -71,6 +73,8 @@ class Planner:
         loaded = self._loaded(path, found, named)
         if not loaded and found.suite is not None:
             self._not_tasks.append(path)
+        if loaded:
+            self._folders[path.parent] = is_task_name(path) or self._folders.get(path.parent, False)
         problems: list[Problem] = []
         planned = [self._planned(each, found, problems) for each in loaded]
         self._raise(problems)
@@ -79,6 +83,11 @@ class Planner:
     def not_tasks(self) -> list[Path]:
         """Give the files below suites that were met and are no tasks, and that nobody names."""
         return [path for path in self._not_tasks if not self.suites.is_named(path)]
+
+    def unused_workspaces(self) -> list[Path]:
+        """Give each folder ``workspace/`` beside tasks from which none of them starts."""
+        beside = [folder / "workspace" for folder, own in self._folders.items() if not own]
+        return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
 
     def _loaded(self, path: Path, found: FoundSuite, named: bool) -> tuple[LoadedTask, ...]:
         try:
@@ -172,7 +181,9 @@ class Planner:
     def _layers_of(self, loaded: LoadedTask, found: FoundSuite) -> tuple[str, ...]:
         if not self._place(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
             return ()  # nothing is named, and nothing can lie beside it
-        return tuple(map(str, starting_tree(loaded.task, found.folder, loaded.file, self._root)))
+        layers = tuple(map(str, starting_tree(loaded.task, found.folder, loaded.file, self._root)))
+        self._started_from.update(layers)
+        return layers
 
     def _graders(self, spec: GraderSpec, task: Task) -> Iterator[PlannedGrader]:
         """Give the grader that is asked for, or each one of the group."""

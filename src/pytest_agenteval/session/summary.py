@@ -120,7 +120,7 @@ def left_alone(config: pytest.Config) -> list[str]:
     evals = config.stash.get(evals_key, None)
     paths = () if evals is None or evals.refusal else evals.planner.not_tasks()
     listed = [f"not a task: {shown(path)}" for path in paths]
-    return [*listed, *_hints(config)]
+    return [*listed, *_hints(config), *(_unused(evals) if evals is not None and not evals.refusal else ())]
 
 
 def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
@@ -240,12 +240,20 @@ def _own_remarks(config: pytest.Config) -> Iterator[str]:
             yield from _not_tasks(evals)
         if evals.refusal:
             return
+        yield from _unused(evals)
     yield from _hints(config)
 
 
 def _hints(config: pytest.Config) -> list[str]:
     paths = config.stash.get(left_alone_key, None)
     return hints(paths or (), config.rootpath)
+
+
+def _unused(evals: Evals) -> Iterator[str]:
+    """Say which folders look like what tasks start from, and are not."""
+    for path in evals.planner.unused_workspaces():
+        how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
+        yield f"{shown(path)}: no task starts from it; {how}"
 
 
 def _not_tasks(evals: Evals) -> Iterator[str]:
