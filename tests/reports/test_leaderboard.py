@@ -66,11 +66,23 @@ def test_errored_and_planned_trials_are_counted_beside_every_figure(runs: list[R
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_no_line_is_wider_than_asked_for(runs: list[Run], width: int) -> None:
-    """Groups of columns move below each other where they do not fit; names are cut in their middle."""
+    """Groups of columns move below each other where they do not fit; a name stays whole, if need be above."""
     lines = text(board(*runs), width)
 
     assert max(map(cell_width, lines)) <= width
     assert not any(line != line.rstrip() for line in lines)
+    assert "…" not in "".join(lines)
+    assert sum(LONG.name in line for line in lines) > 8  # in each table, and among the remarks
+
+
+def test_runs_of_one_model_are_told_apart_at_40_columns(tmp_path: Path) -> None:
+    """The run is in the name: a name that is cut would be the same twice."""
+    runs = [ko_run(tmp_path, every_level(value)) for value in (0.25, 0.75)]
+
+    lines = text(board(*runs), 40)
+
+    assert max(map(cell_width, lines)) <= 40
+    assert all(lines.count(f"  gpt {run.folder.name}") > 1 for run in runs)
 
 
 def test_a_wide_terminal_has_one_table_and_a_narrow_one_keeps_groups_together(runs: list[Run]) -> None:
@@ -79,7 +91,7 @@ def test_a_wide_terminal_has_one_table_and_a_narrow_one_keeps_groups_together(ru
 
     assert "composite       95 %    trials    L1    L2    L3    L4    L5    L6    L7" in wide[1]
     assert narrow[1].split() == ["model", "composite", "95", "%", "trials"]
-    assert narrow[5].split() == ["model", "L1", "L2", "L3", "L4", "L5", "L6", "L7"]
+    assert narrow[6].split() == ["model", "L1", "L2", "L3", "L4", "L5", "L6", "L7"]
 
 
 def test_hangul_counts_double() -> None:

@@ -102,4 +102,5 @@ def test_a_failing_teardown_leaves_the_score_with_its_case(pytester: pytest.Pyte
     result.assert_outcomes(failed=1, errors=1)
     cases = list(ElementTree.parse(pytester.path / "j.xml").getroot().iter("testcase"))
     assert [case.find("failure") is not None for case in cases] == [True, False]
+    assert str(next(cases[0].iter("failure")).get("message")).startswith("FAILED 0.40: ")
     assert all(properties(case)["agenteval.score"] == "0.4000" for case in cases)

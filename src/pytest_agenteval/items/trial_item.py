@@ -14,7 +14,7 @@ from pytest_agenteval.reports.reasons import explain, short_reason
 from pytest_agenteval.session.cases import Case
 from pytest_agenteval.session.evals import evals_of
 from pytest_agenteval.session.finished import trial_finished
-from pytest_agenteval.session.outcomes import longrepr, missed_reason
+from pytest_agenteval.session.outcomes import longrepr, reason_below
 
 
 class TrialFailed(Exception):
@@ -47,13 +47,14 @@ class TrialItem(pytest.Function):
             return
         strict = evals_of(self.config).settings.strict
         if trial.ending == "missed" and not strict:
-            pytest.xfail(missed_reason(trial))
+            pytest.xfail(reason_below(trial))
         raise TrialFailed
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
-            return longrepr("\n".join(explain(self.trial)), self.path, self.task.line)
+            told = "\n".join(explain(self.trial))
+            return longrepr(told, self.path, self.task.line, reason_below(self.trial))
         return self._repr_failure_py(excinfo, style) if _is_told(excinfo) else super().repr_failure(excinfo)
 
     def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -42,17 +42,18 @@ def properties(trial: Trial, transcript_path: str = "") -> list[Property]:
     return found
 
 
-def name_misses(cases: Iterable[Element]) -> None:
-    """Let the message of each expected failure begin with its ending: ``MISSED 0.40: …``.
+def name_endings(cases: Iterable[Element]) -> None:
+    """Let the message of each miss and failure begin with its ending: ``MISSED 0.40: …``, ``FAILED 0.40: …``.
 
     The reason that pytest hands on is without it: on a terminal the word stands before it.
     """
     for case in cases:
         said = {each.get("name"): each.get("value") for each in case.iter("property")}
-        if said.get("agenteval.ending") == "missed":
-            for skipped in case.iter("skipped"):
-                score = figure(float(said["agenteval.score"] or 0))
-                skipped.set("message", f"MISSED {score}: {skipped.get('message')}")
+        if said.get("agenteval.ending") in ("missed", "failed"):
+            score = figure(float(said["agenteval.score"] or 0))
+            for tag, word in (("skipped", "MISSED"), ("failure", "FAILED")):
+                for element in case.iter(tag):
+                    element.set("message", f"{word} {score}: {element.get('message')}")
 
 
 def totals(view: RunView) -> list[Property]:

@@ -17,17 +17,17 @@ MOST_TRACE = 4000
 """Characters of a traceback that a report shows; the rest is in the transcript."""
 
 
-def missed_reason(trial: Trial) -> str:
-    """Give the reason of an expected failure; where it is shown, its word and its score stand before it."""
+def reason_below(trial: Trial) -> str:
+    """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
     return why(trial) or "below its threshold"
 
 
-def longrepr(text: str, file: Path, line: int) -> ReprExceptionInfo:
-    """Give a report's text, whose first line alone stands in pytest's short summary, under -vv too."""
+def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
+    """Give a report's text, and what alone of it stands in pytest's short summary, under -vv too."""
     told = [f"{each}\n" for each in text.splitlines()]
     return ReprExceptionInfo(
         ReprTraceback([ReprEntryNative(told)], None, "native"),
-        ReprFileLocation(str(file), line, text.partition("\n")[0]),
+        ReprFileLocation(str(file), line, in_short),
     )
 
 
@@ -48,7 +48,8 @@ def tell(item: Any, report: pytest.TestReport) -> None:
     if report.when == told:
         report.sections += _sections(trial)
     if report.when == told == "setup":
-        report.longrepr = longrepr(_broken(trial), item.path, item.task.line)
+        text = _broken(trial)
+        report.longrepr = longrepr(text, item.path, item.task.line, text.partition("\n")[0])
     if report.when == "teardown":
         item.trial = None
 

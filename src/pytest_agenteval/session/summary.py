@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.calibration.kept import page_of, read_all
 from pytest_agenteval.reports.cells import wrap
 from pytest_agenteval.reports.github import append_summary, summary_markdown, verbatim
-from pytest_agenteval.reports.junit import name_misses, totals
+from pytest_agenteval.reports.junit import name_endings, totals
 from pytest_agenteval.reports.missed import missed_lines
 from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
@@ -80,7 +80,7 @@ def end(config: pytest.Config, status: int) -> None:
 
     xml = config.stash.get(xml_key, None)
     if xml is not None:
-        name_misses(case.to_xml() for case in xml.node_reporters_ordered)
+        name_endings(case.to_xml() for case in xml.node_reporters_ordered)
         for name, value in totals(view_of(_run(config))):
             xml.add_global_property(name, value)
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pytest_agenteval.reports.cells import aligned, cell_width, fit, wrap
+from pytest_agenteval.reports.cells import aligned, cell_width, wrap
 from pytest_agenteval.reports.github import escaped
 from pytest_agenteval.reports.terminal import INDENT, Line
 from pytest_agenteval.reports.wording import NOT_KNOWN
 
-NARROWEST_NAME = 16
 WIDEST_NAME = 44
 GAP = 2
 
@@ -39,9 +38,9 @@ def grid_lines(grid: Grid, width: int) -> Iterator[Line]:
     """Give a grid as lines of at most ``width`` columns.
 
     Where not all columns fit beside the names, each group gets a table of its own, and one that is still
-    too wide continues below.
+    too wide continues below. A name that has no room beside its figures stands whole on a line above them.
     """
-    yield Line(fit(grid.title, width), "bold")
+    yield from (Line(piece, "bold") for piece in wrap(grid.title, width))
     for caveat in grid.caveats:
         yield from (Line(piece, "yellow") for piece in wrap(INDENT + caveat, width))
     room = width - len(INDENT)
@@ -68,7 +67,8 @@ def grid_markdown(grid: Grid) -> str:
 
 def _blocks(grid: Grid, room: int) -> Iterator[Sequence[Column]]:
     everything = [column for group in grid.groups for column in group]
-    if _fits(grid, everything, room):
+    longest = max(map(cell_width, (grid.head, *grid.names)))
+    if min(longest, WIDEST_NAME) + _taken(everything) <= room:
         yield everything
         return
     for group in grid.groups:
@@ -80,8 +80,8 @@ def _blocks(grid: Grid, room: int) -> Iterator[Sequence[Column]]:
 
 
 def _fits(grid: Grid, columns: Sequence[Column], room: int) -> bool:
-    named = max(map(cell_width, (grid.head, *grid.names)))
-    return min(named, NARROWEST_NAME) + _taken(columns) <= room
+    """Whether the figures of these columns have room; names that have none beside them stand above."""
+    return cell_width(grid.head) + _taken(columns) <= room
 
 
 def _taken(columns: Sequence[Column]) -> int:
@@ -89,9 +89,12 @@ def _taken(columns: Sequence[Column]) -> int:
 
 
 def _aligned(grid: Grid, columns: Sequence[Column], room: int) -> list[str]:
-    most = max(6, min(room - _taken(columns), WIDEST_NAME))
-    rows = [[fit(grid.head, most), *(column.title for column in columns)]]
-    rows += [
-        [fit(name, most), *(column.cells[at] for column in columns)] for at, name in enumerate(grid.names)
-    ]
-    return aligned(rows, GAP)
+    most = max(cell_width(grid.head), room - _taken(columns))
+    beside = [name if cell_width(name) <= most else "" for name in grid.names]
+    rows = [[grid.head, *(column.title for column in columns)]]
+    rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(beside)]
+    head, *lines = aligned(rows, GAP)
+    table = [head]
+    for name, short, line in zip(grid.names, beside, lines, strict=True):
+        table += [line] if short else [*wrap(name, room), line]
+    return table
