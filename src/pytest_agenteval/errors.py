@@ -140,6 +140,12 @@ class ScriptEnded(TrialBroken):
     cause = "script_ended"
 
 
+class TranscriptLost(TrialBroken, UsageMistake):
+    """The journal tells how a stored trial ended, and its transcript cannot be read."""
+
+    cause = "transcript_lost"
+
+
 class LimitReached(AgentEvalError):
     """A trial used up one of its own limits; it is graded all the same."""
 

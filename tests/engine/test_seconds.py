@@ -72,6 +72,23 @@ def test_an_import_that_holds_up_the_loop_is_no_second_of_the_others(slow_import
     assert 0.2 < trial.seconds < 0.25 + IMPORT_S / 2
 
 
+def quick(task_input: object, ctx: object) -> str:
+    """Answer at once, in a thread."""
+    return "Mina"
+
+
+def test_an_import_that_holds_up_the_loop_is_no_second_of_a_functions(slow_import: str) -> None:
+    """A function has answered long before the loop has time to hear of it."""
+    known = registry()
+    known.agent("slow", slow_import)
+    known.agent("quick", quick)
+
+    trial, _ = carried_out(known, plan("q", GREETED, agent="quick"), plan("s", GREETED, agent="slow"))
+
+    assert trial.ending == "passed"
+    assert trial.seconds < IMPORT_S / 2
+
+
 FIRST_USE = """
 import asyncio, sys
 from pytest_agenteval.records.plan import PlannedGrader

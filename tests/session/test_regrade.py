@@ -157,6 +157,22 @@ def test_a_trial_that_broke_stays_broken(pytester: pytest.Pytester) -> None:
     assert latest(pytester.path).entries[0].cause == "nothing_to_act_out"
 
 
+def test_a_trial_whose_transcript_is_lost_is_an_error_and_no_other_is(pytester: pytest.Pytester) -> None:
+    """There is nothing to grade: its cause says which file, without a traceback."""
+    name = first_run(pytester, task("a"), task("b"))
+    (path,) = (pytester.path / RUNS / name).glob("transcripts-*.jsonl")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    broken = [line.replace("{", "[", 1) if '"a"' in line else line for line in lines]
+    path.write_text("".join(broken), encoding="utf-8")
+
+    result = run(pytester, "evals", f"--agent-regrade={name}")
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines([f"transcript_lost: *no transcript at {path.name}:*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    assert [entry.cause for entry in latest(pytester.path).entries] == ["transcript_lost", ""]
+
+
 def test_a_run_that_is_not_there_is_a_usage_mistake(pytester: pytest.Pytester) -> None:
     """The message names the runs that there are."""
     name = first_run(pytester, task("a"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.reports.leaderboard.data import boards_json
 from pytest_agenteval.reports.leaderboard.standing import boards_of
-from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.terminal import misses, summary
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.header import RunHeader
 from pytest_agenteval.store.journal import JournalWriter
@@ -22,7 +24,7 @@ from pytest_agenteval.store.planned import PlannedGroup
 from pytest_agenteval.store.reader import read_run
 from pytest_agenteval.store.runs import list_runs, new_run, write_planned
 
-from .samples import plan, trial
+from .samples import FULL, plan, trial
 
 FINISHED = json.dumps(
     {
@@ -173,3 +175,32 @@ def test_tokens_below_0_of_an_older_run_are_unknown(tmp_path: Path) -> None:
     (odd_one,) = [entry for entry in read_run(folder).entries if entry.key.task == "t9"]
 
     assert odd_one.usage == Usage(cost_usd=None, asks=1)
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "half of it": lambda raw: raw[: len(raw) // 3],
+    "no JSON": lambda raw: raw.replace(b'"messages"', b'"messages'),
+    "a key that is gone": lambda raw: raw.replace(b'"role"', b'"rule"'),
+    "other bytes": lambda raw: b"\xff" * (len(raw) - 1) + b"\n",
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_transcript_hides_neither_its_trial_nor_the_others(
+    folder: Path, damaged: Callable[[bytes], bytes]
+) -> None:
+    """What the journal says of the trial stands; that its transcript is lost is told once."""
+    last = replace(FULL, key=FULL.key._replace(repetition=3))
+    JournalWriter(folder, "main").finished([FULL, last])
+    run = read_run(folder)
+    path, place = folder / "transcripts-main.jsonl", run.entries[0].place
+    raw = path.read_bytes()
+    path.write_bytes(damaged(raw[: place.length]).ljust(place.length) + raw[place.length :])
+
+    said = [[line.text for line in misses(run)] for _ in range(2)]
+
+    assert said[0] == said[1]
+    assert sum(line.startswith("MISSED 0.40") for line in said[0]) == 2
+    assert run.trial_if_readable(run.entries[1]) == last
+    (odd,) = run.odd
+    assert odd.startswith(f"{FULL.key.task}, repetition 2: {folder}: no transcript at {path.name}:0 (")

@@ -47,9 +47,10 @@ def report(args: argparse.Namespace) -> int:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     weights = _weights(args.weights)
     runs = list(_runs(args.runs, Path(args.results)))
+    status = _in_shape(runs, Path(args.output)) if args.shape else _shown(runs, weights, args)
     if len(runs) > 1 or args.shape or STDOUT in (args.json, args.markdown):  # else it stands below the table
         _tell_odd(runs)
-    return _in_shape(runs, Path(args.output)) if args.shape else _shown(runs, weights, args)
+    return status
 
 
 def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:

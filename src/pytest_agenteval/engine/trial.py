@@ -236,9 +236,27 @@ async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: Agen
     if inspect.iscoroutinefunction(run):
         answer = await run(task_input, ctx)
     else:
-        answer = await in_daemon_thread(run, task_input, ctx)
+        answer = await _in_thread(run, task_input, ctx)
         answer = await answer if inspect.isawaitable(answer) else answer
     return answer_of(answer, ctx.transcript)
+
+
+async def _in_thread(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
+    """Run an agent in a thread; what its answer then waits for a busy loop is no second of the agent's."""
+    ended = 0.0
+
+    def acting() -> Any:
+        nonlocal ended
+        try:
+            return run(task_input, ctx)
+        finally:
+            ended = ctx.limits.at
+
+    try:
+        return await in_daemon_thread(acting)
+    finally:
+        if ended:
+            ctx.limits.forgive(max(0.0, ctx.limits.at - ended))
 
 
 def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.reports.wording import counted, safe, who
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run
@@ -44,9 +43,7 @@ def _equal(one: Sent, other: Sent) -> int:
 
 def _messages(run: Run, entry: Entry) -> str:
     """Give a digest of what an agent sent in its own words: as the system, and as the user."""
-    try:
-        messages = run.trial(entry).transcript.messages
-    except (AgentEvalError, OSError, ValueError, LookupError):
-        return ""
+    trial = run.trial_if_readable(entry)
+    messages = trial.transcript.messages if trial else ()
     said = [[each.role, each.content] for each in messages if each.role in ("system", "user")]
     return digest(said) if said else ""

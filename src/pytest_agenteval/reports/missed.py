@@ -45,8 +45,11 @@ def missed_lines(run: Run, most: int, width: int) -> Iterator[str]:
     times: Counter[Missed] = Counter()
     trials: dict[Missed, int] = defaultdict(int)
     for entry in run.entries:
-        if entry.tool_tape.misses or entry.chat_tape.misses:
-            for missed, number in missed_in(run.trial(entry).transcript.events).items():
+        if not entry.tool_tape.misses and not entry.chat_tape.misses:
+            continue
+        trial = run.trial_if_readable(entry)
+        if trial is not None:
+            for missed, number in missed_in(trial.transcript.events).items():
                 times[missed] += number
                 trials[missed] += 1
     ranked = sorted(times, key=lambda each: (-trials[each], -times[each], each))

@@ -85,7 +85,7 @@ def notes(trial: Trial) -> list[str]:
     ]
 
 
-def graded(trial: Trial) -> Iterator[str]:
+def graded(trial: Trial | Entry) -> Iterator[str]:
     """Give what each grader found, with the checks that failed."""
     name = max((cell_width(safe(grade.grader)) for grade in trial.grades), default=0)
     for grade in trial.grades:

@@ -89,8 +89,8 @@ def view_of(run: Run) -> RunView:
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := note_of(model))),
         suites=tuple(_suite_view(run, group) for group in _groups(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
-        odd=tuple(first_odd(run.odd)),
         warnings=(*_self_judged(header), *alike(run)),
+        odd=tuple(first_odd(run.odd)),  # after all that reads transcripts
     )
 
 

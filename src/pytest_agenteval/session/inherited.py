@@ -37,7 +37,7 @@ class Inherited:
     def trial(self, key: TrialKey) -> Trial | None:
         """Give the whole trial, if a worker finished it and died before it could report."""
         entry = self.entry(key)
-        return None if entry is None or self._run is None else self._run.trial(entry)
+        return None if entry is None or self._run is None else self._run.trial_if_readable(entry)
 
     def transcripts(self, entry: Entry) -> str:
         """Give the file that the trial's transcript stands in."""

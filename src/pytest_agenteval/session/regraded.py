@@ -30,7 +30,8 @@ def name_judges_heard(folder: Path, stored: Sequence[Path]) -> None:
     for entry in run.entries:
         if known and known.keys() <= heard.keys():  # nobody else can have been asked
             break
-        heard |= dict.fromkeys(_heard(run.trial(entry)) if entry.grades else ())
+        trial = run.trial_if_readable(entry) if entry.grades else None
+        heard |= dict.fromkeys(_heard(trial) if trial else ())
     if heard:
         judges = tuple(known.get(name) or RunModel(name, name) for name in heard)
         meant = run.header.self_judge or all(header.self_judge for header in headers)

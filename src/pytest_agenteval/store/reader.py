@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.store.entry import Begun, Entry
 from pytest_agenteval.store.header import RunHeader
@@ -50,8 +50,26 @@ class Run:
     def trial(self, entry: Entry) -> Trial:
         """Read the whole record of a trial.
 
-        Raises UsageMistake where the transcript is not what the journal says: a file was cut or exchanged.
+        Raises TranscriptLost where the transcript is not what the journal says: a file was cut or exchanged.
         """
+        line = self._line(entry)
+        check_version(line, self.folder / entry.place.file)
+        try:
+            return read_trial(entry, line, self._texts.text)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
+            raise self._lost(entry, broken) from broken
+
+    def trial_if_readable(self, entry: Entry) -> Trial | None:
+        """Read the whole record of a trial; where it cannot be read, say so in ``odd`` and give None."""
+        try:
+            return self.trial(entry)
+        except TranscriptLost as lost:
+            told = f"{entry.key.task}, repetition {entry.key.repetition}: {lost}"
+            if told not in self.odd:
+                self.odd = (*self.odd, told)
+            return None
+
+    def _line(self, entry: Entry) -> Line:
         file, offset, length = entry.place
         try:
             with (self.folder / file).open("rb") as transcripts:
@@ -59,11 +77,14 @@ class Run:
                 line = read_line(transcripts.read(length))
             found = tuple(line["trial"])
         except (OSError, ValueError, KeyError, TypeError) as broken:
-            raise UsageMistake(f"{self.folder}: no transcript at {entry.place} ({broken})") from broken
+            raise self._lost(entry, broken) from broken
         if found != (*entry.key, entry.attempt):
-            raise UsageMistake(f"{self.folder}: {entry.place} holds the transcript of another trial")
-        check_version(line, self.folder / file)
-        return read_trial(entry, line, self._texts.text)
+            raise TranscriptLost(f"{self.folder}: {entry.place} holds the transcript of another trial")
+        return dict(line)
+
+    def _lost(self, entry: Entry, broken: Exception) -> TranscriptLost:
+        why = broken.strerror if isinstance(broken, OSError) else in_words(broken)
+        return TranscriptLost(f"{self.folder}: no transcript at {entry.place} ({why})")
 
 
 class Journal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.store.lines import read_line
 
 
@@ -20,11 +20,13 @@ class TextIndex:
         self._places: dict[str, tuple[Path, int]] | None = None
 
     def text(self, digest: str) -> str:
-        """Give a text; a UsageMistake says that it is missing."""
+        """Give a text; a TranscriptLost says that it is missing."""
         if self._places is None:
             self._places = _places(self._folder)
         if digest not in self._places:
-            raise UsageMistake(f"{self._folder}: the text {digest} is missing: was a texts-*.jsonl deleted?")
+            raise TranscriptLost(
+                f"{self._folder}: the text {digest} is missing: was a texts-*.jsonl deleted?"
+            )
         path, offset = self._places[digest]
         with path.open("rb") as file:
             file.seek(offset)

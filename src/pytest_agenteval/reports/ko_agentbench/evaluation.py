@@ -21,8 +21,8 @@ DEFAULT_MODE = "default"
 def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
     """Evaluate a suite with one model; None where its grades are not the benchmark's.
 
-    Trials that broke are counted in the totals and evaluated nowhere. ``mode`` is in the summary only where
-    some metric was not worked out in the benchmark's own way.
+    Trials that broke, or whose transcripts cannot be read, are counted in the totals and evaluated nowhere.
+    ``mode`` is in the summary only where some metric was not worked out in the benchmark's own way.
     """
     entries = entries_of(run, suite)
     if not has_levels(entries):
@@ -32,7 +32,8 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
     for name in LEVELS:
         tasks: dict[tuple[str, str], list[Trial]] = {}
         for entry in (entry for entry in entries if entry.bucket == name):
-            tasks.setdefault((entry.key.task, entry.key.agent), []).append(run.trial(entry))
+            trials = tasks.setdefault((entry.key.task, entry.key.agent), [])
+            trials += [trial] if (trial := run.trial_if_readable(entry)) else []
         found = [one for trials in tasks.values() if (one := told(name, trials))]
         planned = max(_planned(run, suite, name), len(tasks))
         if planned:
