@@ -34,7 +34,7 @@ def test_a_workspace_that_no_task_starts_from_is_told(
     pytester: pytest.Pytester, trees: Path, workers: int
 ) -> None:
     """A tree beside a task under a name of its own is not what it starts from, unless the task says so."""
-    screen = run(pytester, workers, "evals", "-q").stdout.str()
+    screen = run(pytester, "evals", "-q", workers=workers).stdout.str()
 
     assert re.findall(r"^(\S+): no task starts from it", screen, re.MULTILINE) == ["evals/lost/workspace"]
     assert "`input: {fixture_dir: ...}`" in " ".join(screen.split())
