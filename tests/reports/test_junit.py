@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.junit import name_misses, properties, totals
+from pytest_agenteval.reports.junit import name_endings, properties, totals
 from pytest_agenteval.reports.view import view_of
 from tests.store.samples import FULL, TRIALS
 
@@ -58,7 +58,7 @@ def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
         '<property name="agenteval.score" value="0.9960"/></properties>'
         '<skipped message="g 0.99: found 0.996"/></testcase>'
     )
-    name_misses([case])
+    name_endings([case])
     assert [each.get("message") for each in case.iter("skipped")] == ["MISSED 0.99: g 0.99: found 0.996"]
 
 
