@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,31 @@ FREE = ("__init__",)
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Give the statements below a node; an expression holds no import, and most nodes are expressions."""
+    children = (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+    return (child for child in children if not isinstance(child, ast.expr_context))
+
+
+@cache
+def _libraries(path: Path) -> frozenset[str]:
+    """Give the first names of everything that a module imports from outside its own folder."""
+    found: set[str] = set()
+    left = [*_statements(_parsed(path))]
+    while left:
+        node = left.pop()
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+        found |= {name.split(".")[0] for name in names}
+        left += _statements(node)
+    return frozenset(found)
+
+
 def _dotted(path: Path) -> str:
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -57,7 +83,7 @@ def _only_for_types(node: ast.If) -> bool:
 
 def _imports(tree: ast.AST) -> Iterator[str]:
     """Give every module of ours that is imported, at the top or in a function, but not for types alone."""
-    for node in ast.iter_child_nodes(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.If) and _only_for_types(node):
             continue
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
@@ -71,13 +97,18 @@ def _imports(tree: ast.AST) -> Iterator[str]:
         yield from _imports(node)
 
 
+@cache
+def _imported(path: Path) -> frozenset[str]:
+    return frozenset(_imports(_parsed(path)))
+
+
 @pytest.mark.parametrize("path", MODULES, ids=[path.relative_to(SOURCE).as_posix() for path in MODULES])
 def test_a_module_imports_only_from_lower_floors(path: Path) -> None:
     """Imports go down, or stay in the room: a part can be read and moved without what is above it."""
     if path.parent == SOURCE and path.stem in FREE:
         return
     room = _room(path)
-    for name in _imports(ast.parse(path.read_text(encoding="utf-8"))):
+    for name in _imported(path):
         other = name.split(".")[1] if "." in name else ""
         if other and other != room and not other.startswith("__"):
             assert _floor(other) < _floor(room), f"{room} (floor {_floor(room)}) imports {name}"
@@ -85,13 +116,13 @@ def test_a_module_imports_only_from_lower_floors(path: Path) -> None:
 
 def test_modules_of_one_folder_do_not_import_each_other_in_a_circle() -> None:
     """A circle inside a room is a circle all the same."""
-    graph = {_dotted(path): set(_imports(ast.parse(path.read_text(encoding="utf-8")))) for path in MODULES}
+    graph = {_dotted(path): _imported(path) for path in MODULES}
     done: set[str] = set()
     for start in graph:
         _walk(start, graph, (), done)
 
 
-def _walk(name: str, graph: dict[str, set[str]], path: tuple[str, ...], done: set[str]) -> None:
+def _walk(name: str, graph: dict[str, frozenset[str]], path: tuple[str, ...], done: set[str]) -> None:
     assert name not in path, f"a circle: {' -> '.join((*path, name))}"
     if name in done or name not in graph:
         return
@@ -102,14 +133,7 @@ def _walk(name: str, graph: dict[str, set[str]], path: tuple[str, ...], done: se
 
 def _named_in(library: str) -> set[str]:
     """Give the modules that import a library."""
-    found = set()
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
-            if any(name.split(".")[0] == library for name in names):
-                found.add(path.relative_to(SOURCE).as_posix())
-    return found
+    return {path.relative_to(SOURCE).as_posix() for path in MODULES if library in _libraries(path)}
 
 
 @pytest.mark.parametrize(
