@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_agenteval.chat.litellm_chat import LitellmChat
+from pytest_agenteval.records.plan import Model
 
 # pytester forgets what was imported during a run: what is imported here is not read again for each.
 for name in (
@@ -66,6 +70,14 @@ def only_our_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p agenteval")
+
+
+def import_litellm() -> None:
+    """Import litellm, which takes seconds, so that all runs in this process share it.
+
+    To be called in a fixture of a module: ``pytester`` forgets what was imported after it was asked for.
+    """
+    asyncio.run(LitellmChat(Model("any", "openai/any")).prepare(tools=True))
 
 
 def run(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,11 @@ import pytest
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.reader import read_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
+from tests.suites import import_litellm, only_our_plugin, run
+
+pytest_plugins = ["pytester"]
+# litellm warns about its own code, which a run that turns warnings into errors would take for ours.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 FACT = "2026/09/17.md#ts_1"
 METRIC = {"template_id": "metric", "data": {"items": [{"title": "Sleep", "value": 6.5}]}}
@@ -57,8 +61,8 @@ class Play:
         return plan
 
 
-def _write(root: Path, tasks: tuple[str, ...], wire: str, server: ModelServer) -> None:
-    """Write card tasks in a suite that counts a miss as a failure, and the alias of the server."""
+def _write(root: Path, tasks: Iterable[str], **servers: ModelServer) -> None:
+    """Write card tasks in a suite that counts a miss as a failure, and two aliases of each wire's server."""
     for name in tasks:
         folder = root / "evals" / name
         facts = folder / "workspace/Facts/2026/09"
@@ -72,34 +76,65 @@ def _write(root: Path, tasks: tuple[str, ...], wire: str, server: ModelServer) -
         )
     suite = "name: cards\nagent: card\nkind: regression\ndefaults: {clock: '2026-09-17T20:30:00+00:00'}\n"
     (root / "evals/suite.yaml").write_text(suite)
-    base = server.openai_base if wire == "openai" else server.anthropic_base
-    alias = f'here = {{id = "{IDS[wire]}", api_base = "{base}", request_seconds = 1}}'
-    (root / "pyproject.toml").write_text(f"[tool.agenteval.models]\n{alias}\n")
+    aliases = []
+    for wire, server in servers.items():
+        base = server.openai_base if wire == "openai" else server.anthropic_base
+        said = f'id = "{IDS[wire]}", api_base = "{base}"'
+        aliases += [f"{wire} = {{{said}, request_seconds = 60}}"]
+        aliases += [f"hurried_{wire} = {{{said}, request_seconds = 0.4}}"]
+    (root / "pyproject.toml").write_text("\n".join(["[tool.agenteval.models]", *aliases, ""]))
 
 
-def _pytest(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "evals", "--agent-model=here", *arguments]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+def _trials(root: Path) -> dict[tuple[str, str], Trial]:
+    found = read_run((root / ".agenteval/runs/latest").resolve())
+    return {(entry.key.model, entry.key.task): found.trial(entry) for entry in found.entries}
 
 
-def _trials(root: Path) -> dict[str, Trial]:
-    run = read_run((root / ".agenteval/runs/latest").resolve())
-    return {entry.key.task: run.trial(entry) for entry in run.entries}
+@pytest.fixture(scope="module")
+def tried() -> dict[tuple[str, str], Trial]:
+    """What was tried already, by model and task; litellm is imported for all runs at once."""
+    import_litellm()
+    return {}
 
 
-@pytest.fixture(scope="module", params=["openai", "anthropic"])
-def trials(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trial]:
-    """Every task, tried once with a model behind this wire format; requests are counted here."""
-    wire, root, play = request.param, tmp_path_factory.mktemp(request.param), Play()
-    with ModelServer(replies=play.reply) as server:
-        _write(root, tuple(REPLIES), wire, server)
-        done = _pytest(root, "-v", "--agent-concurrency=2")
-    assert done.returncode == 1, done.stdout
-    assert "Traceback" not in done.stdout
-    found = _trials(root)
-    assert {name: found[name].usage.attempts for name in ("parallel", "broken", "busy")} == {
-        name: play.asked[name] for name in ("parallel", "broken", "busy")
-    }
+@pytest.fixture
+def project(tried: object, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Where runs know no plugin but this one, and share an imported litellm."""
+    only_our_plugin(monkeypatch)
+    return pytester
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def trials(
+    request: pytest.FixtureRequest, project: pytest.Pytester, tried: dict[tuple[str, str], Trial]
+) -> dict[str, Trial]:
+    """Every task, tried once with a model behind this wire format; requests are counted here.
+
+    A provider that hangs is asked by a model that waits for it less long than a busy machine may need.
+    """
+    if not tried:
+        tried |= _tried(project)
+    wire = request.param
+    hung = tried[f"hurried_{wire}", "hanging"]
+    return {task: tried[wire, task] for task in REPLIES if task != "hanging"} | {"hanging": hung}
+
+
+def _tried(project: pytest.Pytester) -> dict[tuple[str, str], Trial]:
+    plays = {wire: Play() for wire in IDS}
+    with ExitStack() as servers:
+        opened = {
+            wire: servers.enter_context(ModelServer(replies=play.reply)) for wire, play in plays.items()
+        }
+        _write(project.path, REPLIES, **opened)
+        models = ",".join([*IDS, *(f"hurried_{wire}" for wire in IDS)])
+        told = ("-v", "--agent-concurrency=4", f"--agent-model={models}")
+        done = run(project, "evals", *told, "-k", "(hanging and hurried) or not (hanging or hurried)")
+    assert done.ret == 1, done.stdout.str()
+    assert "Traceback" not in done.stdout.str()
+    found = _trials(project.path)
+    for wire, play in plays.items():
+        for task in ("parallel", "broken", "busy"):
+            assert found[wire, task].usage.attempts == play.asked[task]
     return found
 
 
@@ -175,15 +210,16 @@ def test_tokens_of_a_reply_with_a_mistake_are_counted_and_those_that_cannot_be_a
     assert trials["endless"].usage.cost_usd is None
 
 
-def test_a_recorded_chat_is_played_with_nobody_to_ask(tmp_path: Path) -> None:
+def test_a_recorded_chat_is_played_with_nobody_to_ask(project: pytest.Pytester) -> None:
     """What was recorded gives the same trial with nobody there; what was not says how to record it."""
+    usual = ("evals", "--agent-model=openai")
     with ModelServer(replies=[GOOD]) as server:
-        _write(tmp_path, ("parallel",), "openai", server)
-        recorded = _pytest(tmp_path, "--agent-record-chat=once")
-    assert recorded.returncode == 0, recorded.stdout
-    played = _pytest(tmp_path, "--agent-record-chat=none")
-    assert played.returncode == 0, played.stdout
-    assert "cassettes for chats: 1 hit" in played.stdout
-    missed = _pytest(tmp_path, "--agent-record-chat=none", "--repetitions=2", "-k", "here-2")
-    assert missed.returncode == 1
-    assert "--agent-record-chat=new_episodes" in missed.stdout
+        _write(project.path, ["parallel"], openai=server)
+        recorded = run(project, *usual, "--agent-record-chat=once")
+    assert recorded.ret == 0, recorded.stdout.str()
+    played = run(project, *usual, "--agent-record-chat=none")
+    assert played.ret == 0, played.stdout.str()
+    assert "cassettes for chats: 1 hit" in played.stdout.str()
+    missed = run(project, *usual, "--agent-record-chat=none", "--repetitions=2", "-k", "openai-2")
+    assert missed.ret == 1
+    assert "--agent-record-chat=new_episodes" in missed.stdout.str()
