@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import httpcore  # noqa: F401  # pytester forgets what a pytest of its own imported first; httpx would not
 import pytest
+
+SECONDS: dict[str, float] = {
+    "test_evals.py": 60,
+    "test_real_models.py": 15,
+    "test_judges.py": 15,
+    "test_spoilt_evals.py": 15,
+    "session/test_own_requests.py": 10,
+    "chat/test_litellm_chat.py": 10,
+    "calibration/test_page.py": 10,
+    "calibration/test_calibration_item.py": 10,
+    "test_canaries.py": 7,
+    "cli/test_cli_calibrate.py": 7,
+    "chat/test_streaming.py": 7,
+    "importers/test_ko_shared.py": 7,
+    "loopback/test_litellm.py": 5,
+}
+"""What some files take beyond what is guessed of their tests."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -14,7 +33,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep a file's tests together: what they share, such as a run with a hanging provider, is made once."""
     from xdist.scheduler import LoadFileScheduling
 
+    config.option.loadscopereorder = False  # the order of files is ours, not that of their numbers of tests
     return LoadFileScheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With workers, begin the files that take longest first: one begun last would be waited for."""
+    if hasattr(config, "workerinput"):
+        here = Path(__file__).parent
+        seconds = Counter({here / name: longer for name, longer in SECONDS.items()})
+        for item in items:
+            seconds[item.path] += _seconds(item)
+        items.sort(key=lambda item: seconds[item.path], reverse=True)
+
+
+def _seconds(item: pytest.Item) -> float:
+    """Guess how long a test takes by what it starts: workers, a pytest of its own, or nothing."""
+    if "two-workers" in item.name:
+        return 2
+    return 0.3 if "pytester" in getattr(item, "fixturenames", ()) else 0.01
 
 
 @pytest.fixture(autouse=True)
