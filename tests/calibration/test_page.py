@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -38,23 +39,32 @@ class Elements(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
+@pytest.fixture(scope="module")
+def written() -> dict[str, str]:
+    """What a noisy judge left behind in a test before, by the ends of its files' names."""
+    return {}
+
+
 @pytest.fixture
-def noisy(letters: pytest.Pytester) -> dict[str, Any]:
+def noisy(letters: pytest.Pytester, written: dict[str, str]) -> dict[str, Any]:
     """What a noisy and a perfect judge left behind, of outputs that would like to be obeyed."""
-    examples = rows(20)
-    for row in examples:
-        row["output"] += f" {EVIL}"
-        row["input"]["letter"] += EVIL
-        row["note"] = EVIL
-    project(letters.path, "repeats: 2\nthresholds: {spearman: 0.999}\n", examples)
-    run(letters, "evals", "--agent-judge=noisy,perfect")
-    return found_in(letters.path)
+    if not written:
+        examples = rows(20)
+        for row in examples:
+            row["output"] += f" {EVIL}"
+            row["input"]["letter"] += EVIL
+            row["note"] = EVIL
+        project(letters.path, "repeats: 2\nthresholds: {spearman: 0.999}\n", examples)
+        run(letters, "evals", "--agent-judge=noisy,perfect")
+        (page,) = letters.path.glob(".agenteval/runs/2*/calibration-tidy.html")
+        written["html"] = page.read_text(encoding="utf-8")
+        written["json"] = json.dumps(found_in(letters.path))
+    return json.loads(written["json"])  # type: ignore[no-any-return]  # JSON has no types
 
 
-def test_nothing_that_an_agent_wrote_is_obeyed(noisy: dict[str, Any], letters: pytest.Pytester) -> None:
+def test_nothing_that_an_agent_wrote_is_obeyed(noisy: dict[str, Any], written: dict[str, str]) -> None:
     """Outputs, inputs, notes and rationales are text on the page: no element comes of them."""
-    (path,) = letters.path.glob(".agenteval/runs/2*/calibration-tidy.html")
-    page = Elements(path.read_text(encoding="utf-8"))
+    page = Elements(written["html"])
 
     assert not page.of("script")
     assert not page.of("img")

@@ -77,11 +77,14 @@ def test_no_usage_takes_anything_away(count: int, cost: float | None) -> None:
 
 _VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(), st.text()),
-    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
 )
 
 
-@given(st.dictionaries(st.text(), _VALUES))
+@given(st.dictionaries(st.text(max_size=5), _VALUES, max_size=4))
 def test_arguments_are_what_json_can_say(args: dict[str, Any]) -> None:
     """What is read can be written again for anybody; what cannot is the model's text, unchanged."""
     text = json.dumps(args)
