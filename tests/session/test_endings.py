@@ -101,6 +101,17 @@ def test_a_miss_in_a_capability_suite_is_an_expected_failure(pytester: pytest.Py
     assert skipped.attrib["message"].startswith("MISSED 0.40: farewell 0.00: no: answer contains 'Goodbye'")
 
 
+def test_a_miss_by_a_hair_is_never_called_a_full_score(pytester: pytest.Pytester) -> None:
+    """The word beside the item, its reason and JUnit say the same figure as the table."""
+    nearly = [{**TWO_FIFTHS[0], "weight": 996}, {**TWO_FIFTHS[1], "weight": 4}]
+    result = run(pytester, CAPABILITY, task("bad", graders=nearly))
+    result.assert_outcomes(xfailed=1)
+    result.stdout.fnmatch_lines(["*bad?scripted-1? MISSED 0.99*"])
+    result.stdout.no_fnmatch_line("*MISSED 1.00*")
+    (skipped,) = junit(pytester.path / "j.xml")["bad[scripted-1]"].findall("skipped")
+    assert skipped.attrib["message"].startswith("MISSED 0.99: farewell 0.00")
+
+
 @pytest.mark.parametrize(
     "suite", ["name: demo\nkind: regression\n", "name: demo\nkind: mixed\n", "name: demo\n"]
 )

@@ -11,6 +11,7 @@ from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocat
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
 from pytest_agenteval.reports.reasons import graded, notes, short_reason, why
+from pytest_agenteval.reports.wording import figure
 from pytest_agenteval.session.evals import evals_of
 
 MOST_TRACE = 4000
@@ -56,9 +57,9 @@ def tell(item: Any, report: pytest.TestReport) -> None:
 
 def word(report: Any, ending: str) -> tuple[str, str, Any] | None:
     """Give category, letter and word of a report; errored trials are pytest's own errors."""
-    score = f"{float(dict(report.user_properties).get('agenteval.score', 'nan')):.2f}"
     if ending == "errored" or report.when != "call":
         return None
+    score = figure(float(dict(report.user_properties).get("agenteval.score", "nan")))
     if report.passed:
         return "passed", ".", f"PASSED {score}"
     if report.failed:

@@ -60,5 +60,7 @@ def at_least(name: str, score: float | None, threshold: float) -> Check:
 
 
 def shown(score: float | None) -> str:
-    """Write a score for people."""
-    return "unknown" if score is None else f"{score:.2f}"
+    """Write a score for people; two digits must not make it look like a threshold that it lies below."""
+    if score is None:
+        return "unknown"
+    return f"{score:.2f}" if abs(score - round(score, 2)) < HAIR else f"{score:.4f}"
