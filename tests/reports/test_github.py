@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_agenteval.reports.github import append_summary, escaped, summary_markdown
 from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.store.reader import read_run
 
 from .runs import MIXED, PLANNED, stored, trial
 
@@ -87,3 +88,12 @@ def test_many_misses_are_counted_not_listed(tmp_path: Path) -> None:
 
     assert text.count("- **MISSED") == 50
     assert "- and 10 more\n" in text
+
+
+def test_what_could_not_be_read_of_a_run_is_told(tmp_path: Path) -> None:
+    """Figures that lack a trial for it must not look whole on the page that a team reads."""
+    run = stored(tmp_path, [trial("a", 1, 1.0)])
+    with (run.folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
+        journal.write("{}\n")
+
+    assert "- journal-main.jsonl:" in summary_markdown(view_of(read_run(run.folder)))

@@ -92,3 +92,24 @@ def test_a_metric_that_is_decided_only_where_no_judge_was_needed_is_marked(tmp_p
     tables = [line.text for grid in board_grids(board) for line in grid_lines(grid, 160)]
     assert any("0.25*" in line for line in tables)
     assert boards_json([board])["boards"][0]["rows"][0]["all"]["without_judge"] == 1
+
+
+def test_a_composite_that_rests_on_a_marked_level_is_marked_wherever_it_stands(tmp_path: Path) -> None:
+    """In one line after a run, with its parts under -v, and on the board; a part without the level is not."""
+    metrics = {"L1": "ToolAcc", "L2": "SelectAcc", "L3": "FSM", "L5": "FallbackSR", "L6": "ReuseRate"}
+    unjudged = Grade("RefRecall", None, "no judge", details={"undecided": "no_judge"})
+    run = stored(
+        tmp_path,
+        [
+            *(trial(name, 1, 0.5, name, grades=(Grade(own, 0.5, ""),)) for name, own in metrics.items()),
+            trial("a", 1, 0.5, "L7", grades=(Grade("ContextRetention", 0.5, ""), unjudged)),
+        ],
+    )
+
+    brief = " ".join(line.text for line in level_lines(run, 200, whole=False))
+    assert "composite 0.50* (" in brief
+    whole = " ".join(line.text.strip() for line in level_lines(run, 200, whole=True))
+    assert "composite 0.50* = 0.4 x basic 0.50 + " in whole
+    assert "0.15 x context 0.50*; L4 stands beside it with -" in whole
+    tables = [line.text for grid in board_grids(boards_of([run])[0]) for line in grid_lines(grid, 200)]
+    assert any(line.split()[:2] == ["baseline", "0.50*"] for line in tables)

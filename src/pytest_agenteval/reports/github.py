@@ -23,7 +23,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
 def summary_markdown(view: RunView) -> str:
     """Give the tables of a run, its notes, and its misses folded away."""
     parts = ["## Agent evals", *(_suite(suite) for suite in view.suites)]
-    said = (*view.warnings, *view.notes)
+    said = (*view.odd, *view.warnings, *view.notes)
     if said:
         parts.append("\n".join(f"- {escaped(note)}" for note in said))
     if view.misses:

@@ -91,6 +91,22 @@ def test_something_is_told_from_nothing(payload: Any, some: bool) -> None:
     assert holds_something(payload, {"symbol": "005930", "period": "D"}) is some
 
 
+@pytest.mark.parametrize(
+    ("payload", "some"),
+    [
+        ({"temp": 5, "alerts": []}, True),
+        ({"price": 5}, True),
+        ({"is_open": True}, True),
+        ({"total_days": 5, "alerts": []}, False),
+        ({"pageNo": 2, "numOfRows": 10, "items": []}, False),
+        ({"city_name": "Seoul", "alerts": []}, False),
+    ],
+)
+def test_a_number_that_equals_an_argument_by_chance_is_no_echo(payload: Any, some: bool) -> None:
+    """Only under a like name does a number or a truth value say again what was asked for; a text always."""
+    assert holds_something(payload, {"days": 5, "detail": True, "where": "Seoul", "page": 2}) is some
+
+
 def test_an_answer_is_words_of_the_agents_own() -> None:
     """RRR wants words; a run that broke off has none of its own."""
     assert by_default("ko_response_rate", did(answer="네")).score == 1.0

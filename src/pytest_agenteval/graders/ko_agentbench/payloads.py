@@ -18,7 +18,18 @@ _TOTALS = frozenset(("totalcount", "totalresults", "totalhits", "totalitems", "t
 
 _AROUND = _TOTALS.union(
     ("total", "count", "pageablecount", "start", "startindex", "display", "page", "size", "limit", "offset"),
-    ("itemsperpage", "perpage", "isend", "hasmore", "version", "lastbuilddate", "pubdate", "currentdatetime"),
+    (
+        "numofrows",
+        "pageno",
+        "itemsperpage",
+        "perpage",
+        "isend",
+        "hasmore",
+        "version",
+        "lastbuilddate",
+        "pubdate",
+        "currentdatetime",
+    ),
     ("success", "ok", "status", "code", "message", "rspcd", "rspmsg", "rtcd", "msgcd", "msg1"),
     ("query", "keyword"),
 )
@@ -73,11 +84,17 @@ def holds_something(result: Any, args: Mapping[str, Any] = NOTHING) -> bool:
 
 
 def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
-    """Whether a value only says again what was asked for, as such or, under its name, with more around it."""
-    return any(
-        same(leaf, one) or (key.endswith(_plain(name)) and one not in (None, "") and str(one) in str(leaf))
-        for name, one in args.items()
-    )
+    """Whether a value only says again what was asked for: a text, or, under a like name, anything.
+
+    Small numbers and truth values are equal by chance: a temperature of 5 is no answer to ``days: 5``.
+    """
+    for name, one in args.items():
+        named = _plain(name)
+        if same(leaf, one) and (isinstance(leaf, str) or named in key or key in named):
+            return True
+        if key.endswith(named) and one not in (None, "") and str(one) in str(leaf):
+            return True
+    return False
 
 
 def _plain(key: Any) -> str:

@@ -12,7 +12,6 @@ from pytest_agenteval.reports.leaderboard.tables import composite_text, standing
 from pytest_agenteval.reports.table import marked
 from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line
 from pytest_agenteval.reports.wording import figure
-from pytest_agenteval.scoring.composite import Composite
 from pytest_agenteval.scoring.levels import LEVEL_METRICS, Level
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run
@@ -40,7 +39,7 @@ def _in_brief(run: Run, standing: Standing) -> str:
         _level(standing, level, entries[level.name]) for level in standing.levels if level.name in entries
     ]
     name = f"{standing.view.suite} with {standing.view.who}"
-    return f"levels of {name}: {', '.join(told)}{_composite(standing.composite)} (-v: each metric)"
+    return f"levels of {name}: {', '.join(told)}{_composite(standing)} (-v: each metric)"
 
 
 def _level(standing: Standing, level: Level, entries: Sequence[Entry]) -> str:
@@ -55,7 +54,8 @@ def _level(standing: Standing, level: Level, entries: Sequence[Entry]) -> str:
     return f"{level.name} - ({'undecided' if any(entry.averaged for entry in entries) else 'errored'})"
 
 
-def _composite(found: Composite | None) -> str:
+def _composite(standing: Standing) -> str:
+    found = standing.composite
     if found is None:
         return ""
-    return f"; {composite_text(found)}" + (f" (lacks {', '.join(found.missing)})" if found.missing else "")
+    return f"; {composite_text(standing)}" + (f" (lacks {', '.join(found.missing)})" if found.missing else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid
@@ -44,7 +44,7 @@ def standing_grids(standing: Standing) -> Iterator[Grid]:
                 Column("tasks", tuple(str(each.tasks) for _, each in shown)),
             ),
         ),
-        notes=tuple(_composite(standing.composite)),
+        notes=tuple(_composite(standing, standing.composite)),
         caveats=tuple(_without_judge([standing])),
     )
     yield Grid(
@@ -161,8 +161,13 @@ def _level_value(row: Standing, at: int) -> str:
 
 
 def _composite_value(row: Standing) -> str:
-    found = row.composite.value if row.composite else None
-    return marked(figure(found), sum(map(row.lacks, LEVELS)))
+    counted_in = (name for names in PARTS.values() for name in names)
+    return _lacking_in(row, row.composite.value if row.composite else None, counted_in)
+
+
+def _lacking_in(row: Standing, value: float | None, levels: Iterable[str]) -> str:
+    """Write a figure that is made of levels, marked where one of them lacks a judge's grade."""
+    return marked(figure(value), sum(map(row.lacks, levels)))
 
 
 def _without_judge(rows: Sequence[Standing]) -> Iterator[str]:
@@ -194,22 +199,24 @@ def _row_name(level: Level, each: Measured) -> str:
     return level.name if each is level.total else f"{level.name} {each.name}"
 
 
-def _composite(found: Composite) -> Iterator[str]:
+def _composite(row: Standing, found: Composite) -> Iterator[str]:
     """Say what the composite is and what it is made of, or which levels it lacks."""
-    beside = f"{BESIDE} stands beside it with {figure(found.beside)}"
+    beside = f"{BESIDE} stands beside it with {_lacking_in(row, found.beside, [BESIDE])}"
     if found.value is None:
         yield f"no composite: nothing is decided in {', '.join(found.missing)}; {beside}"
         return
     parts = " + ".join(
-        f"{found.weights[part]:g} x {part} {figure(value)}" for part, value in found.parts.items()
+        f"{found.weights[part]:g} x {part} {_lacking_in(row, value, PARTS[part])}"
+        for part, value in found.parts.items()
     )
-    yield f"{composite_text(found)} = {parts}; {beside}"
+    yield f"{composite_text(row)} = {parts}; {beside}"
 
 
-def composite_text(found: Composite) -> str:
-    """Write a composite with its interval."""
-    sure = f" (95 % {_between(found.interval)})" if found.interval else ""
-    return f"composite {figure(found.value)}{sure}"
+def composite_text(row: Standing) -> str:
+    """Write a standing's composite with its interval."""
+    interval = row.composite.interval if row.composite else None
+    sure = f" (95 % {_between(interval)})" if interval else ""
+    return f"composite {_composite_value(row)}{sure}"
 
 
 def _formula(board: Board) -> Iterator[str]:
