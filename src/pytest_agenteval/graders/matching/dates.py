@@ -24,6 +24,8 @@ _MONTHS = (
     "december dec dezember dez décembre decembre diciembre dicembre dezembro",
 )
 _MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
+_WHOLE = {name for name in _MONTH if len(name) > 4} | {names.split()[0] for names in _MONTHS}
+"""Names of months that are nothing else: mars is a planet, too."""
 _NAME = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})(?![^\W\d_])\.?"
 _DAY = r"(?P<day>\d{1,2})(?!\d)(?:st|nd|rd|th|er|º|\.)?"
 _TO = (
@@ -33,8 +35,8 @@ _TO = (
 _YEAR = r"(?:,?\s*(?:of\s|de\s)?\s*(?P<year>\d{4})(?!\d))?"
 
 _NUMERIC = (
-    re.compile(r"(?<!\d)(?P<year>\d{4})(?P<by>[-/.])(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})(?!\d)"),
-    re.compile(r"(?<![\d.])(?P<one>\d{1,2})(?P<by>[-/.])(?P<other>\d{1,2})(?P=by)(?P<year>\d{4})(?!\d)"),
+    re.compile(r"(?<!\d)(?P<year>\d{4})(?P<by>[-/]|\. ?)(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})(?!\d)"),
+    re.compile(r"(?<![\d.])(?P<one>\d{1,2})(?P<by>[-/]|\. ?)(?P<other>\d{1,2})(?P=by)(?P<year>\d{4})(?!\d)"),
 )
 _NAMED = (
     re.compile(rf"(?<!\d){_DAY}{_TO}\s*(?:of\s|de\s|di\s)?\s*{_NAME}{_YEAR}"),
@@ -44,22 +46,30 @@ _NAMED = (
         r"(?:\s*[-~至到]\s*(?P<last>\d{1,2})\s*[日号號일])?"
     ),
 )
+_MONTH_ALONE = re.compile(
+    rf"(?<![^\W\d_]){_NAME}|(?<!\d)(?P<number>\d{{1,2}})\s*[月월]|(?<!\d)\d{{4}}-(?P<of_year>\d\d)(?![\d-])"
+)
 _SHORT = re.compile(r"(?<![\d./:-])(?P<one>\d{1,2})(?P<by>[-/.])(?P<other>\d{1,2})(?![\d/:-]|\.\d)")
 
+_LATE = ("p", "오후", "下午", "午後")
+_EARLY = ("a", "오전", "上午", "早上", "午前", "凌晨", "아침", "새벽", "朝", "清晨", "早晨")
+_AT_NIGHT = ("저녁", "밤", "晚上", "夜", "夕方", "傍晚", "晩")
+_AT_NOON = ("낮", "中午", "昼")
+_HALVES = [half for half in (*_LATE, *_EARLY, *_AT_NIGHT, *_AT_NOON) if half not in ("a", "p")]
+_ALONE = r"(?<![\d:])(?<!\d[.,])"
 _CLOCKS = (
     re.compile(
-        r"(?<![\d:.,])(?P<hour>\d{1,2})[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?:\.0+)?(?![\d:]|\.\d)"
+        _ALONE + r"(?P<hour>\d{1,2})[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?:\.0+)?(?![\d:]|\.\d)"
         r"(?:\s*(?P<half>[ap])\.?m\b)?"
     ),
-    re.compile(r"(?<![\d:.,])(?P<hour>\d{1,2})(?:[.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b"),
-    re.compile(r"(?<![\d:.,])(?P<hour>\d{1,2})(?:[.:](?P<minute>[0-5]\d))?\s*uhr\b"),
+    re.compile(_ALONE + r"(?P<hour>\d{1,2})(?:[.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b"),
+    re.compile(_ALONE + r"(?P<hour>\d{1,2})(?:[.:](?P<minute>[0-5]\d))?\s*uhr\b"),
     re.compile(
-        r"(?P<half>오전|오후|上午|下午|早上|晚上|午前|午後|凌晨|中午)?\s*(?<![\d:.,])(?P<hour>\d{1,2})\s*[시点點時]"
+        rf"(?P<half>{'|'.join(_HALVES)})?\s*{_ALONE}(?P<hour>\d{{1,2}})\s*[시点點時]"
         r"(?!间|間|간)(?:\s*(?P<minute>\d{1,2})\s*[분分]|\s*(?P<middle>[반半]))?"
     ),
 )
-_LATE = frozenset(("p", "오후", "下午", "晚上", "午後"))
-_EARLY = frozenset(("a", "오전", "上午", "早上", "午前", "凌晨"))
+_NAMED_TIME = re.compile(r"\b(?P<noon>noon|정오|正午)|\b(?:midnight|자정|午夜)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,18 @@ def days_meant(text: str) -> frozenset[Day]:
         if found is not None:
             return frozenset(_days(found))
     return frozenset()
+
+
+def month_meant(text: str) -> int:
+    """Give the month that a folded text names and nothing else; 0 where it names none."""
+    return _MONTH[text] if text in _WHOLE else 0
+
+
+def months_in(text: str) -> frozenset[int]:
+    """Give every month that a folded text names, shortened or not, alone or in a date."""
+    found = (_MONTH[each["month"]] for each in _MONTH_ALONE.finditer(text) if each["month"])
+    counted = (int(each["number"] or each["of_year"] or 0) for each in _MONTH_ALONE.finditer(text))
+    return frozenset((*found, *counted, *(day.month for day in days_in(text, short=False)))) - {0}
 
 
 def days_in(text: str, *, short: bool = True) -> frozenset[Day]:
@@ -113,7 +135,8 @@ def times_meant(text: str) -> frozenset[int]:
 def times_in(text: str) -> frozenset[int]:
     """Give the minute of the day of every time in a folded text."""
     minutes = (_minute(found) for pattern in _CLOCKS for found in pattern.finditer(_without_days(text)))
-    return frozenset(minute for minute in minutes if minute is not None)
+    named = (720 if found["noon"] else 0 for found in _NAMED_TIME.finditer(text))
+    return frozenset(minute for minute in (*minutes, *named) if minute is not None)
 
 
 def without_days_and_times(text: str, *, named: bool = False) -> str:
@@ -143,7 +166,7 @@ def _days(found: re.Match[str]) -> Iterator[Day]:
     if "one" in parts:
         one, other = int(parts["one"]), int(parts["other"])
         yield from _valid(year, other, one)
-        if parts["by"] != ".":
+        if not parts["by"].startswith("."):
             yield from _valid(year, one, other)
         return
     name = parts["month"]
@@ -164,8 +187,12 @@ def _minute(found: re.Match[str]) -> int | None:
     minute = 30 if parts.get("middle") else int(parts.get("minute") or 0)
     if hour > 24 or minute > 59:
         return None
-    if half in _LATE and hour < 12:
-        hour += 12
-    if half in _EARLY and hour == 12:
-        hour = 0
-    return (hour * 60 + minute) % 1440
+    return (_hour(hour, half) * 60 + minute) % 1440
+
+
+def _hour(hour: int, half: str | None) -> int:
+    """Give an hour of 24: at night it is evening from five on, and then morning."""
+    if half in _EARLY or (half in _AT_NIGHT and hour == 12):
+        return 0 if hour == 12 else hour
+    late = half in _LATE or (half in _AT_NIGHT and hour >= 5) or (half in _AT_NOON and hour <= 5)
+    return hour + 12 if late and hour < 12 else hour

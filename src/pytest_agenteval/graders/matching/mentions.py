@@ -7,29 +7,46 @@ a date is the same day in whatever spelling, a day off it is another; an address
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 from pytest_agenteval.graders.matching.addresses import address_meant, addresses_in
 from pytest_agenteval.graders.matching.dates import (
     days_in,
     days_meant,
+    month_meant,
+    months_in,
     times_in,
     times_meant,
     without_days_and_times,
 )
 from pytest_agenteval.graders.matching.folding import folded
+from pytest_agenteval.graders.matching.number_words import in_digits
 from pytest_agenteval.graders.matching.tokens import Token, find_run, tokens
 
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-"))
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'"})
 _SPACED = re.compile(r"\d{1,3}(?: \d{3})+")
 _NOON = 12
+_PARTS = {sign: f"{unicodedata.numeric(sign):g}"[1:] for sign in "½¼¾⅕⅖⅗⅘⅛⅜⅝⅞"}
+_FRACTION = re.compile(rf"(?:(\d+) ?)?([{''.join(_PARTS)}])")
+_WIDE_COMMA = re.compile(r"(?<!\d)，|，(?!\d{3}(?!\d))")
+"""A full-width comma that is not within a number: folded, it would join the numbers beside it."""
+_POINTS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]|(?<=i)\u0307"
+)
+"""Vowel points of Hebrew and Arabic, which writers mostly leave out, and the dot of a capital Turkish i."""
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 
 
 @lru_cache(maxsize=256)
 def plain(text: str) -> str:
-    """Write a text so that case, width, kinds of dash and of apostrophe, and lengths of space are gone."""
-    return folded(text).translate(_DASHES).translate(_QUOTES)
+    """Write a text so that case, width, kinds of dash and of apostrophe, and lengths of space are gone.
+
+    So are vowel points; ½ is written .5.
+    """
+    text = _FRACTION.sub(lambda found: (found[1] or "0") + _PARTS[found[2]], _WIDE_COMMA.sub(", ", text))
+    return _POINTS.sub("", folded(text).translate(_DASHES).translate(_QUOTES))
 
 
 def mentions(text: str, needle: str) -> bool:
@@ -37,11 +54,12 @@ def mentions(text: str, needle: str) -> bool:
 
     A needle that is a date is looked for among the dates, one that is a time among the times, one that is an
     address among the addresses; anything else as a run of whole words and numbers. Signs between words do
-    not matter, nor does a plural's s, nor what Korean, Arabic and Hebrew write onto a word. A whole number
-    up to 24 is also said by a time at that hour, morning or evening. A needle without word or number is
-    looked for as it is.
+    not matter, nor does a hyphen within one, a plural's s, nor what Korean, Arabic and Hebrew write onto a
+    word. A number that is given with a sign is not said by one with the other. English number words count as
+    numbers, and a month is also said short, or by a date in it. A whole number up to 24 is also said by a
+    time at that hour, morning or evening. A needle without word or number is looked for as it is.
     """
-    wanted, said = plain(needle), plain(text)
+    wanted, said = in_digits(plain(needle)), in_digits(plain(text))
     wanted = wanted.replace(" ", "") if _SPACED.fullmatch(wanted) else wanted
     address = address_meant(wanted)
     if address is not None:
@@ -52,12 +70,20 @@ def mentions(text: str, needle: str) -> bool:
     times = times_meant(wanted)
     if times:
         return bool(times & times_in(said))
+    if month_meant(wanted) in months_in(said):
+        return True
     words = tokens(wanted)
     if not words:
         return wanted in said
     if len(words) == 1 and words[0].readings:
         return find_run(words, tokens(without_days_and_times(said))) or _is_hour(words[0], said)
-    return find_run(words, tokens(said))
+    return find_run(words, tokens(said)) or _without_hyphens(wanted, said)
+
+
+def _without_hyphens(wanted: str, said: str) -> bool:
+    """Whether the words are said where a hyphen within a word is none: rule-book says rulebook."""
+    written = _HYPHEN.sub("", wanted), _HYPHEN.sub("", said)
+    return written != (wanted, said) and find_run(*map(tokens, written))
 
 
 def _is_hour(number: Token, said: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 
@@ -41,6 +41,8 @@ MOST_PARTICLES = 16
 """Letters after a word: more than all particles together have, so that a longer rest is none."""
 _CURRENCIES = "usd eur gbp jpy krw cny rmb chf inr rs kr sek nok dkk pln aud cad nzd hkd us r"
 _MONEY = frozenset(_CURRENCIES.split())
+_NUMERALS = frozenset("〇零一二三四五六七八九十百千万萬億亿两兩")
+_NOT_BEFORE_A_SIGN = frozenset(")].,%°")
 _COLOUR = re.compile(r"#[0-9a-f]{3,8}\b")
 
 
@@ -58,6 +60,7 @@ class Token:
     rest: str = ""
     whole: bool = True
     """Whether the run's ends matter: not where letters are all that there is."""
+    sign: str = ""
 
 
 @lru_cache(maxsize=256)
@@ -76,14 +79,26 @@ def _tokens(text: str) -> Iterator[Token]:
             yield Token(found[0] + after[0])  # F7, Q2: a name and no number
             index += 1
         elif found["number"]:
-            yield from _numbers(found[0], _three_more(text, found, after))
+            more, sign = _three_more(text, found, after), _sign(text, found.start())
+            yield from (replace(token, sign=sign) for token in _numbers(found[0], more))
         elif found["hangul"] or found["katakana"]:
             run = found[0]
             for place, letter in enumerate(run):
                 yield Token(letter, starts=place == 0, rest=run[place + 1 : place + 1 + MOST_PARTICLES])
+        elif found[0] in _NUMERALS:
+            before, next_ = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+            rest = next_ if next_ in _NUMERALS else ""
+            yield Token(found[0], starts=before not in _NUMERALS, rest=rest, whole=False)
         else:
             yield Token(found[0], whole=bool(found["word"]))
         index += 1
+
+
+def _sign(text: str, start: int) -> str:
+    """Give the sign of the number that starts here; a hyphen between two things is none."""
+    sign, before = text[start - 1 : start], text[start - 2 : start - 1]
+    signed = sign in ("+", "-") and not before.isalnum() and before not in _NOT_BEFORE_A_SIGN
+    return sign if signed else ""
 
 
 def _joined(text: str, matches: list[re.Match[str]], index: int) -> bool:
@@ -124,7 +139,7 @@ def number_readings(written: str) -> frozenset[Decimal]:
     if thousands and len(groups[-1]) == 3 and inner and len(set(signs)) == 1:
         found.add(Decimal("".join(groups)))
     decimal = signs[-1] != "'" and (len(signs) == 1 or (thousands and inner and signs[-1] not in signs[:-1]))
-    if decimal:
+    if decimal and not (found and signs == [","] and groups[-1] == "000"):  # 5,000 is no 5
         found.add(Decimal(f"{whole}.{groups[-1]}"))
     return frozenset(found)
 
@@ -145,8 +160,8 @@ def _stands_at(needle: tuple[Token, ...], text: tuple[Token, ...], place: int) -
 
 
 def _goes_on(one: Token, other: Token) -> bool:
-    """Whether two letters may belong to one word, spaces or not."""
-    return _is_letter(one) and _is_letter(other)
+    """Whether two letters may belong to one word, spaces or not, or to one number."""
+    return (_is_letter(one) and _is_letter(other)) or (one.text in _NUMERALS and other.text in _NUMERALS)
 
 
 def _is_letter(token: Token) -> bool:
@@ -155,7 +170,10 @@ def _is_letter(token: Token) -> bool:
 
 def _same(wanted: Token, there: Token, *, first: bool, last: bool) -> bool:
     if wanted.readings or there.readings:
-        return bool(wanted.readings & there.readings)
+        fits = wanted.sign in ("", there.sign) or (wanted.sign == "+" and not there.sign)
+        return fits and bool(wanted.readings & there.readings)
+    if wanted.text in _NUMERALS:
+        return wanted.text == there.text and (there.starts or not first) and not (last and there.rest)
     if _is_letter(wanted):
         ends = not last or _PARTICLES.fullmatch(there.rest) is not None
         return wanted.text == there.text and (there.starts or not first) and ends

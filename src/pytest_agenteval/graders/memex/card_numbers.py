@@ -9,8 +9,15 @@ from decimal import Decimal
 from typing import ClassVar
 
 from pytest_agenteval.graders.matching.addresses import address_meant
-from pytest_agenteval.graders.matching.dates import Day, days_in, without_days_and_times
+from pytest_agenteval.graders.matching.dates import (
+    Day,
+    days_in,
+    times_in,
+    times_meant,
+    without_days_and_times,
+)
 from pytest_agenteval.graders.matching.mentions import plain
+from pytest_agenteval.graders.matching.number_words import NUMBER_WORDS
 from pytest_agenteval.graders.matching.tokens import tokens
 from pytest_agenteval.graders.memex.both_sides import merged
 from pytest_agenteval.graders.memex.card import card_sides
@@ -21,14 +28,6 @@ from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
 NAME = "card_numbers_given"
-_SMALL = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-    seventeen eighteen nineteen
-"""
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_WORDS = {word: number for number, word in enumerate(_SMALL.split())} | {
-    word: 10 * number for number, word in enumerate(_TENS.split(), 2)
-}
 _SCALES = frozenset(map(Decimal, (0, 1, 10, 100)))
 """Where a streak begins and where scales end: no entry has to say so."""
 
@@ -65,15 +64,21 @@ class CardNumbersGiven:
         year = {Decimal(own.year)} if own else set()
         given = frozenset(_given(" ; ".join((entry, *self.also)))) | _SCALES | year
         said = values(blob_of(merged(stated, shown)))
+        days_known, times_known = self._days_known(entry, own), times_in(plain(entry))
         checks = tuple(
             Check(f"{written} comes from the entry", bool(readings & given), "a number of the entry", written)
             for value in said
             for written, readings in _numbers(value)
+            if not _is_one_of(written, days_known, times_known)
         )
         checks += tuple(self._days(said, own)) if self.days else ()
         if not checks:
             return Grade(NAME, None, "the card has no number to look at")
         return Grade.from_checks(NAME, checks)
+
+    def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
+        named = days("days", self.days) | days_in(plain(entry), short=False)
+        return named | ({Day(own.month, own.day, own.year)} if own else set())
 
     def _days(self, said: Sequence[str], own: date | None) -> Iterator[Check]:
         known = days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
@@ -83,14 +88,23 @@ class CardNumbersGiven:
                 yield Check(f"{value} is a day that was meant", passed, " or ".join(self.days), value)
 
 
+def _is_one_of(written: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
+    """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
+    days_said = days_in(written) if "." in written else ()
+    times_said = times_meant(written.replace(".", ":"))
+    return any(one.may_be(other) for one in days_said for other in days_known) or bool(
+        times_said & times_known
+    )
+
+
 def _given(entry: str) -> Iterator[Decimal]:
     said = tokens(plain(entry))
     for place, token in enumerate(said):
         yield from token.readings
-        number = _WORDS.get(token.text)
+        number = NUMBER_WORDS.get(token.text)
         if number is not None:
             yield Decimal(number)
-            after = _WORDS.get(said[place + 1].text, 0) if place + 1 < len(said) else 0
+            after = NUMBER_WORDS.get(said[place + 1].text, 0) if place + 1 < len(said) else 0
             yield Decimal(number + after) if number >= 20 and 0 < after < 10 else Decimal(number)
 
 
