@@ -20,7 +20,8 @@ ANY_INSIGHT = "A thought that ties this to what stood there before."
 def _calls(outcome: Mapping[str, Any], task: PlannedTask) -> Iterator[dict[str, Any]]:
     fact = fact_of(task)
     if "title" in outcome:
-        configs = [{"template_id": id, "data": data} for each in outcome["templates"] for id, data in each.items()]
+        templates = [pair for each in outcome["templates"] for pair in each.items()]
+        configs = [{"template_id": id, "data": data} for id, data in templates]
         yield call("save_timeline_card", fact_id=fact, title=outcome["title"], ui_configs=configs)
         return
     for change in outcome.get("do", ()):
