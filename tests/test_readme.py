@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.builtin import GRADERS, PACKAGE
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.ending import UNGRADED
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
+from pytest_agenteval.factories import settings_of
 from pytest_agenteval.prompts import packaged
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH, Check, Grade
@@ -36,6 +39,9 @@ UNNAMED = {"jinja": "evals/letters/rubrics/polite.jinja", "jsonl": "evals/letter
 
 FOREIGN = frozenset({"--junitxml"})
 """Options of pytest's own that README speaks of, and that no room here has."""
+
+GENERAL = ("graders.outcome", "graders.transcript", "graders.judge")
+"""Where graders lie that belong to no benchmark."""
 
 JUDGE = '''
 import json
@@ -211,6 +217,26 @@ def _modules_with_causes() -> str:
     source = ROOT / "src"
     files = [file for file in source.rglob("*.py") if re.search(r"^    cause = ", _text(file), re.MULTILINE)]
     return "\n".join(f"{'.'.join(file.relative_to(source).with_suffix('').parts)}.py:" for file in files)
+
+
+def test_the_table_of_graders_is_true() -> None:
+    """Every grader of no benchmark stands in README, each with all of its settings and no other."""
+    (table,) = re.findall(r"^\| name \| settings \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", _text(README), re.MULTILINE)
+    general = {name: place for name, place in GRADERS.items() if place.startswith(GENERAL)}
+    named = set()
+    for row in table.splitlines():
+        names, told = (set(re.findall(r"`(\w+)", cell)) for cell in row.split("|")[1:3])
+        taken = {name for grader in names for name in _settings_of(general[grader])}
+        assert taken == told - {"every", "first", "last"} - ({"any"} - taken), names
+        named |= names
+    assert named == general.keys()
+
+
+def _settings_of(place: str) -> set[str]:
+    module, _, factory = place.partition(":")
+    found = settings_of(getattr(import_module(f"{PACKAGE}.{module}"), factory))
+    assert found is not None
+    return set(found[0])
 
 
 def test_prompts_are_listed_by_their_names() -> None:
