@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agenteval.errors import UsageMistake, few_of, nearest
+from pytest_agenteval.errors import UsageMistake, few_of, nearest, words_in
 from pytest_agenteval.factories import AGENT, GRADER, Kind, factory_of, may_be
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.grader import Grader
     from pytest_agenteval.tools.tool import Tool
 
+OURS = "pytest_agenteval"
+_IMPORTING = (__file__, importlib.__file__)
 Claim: TypeAlias = "Callable[..., Any] | str"
 """Something to call, or where it is: ``package.module:name``, imported when first needed."""
 
@@ -39,9 +43,21 @@ class _Shelf:
         if name not in self.found:
             if name not in self.claims:
                 raise UnknownName(self.kind, name, self.claims)
-            claim = _loaded(self.claims[name])
+            claim = self._loaded(name)
             self.found[name] = factory_of(kind, claim) if kind else claim
         return self.found[name]
+
+    def _loaded(self, name: str) -> Any:
+        claim = self.claims[name]
+        if not isinstance(claim, str):
+            return claim
+        module, _, attribute = claim.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except Exception as raised:  # an author's module may raise anything
+            if module.startswith(f"{OURS}."):
+                raise
+            raise NotImported(self.kind, name, claim, self.claimants[name], raised) from raised
 
 
 class UnknownName(UsageMistake):
@@ -52,6 +68,18 @@ class UnknownName(UsageMistake):
         self.hint = nearest(name, self.known)
         rows = [f"unknown {kind} {name!r}", f"known: {few_of(name, self.known)}", self.hint]
         super().__init__("; ".join(row for row in rows if row))
+
+
+class NotImported(UsageMistake):
+    """A name that stands for something to import, which could not be imported."""
+
+    def __init__(self, kind: str, name: str, claim: str, claimant: str, raised: Exception) -> None:
+        frames = [each for each in extract_tb(raised.__traceback__) if each.filename[:1] != "<"]
+        last = frames[-1] if frames else None
+        place = f" ({last.filename}:{last.lineno})" if last and last.filename not in _IMPORTING else ""
+        self.expected = f"{claim!r}, which {claimant} registered as the {kind} {name!r}, to be imported"
+        self.found = f"{type(raised).__name__}: {words_in(raised)}{place}"
+        super().__init__(f"expected {self.expected}; found {self.found}")
 
 
 class Registry:
@@ -133,15 +161,6 @@ def _check(kind: Kind, name: str, claim: Any) -> None:
 
 def _shelf(kind: str) -> _Shelf:
     return _Shelf(kind, {}, {}, {})
-
-
-def _loaded(claim: Claim) -> Any:
-    if not isinstance(claim, str):
-        return claim
-    from importlib import import_module
-
-    module, _, name = claim.partition(":")
-    return getattr(import_module(module), name)
 
 
 def _caller() -> str:

@@ -139,7 +139,10 @@ def pytest_agenteval_register(registry):
     registry.agent("one_too_few", one_too_few)
     registry.agent("no_agent", Nothing)
     registry.agent("made_nothing", lambda: Nothing())
+    registry.agent("lost", "no_such_module:Agent")
+    registry.agent("spoilt", "spoilt:Agent")
     registry.grader("polite", polite)
+    registry.grader("other_word", lambda record: True)
     registry.grader("polite_instance", Polite())
 """
 
@@ -177,3 +180,40 @@ def test_agents_and_graders_may_be_functions_objects_or_classes(pytester: pytest
     assert "settings.word\n  expected: no settings: it was registered as an object" in out
     assert "no settings: it was registered as a function" in out
     assert "did you mean 'word'?" in out
+
+
+def test_what_is_to_be_imported_and_cannot_be_is_a_problem(pytester: pytest.Pytester, workers: int) -> None:
+    """The agent's own module may be the reason: its line is named, and nobody sees a traceback of ours."""
+    pytester.syspathinsert()
+    wrong = {name: task(name, agent=name) for name in ("lost", "spoilt")}
+    wrong["word"] = task("word", graders=[{"name": "other_word"}])
+    files = {f"evals/{name}.json": one for name, one in wrong.items()}
+    files |= {
+        "conftest.py": AGENTS,
+        "spoilt.py": "import os\nos.no_such_thing\n",
+        "evals/suite.yaml": suite(),
+    }
+    write(pytester.path, files)
+
+    result = run(pytester, "-p", "no:cacheprovider", workers=workers)
+
+    out = str(result.stdout)
+    assert "expected: 'no_such_module:Agent', which " in out
+    assert "found:    ModuleNotFoundError: No module named 'no_such_module'\n" in out
+    assert "found:    AttributeError: module 'os' has no attribute 'no_such_thing' (" in out
+    assert "spoilt.py:2)" in out
+    assert "hint:     a function that grades has one parameter, and its name is evidence" in out
+    assert "Traceback" not in out
+    assert "registry.py" not in out
+
+
+def test_numbers_and_texts_are_told_apart_by_their_quotes(pytester: pytest.Pytester) -> None:
+    """``id: 2024`` is a number, and ``"3"`` is none; what stands beside the input is told its place."""
+    slips = "id: 2024\ntrials_per_run: '3'\nbase_fixture: x\ninput: {}\ngraders: [{name: judge}]\n"
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.yaml": slips})
+
+    out = str(run(pytester).stdout)
+
+    assert "  found:    2024 (number)\n  hint:     in quotes it is a text\n" in out
+    assert "  found:    '3' (text)\n  hint:     without quotes it is a number\n" in out
+    assert "it stands in `input: {base_fixture: ...}`" in out

@@ -175,3 +175,14 @@ def test_a_folder_whose_suite_file_is_misspelt_is_told_beside_others(pytester: p
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["b/suites.yaml: did you mean 'suite.yaml'?*"])
+
+
+def test_other_peoples_json_at_the_root_hides_no_folder_of_tasks(pytester: pytest.Pytester) -> None:
+    """Each folder has a line; of very many the first few, and how many more."""
+    folders = {f"f{number}/deep/{name}.json": task(name) for number in range(6) for name in "ab"}
+    write(pytester.path, {"anybody.json": {"id": 1, "graders": []}, "f0/x.json": task("c"), **folders})
+
+    lines = [line for line in run(pytester).outlines if line.startswith("agenteval: ")]
+
+    assert [line.split()[1] for line in lines] == ["anybody.json", "f0/x.json", "f1/deep/a.json", "and"]
+    assert lines[-1] == "agenteval: and the same in 4 more folders"

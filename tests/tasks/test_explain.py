@@ -173,6 +173,7 @@ def test_each_kind_of_wrong_value_is_named_in_plain_words() -> None:
         task.json:12: description
           expected: a text: what the task is about
           found:    7 (number)
+          hint:     in quotes it is a text
         task.json:13: agent
           expected: the name of a registered agent
           found:    a map with name
@@ -233,6 +234,7 @@ def test_a_suite_is_explained_in_the_spelling_that_it_uses() -> None:
         suite.yaml:7: defaults.model[1]
           expected: the name of a model
           found:    3 (number)
+          hint:     in quotes it is a text
         suite.yaml:8: defaults.limit
           expected: one of clock, limits, model, settings, tags, trials_per_run
           found:    unknown key 'limit'

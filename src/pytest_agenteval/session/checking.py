@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -9,10 +10,10 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, few_of, nearest
-from pytest_agenteval.factories import AGENT, Ready, settings_of, unmakeable
+from pytest_agenteval.factories import AGENT, GRADER, Ready, settings_of, unmakeable
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry, UnknownName
+from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.tasks.spec import GraderSpec
 
 MOST_KEPT = 4096
@@ -54,6 +55,8 @@ class Checker:
             factory: Any = self._registry.agent_factory(name)
         except UnknownName as unknown:
             return [_unknown(unknown).below("agent")]
+        except NotImported as lost:
+            return [Misfit(("agent",), lost.expected, lost.found)]
         refusal = unmakeable(AGENT, factory, settings)
         if refusal:
             return [Misfit(("agent",), AGENT.how, refusal)]
@@ -90,14 +93,14 @@ class Checker:
         """Give the names of a grader's settings, as far as they are known."""
         try:
             return _taken(self._registry.grader_factory(name)) if not self._registry.group(name) else ()
-        except UnknownName:
+        except (UnknownName, NotImported):
             return ()
 
     def settings_of_agent(self, name: str) -> Collection[str]:
         """Give the names of an agent's settings, as far as they are known."""
         try:
             return _taken(self._registry.agent_factory(name))
-        except UnknownName:
+        except (UnknownName, NotImported):
             return ()
 
     def files_of(self, name: str) -> Mapping[str, str]:
@@ -106,7 +109,7 @@ class Checker:
             return NOTHING
         try:
             files: Mapping[str, str] = getattr(self._registry.grader_factory(name), "files", NOTHING)
-        except UnknownName:
+        except (UnknownName, NotImported):
             return NOTHING
         return files
 
@@ -133,13 +136,22 @@ class Checker:
             factory = self._registry.grader_factory(spec.name)
         except UnknownName as unknown:
             return (_unknown(unknown).below("name"),)
+        except NotImported as lost:
+            return (Misfit(("name",), lost.expected, lost.found),)
         wrong = misfits(spec.name, factory, spec.config)
         if not wrong:
             try:
                 factory(**spec.config)
             except Exception as refused:  # the grader says what it wants of its settings
-                wrong = (_refused(spec.name, refused),)
+                wrong = (self._hinted(_refused(spec.name, refused), factory, spec.config),)
         return tuple(misfit.below("config") for misfit in wrong)
+
+    @staticmethod
+    def _hinted(misfit: Misfit, factory: Any, config: Mapping[str, Any]) -> Misfit:
+        """Say how a function that grades is known, where one was taken for a function that makes a grader."""
+        if misfit.hint or not inspect.isfunction(factory) or not unmakeable(GRADER, factory, config):
+            return misfit
+        return misfit._replace(hint="a function that grades has one parameter, and its name is evidence")
 
 
 def misfits(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:

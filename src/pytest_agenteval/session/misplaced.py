@@ -13,6 +13,8 @@ from pytest_agenteval.tasks.explain import stands_in
 
 _BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
 
+_OF_INPUT = ("content", "base_fixture", "fixture_dir")
+
 
 class KnowsSettings(Protocol):
     """Knows the settings of graders and agents by their names; of an unknown name, none."""
@@ -46,6 +48,8 @@ def _hint(problem: Problem, known: KnowsSettings, agent: str) -> str:
         is_setting = key in known.settings_of_grader(str(owner.get("name")))
         return stands_in("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
     if all(isinstance(step, int) for step in above):  # a task, a task of a list, or a suite
+        if key in _OF_INPUT and "graders" in owner:
+            return stands_in("input", key)
         is_setting = key in known.settings_of_agent(str(owner.get("agent") or agent))
         return stands_in("settings", key) if is_setting else ""
     return ""

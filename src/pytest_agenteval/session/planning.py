@@ -12,7 +12,7 @@ from typing import Any
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry, UnknownName
+from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.checking import Checker, Misfit
 from pytest_agenteval.session.inlined import inlined, text_of
 from pytest_agenteval.session.misplaced import with_places
@@ -236,7 +236,7 @@ class Planner:
             return ()
         try:
             agent = self._registry.agent_factory(said.agent or DEFAULT_AGENT)
-        except UnknownName:  # which is told
+        except (UnknownName, NotImported):  # which is told
             return ()
         return found.kit.names if hasattr(agent, "tools") else ()
 

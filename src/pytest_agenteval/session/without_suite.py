@@ -16,21 +16,41 @@ from pytest_agenteval.tasks.resemblance import is_whole
 LARGEST = 1_000_000
 """Bytes of the largest file that is looked into: it may be anybody's."""
 
+MOST_FOLDERS = 3
+
 
 def hints(paths: Iterable[Path], root: Path) -> list[str]:
     """Say which suite file has a wrong name, or else which file looks like a task without a suite.
 
-    ``paths`` are files that were left alone; one line for each folder.
+    ``paths`` are files that were left alone. One line for each folder, but for those below a folder that has
+    one, where a suite would rule them too; at the root a file may be anybody's, and hides no folder.
     """
-    suites, told = Suites(root), dict[Path, str]()
+    suites = Suites(root)
     loose = [path for path in paths if is_data_name(path.name) and suites.belongs_to_none(path)]
+    misnamed = {path.parent: (path, right) for path in loose if (right := _right_name(path))}
+    tasks: dict[Path, Path] = {}
     for path in loose:
-        if (right := _right_name(path)) and path.parent not in told:
-            told[path.parent] = f"{shown(path)}: did you mean {right!r}? It makes the files below it tasks"
-    for path in loose:
-        if not any(folder in told for folder in (path.parent, *path.parents)) and _looks_like_tasks(path):
-            told[path.parent] = f"{shown(path)} looks like a task, but no suite.yaml rules its folder"
-    return list(told.values())
+        above = {*path.parents} - ({root} - {path.parent})
+        if above.isdisjoint(misnamed) and above.isdisjoint(tasks) and _looks_like_tasks(path):
+            tasks[path.parent] = path
+    return [
+        *_few([f"{shown(path)}: did you mean {right!r}? {_RULES}" for path, right in misnamed.values()]),
+        *_few(
+            [
+                f"{shown(path)} looks like a task, but no suite.yaml rules its folder"
+                for path in tasks.values()
+            ]
+        ),
+    ]
+
+
+_RULES = "It makes the files below it tasks"
+
+
+def _few(lines: list[str]) -> list[str]:
+    left = len(lines) - MOST_FOLDERS
+    more = [f"and the same in {left} more {'folder' if left == 1 else 'folders'}"] if left > 0 else []
+    return [*lines[:MOST_FOLDERS], *more]
 
 
 def _right_name(path: Path) -> str:

@@ -18,7 +18,9 @@ from pytest_agenteval.tasks.load import shape
 from pytest_agenteval.tasks.parts import Count, Named, Number, Positive, Share, Spec, Tag, Text
 
 _KIND = re.compile(rb"""^["']?kind["']?[ \t]*:[ \t]*["']?calibration\b""", re.MULTILINE)
-_OTHER_WORDS = (re.compile(rb"^labels[ \t]*:", re.MULTILINE), re.compile(rb"^rubric[ \t]*:", re.MULTILINE))
+_NEARLY = re.compile(
+    rb"^(?:labels?|rubrics?|kind[ \t]*:[ \t]*[\"']?calib\w*[\"']?)[ \t]*(?::|$)", re.MULTILINE
+)
 
 Threshold = Annotated[
     Number | Mapping[Text, Number],
@@ -66,7 +68,7 @@ class Calibration(Spec):
 
 
 def holds_calibration(path: Path) -> bool:
-    """Whether a file is meant as a calibration: it says so, or its name and its keys do."""
+    """Whether a file is meant as a calibration: it says so, or its name and any of its keys nearly do."""
     if path.suffix.lower() not in (".yaml", ".yml"):
         return False
     try:
@@ -75,7 +77,7 @@ def holds_calibration(path: Path) -> bool:
         return False
     if _KIND.search(data):
         return True
-    return is_calibration_name(path) and all(word.search(data) for word in _OTHER_WORDS)
+    return is_calibration_name(path) and _NEARLY.search(data) is not None
 
 
 def load_calibration(path: Path) -> tuple[Calibration, Document]:

@@ -123,7 +123,9 @@ def _decoded(data: bytes, file: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        _refuse(file, line, "a text in UTF-8", f"the byte 0x{data[error.start]:02x}")
+        _refuse(
+            file, line, "a text in UTF-8", f"the byte 0x{data[error.start]:02x}", "save the file as UTF-8"
+        )
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -141,7 +143,7 @@ def _read_json(text: str, file: str) -> JSON:
     try:
         return _STRICT_JSON(text)
     except json.JSONDecodeError as error:
-        _refuse(file, error.lineno, "a JSON document", _reason(error, text))
+        _refuse(file, error.lineno, "a JSON document", _reason(error, text), _way_out(error, text))
     except _Unusable:
         from pytest_agenteval.tasks.json_places import json_problems
 
@@ -153,6 +155,16 @@ def _read_json(text: str, file: str) -> JSON:
 def _reason(error: json.JSONDecodeError, text: str) -> str:
     rest = text[error.pos : error.pos + 20].split("\n")[0]
     return f"{error.msg}, at {rest!r}" if rest else f"{error.msg}, at the end of a line"
+
+
+def _way_out(error: json.JSONDecodeError, text: str) -> str:
+    """Give the hint for what people write who take JSON for JavaScript."""
+    rest, before = text[error.pos :].lstrip(), text[: error.pos].rstrip()
+    if rest.startswith(("//", "/*", "#")):
+        return "JSON has no comments: take it out, or write the file in YAML"
+    if (rest[:1] in ("}", "]") and before.endswith(",")) or error.msg.startswith("Illegal trailing comma"):
+        return "no comma stands behind the last entry"
+    return "JSON has texts in double quotes" if rest.startswith("'") else ""
 
 
 def _map(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -178,5 +190,5 @@ _STRICT_JSON: Callable[[str], JSON] = json.JSONDecoder(
 ).decode
 
 
-def _refuse(file: str, line: int | None, expected: str, found: str) -> NoReturn:
-    raise ProblemsFound([Problem(file, line, (), expected, found)]) from None
+def _refuse(file: str, line: int | None, expected: str, found: str, hint: str = "") -> NoReturn:
+    raise ProblemsFound([Problem(file, line, (), expected, found, hint)]) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.tasks.documents import Document
 
 _LONGEST = 60
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _MISSING = object()
 Shape = Mapping[str, Any]
 
@@ -89,7 +91,9 @@ class _Teller:
             yield self._problem((*path, detail["loc"][-1]), expected, f"no key {detail['loc'][-1]!r}")
         else:
             value = _at(self._document.value, (*self._base, *path))
-            yield self._problem(path, self._expected(path), in_words(value))
+            yield self._problem(
+                path, self._expected(path), in_words(value), _of_quotes(detail["type"], value)
+            )
 
     def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         place = (*self._base, *path)
@@ -128,6 +132,14 @@ class _Teller:
         if "description" in shape and path:
             return str(shape["description"])
         return _described(_resolved(shape, self._shape))
+
+
+def _of_quotes(refused: str, value: object) -> str:
+    """Give the hint for a number that should be a text, or a text that should be a number."""
+    if refused == "string_type" and isinstance(value, int | float):
+        return "in quotes it is a text"
+    number = refused in ("int_type", "float_type") and isinstance(value, str)
+    return "without quotes it is a number" if number and _NUMBER.fullmatch(str(value)) else ""
 
 
 def _described(shape: Shape) -> str:

@@ -32,6 +32,12 @@ else:
 
 PLAIN, QUOTED = "plain", "quoted"
 COMMA = "in braces a comma ends a text that is not in quotes: put the whole text in quotes"
+_WAYS_OUT = {
+    "but found another document": "--- begins a second document; several tasks of one file are a list",
+    "mapping values are not allowed": "a text with ': ' in it stands in quotes",
+    "found undefined alias": "a text that begins with * stands in quotes",
+    "found character that cannot start any token": "a text that begins with @, ` or % stands in quotes",
+}
 _DEEPEST = 200
 _VALUES_PER_CHARACTER = 20  # a text without aliases has fewer than one
 _WORDS: dict[str, JSON] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -230,4 +236,6 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
     tab = _tab(text, line)
     if tab:
         return Problem(file, tab, (), "spaces where a line begins", "a tab", "YAML indents with spaces")
-    return Problem(file, line, (), "a YAML document", reason.splitlines()[0])
+    first = reason.splitlines()[0]
+    hint = next((way for begins, way in _WAYS_OUT.items() if first.startswith(begins)), "")
+    return Problem(file, line, (), "a YAML document", first, hint)

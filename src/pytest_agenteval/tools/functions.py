@@ -8,6 +8,7 @@ import types
 import typing
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_agenteval.errors import UsageMistake
@@ -23,6 +24,17 @@ if typing.TYPE_CHECKING:
 _FREE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+class UnfitFunction(UsageMistake):
+    """A function that no schema describes: where it stands, and why."""
+
+    def __init__(self, function: Callable[..., Any], why: str) -> None:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        self.line: int | None = code.co_firstlineno if code else None
+        self.name, self.why = function.__name__, why
+        place = f"{shown(Path(code.co_filename))}:{self.line}" if code else repr(function)
+        super().__init__(f"{place}: {self.name} cannot be a tool: {why}")
+
+
 def tool_of(
     function: Callable[..., Any],
     *,
@@ -35,7 +47,7 @@ def tool_of(
 
     Each parameter needs a type hint, and has the default that the function gives it. A tool that asks the
     outside world is ``taped`` by its calls, or by the requests it makes if it ``uses_http``. Raises
-    UsageMistake, with file and line, for a function that no schema describes.
+    UnfitFunction, with file and line, for one that no schema describes.
     """
     arguments = _model(function)
     spec = ToolSpec(
@@ -174,11 +186,4 @@ def _untitled(schema: Any) -> Any:
 
 
 def _refuse(function: Callable[..., Any], why: str) -> NoReturn:
-    raise UsageMistake(f"{_place(function)}: {function.__name__} cannot be a tool: {why}") from None
-
-
-def _place(function: Callable[..., Any]) -> str:
-    from pathlib import Path
-
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{shown(Path(code.co_filename))}:{code.co_firstlineno}" if code else repr(function)
+    raise UnfitFunction(function, why) from None

@@ -6,14 +6,19 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.tasks.documents import shown
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.functions import UnfitFunction, tool_of
 from pytest_agenteval.tools.tool import Tool
+
+_A_TOOL = "a function whose parameters have type hints, and that is called by their names"
+_HIDDEN = "a function that is no tool has a name that begins with '_'"
 
 
 def python_tools(path: Path) -> dict[str, Tool]:
@@ -31,7 +36,20 @@ def python_tools(path: Path) -> dict[str, Tool]:
     if not free and not made:
         found = f"{', '.join(one.__name__ for one in functions)} without any" if functions else "no function"
         raise ProblemsFound([Problem(shown(path), None, (), "a public function with type hints", found)])
-    return {**{one.__name__: tool_of(one, uses_http=True) for one in free}, **made}
+    return {**_tools_of(free, path), **made}
+
+
+def _tools_of(functions: Iterable[Callable[..., Any]], path: Path) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {}
+    problems: list[Problem] = []
+    for function in functions:
+        try:
+            tools[function.__name__] = tool_of(function, uses_http=True)
+        except UnfitFunction as unfit:
+            problems.append(Problem(shown(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
+    if problems:
+        raise ProblemsFound(problems)
+    return tools
 
 
 def _defined(function: object, module: ModuleType) -> bool:

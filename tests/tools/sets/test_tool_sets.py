@@ -115,10 +115,15 @@ def test_a_python_file_without_tools_is_a_problem(
 
 
 def test_a_function_that_cannot_be_a_tool_is_a_problem(tmp_path: Path) -> None:
-    """It names file and line, as any problem of a file does."""
-    path = written(tmp_path / "tools.py", "def f(*words: str) -> None:\n    pass\n")
-    with pytest.raises(UsageMistake, match=r"tools\.py:1: f cannot be a tool"):
+    """It names file and line, as any problem of a file does, and hides no other."""
+    star, bare = "def f(*words: str) -> None:\n    pass\n", "def g(a) -> int:\n    return a\n"
+    path = written(tmp_path / "tools.py", star + bare)
+    with pytest.raises(ProblemsFound) as raised:
         load_tools(str(path))
+    assert [(each.line, each.path, each.found) for each in raised.value.problems] == [
+        (1, ("f",), "'*words' cannot be given by name; name each parameter"),
+        (3, ("g",), "the parameter 'a' has no type hint"),
+    ]
 
 
 @pytest.mark.parametrize(
