@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.errors import AgentEvalError, TrialBroken, words_in
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -29,6 +30,21 @@ def packaged(folder: str) -> Mapping[str, str]:
     }
 
 
+class PromptBroken(TrialBroken):
+    """A prompt file that replaces an agent's own prompt cannot be filled in."""
+
+    cause = "prompt"
+
+    def __init__(self, name: str, wrong: Exception, values: Mapping[str, Any]) -> None:
+        lines = [row.lineno for row in extract_tb(wrong.__traceback__) if row.filename == "<template>"]
+        line = getattr(wrong, "lineno", None) or (lines[-1] if lines else None)
+        place = f", line {line}" if line else ""
+        missing = getattr(wrong, "templates", None)  # as jinja2's TemplateNotFound has it
+        why = f"there is no prompt {missing[0]!r} to include" if missing else words_in(wrong).split("\n")[0]
+        given = f"the agent gives it {', '.join(sorted(values)) or 'no values'}"
+        super().__init__(f"the prompt file for {name!r}{place}: {why}; {given}")
+
+
 class Prompts:
     """One agent's prompt texts, to be rendered by name.
 
@@ -38,6 +54,7 @@ class Prompts:
 
     def __init__(self, own: Mapping[str, str], changed: Mapping[str, str]) -> None:
         self.texts = {**own, **changed}
+        self._changed = frozenset(changed)
 
     def digest(self) -> str:
         """Give a digest of every text."""
@@ -55,8 +72,13 @@ class Prompts:
                 environment.get_template(name)
 
     def render(self, name: str, /, **values: Any) -> str:
-        """Fill in the template of that name."""
-        return _environment(tuple(sorted(self.texts.items()))).get_template(name).render(**values).strip()
+        """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
+        try:
+            return _environment(tuple(sorted(self.texts.items()))).get_template(name).render(**values).strip()
+        except Exception as wrong:
+            if name not in self._changed:  # the agent's own: its author sees where it was asked for
+                raise
+            raise PromptBroken(name, wrong, values) from None
 
 
 @cache

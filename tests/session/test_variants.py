@@ -182,6 +182,26 @@ def test_a_prompt_of_task_or_suite_that_nobody_reads_is_a_problem(pytester: pyte
     )
 
 
+def test_a_prompt_file_that_cannot_be_filled_in_is_told_by_line_and_values(pytester: pytest.Pytester) -> None:
+    """It is its author's to mend: no traceback of the agent's or of jinja2's is in the way."""
+    files = {
+        "value/system.md": "be brief\nto {{ nmae }}",
+        "part/system.md": '{% include "nowhere" %}',
+        "half/system.md": "be {{ brief",
+    }
+    write(pytester.path, {**echo("plain!"), **files})
+
+    result = run(pytester, *(f"--agent-prompt={name}={name}" for name in ("value", "part", "half")))
+
+    result.assert_outcomes(passed=1, errors=3)
+    out = str(result.stdout)
+    assert "Traceback" not in out
+    begins = "prompt: the prompt file for 'system', line"
+    assert f"{begins} 2: 'nmae' is undefined; the agent gives it no values\n" in out
+    assert f"{begins} 1: there is no prompt 'nowhere' to include" in out
+    assert f"{begins} 1: unexpected end of template" in out
+
+
 def test_variants_that_sent_the_same_messages_are_named(pytester: pytest.Pytester) -> None:
     """In the summary: a prompt that was never asked for in these trials has changed nothing."""
     files = {"again/again.md": "more?", "short/system.md": "be brief", "brief/system.md": "be brief"}
