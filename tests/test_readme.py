@@ -60,6 +60,7 @@ class KnownJudge:
 
 def pytest_agenteval_register(registry):
     registry.model("known", lambda model, plan: KnownJudge())
+    registry.agent("looping", run)
 '''
 
 
@@ -114,15 +115,16 @@ def test_what_the_pages_show_runs(pytester: pytest.Pytester, monkeypatch: pytest
     only_our_plugin(monkeypatch)
     for page in OURS:
         _write(pytester.path, {path: text for path, text in _examples(page).items() if path != "conftest.py"})
+    (loop,) = re.findall(r"^```python\n(async def run.*?)^```$", _text(*OURS), re.MULTILINE | re.DOTALL)
     for name in ("letters", "trips", "shop"):
-        tools = "tools: [tools.yaml, tools.py]\n" * (name == "trips")
+        tools = "agent: looping\ntools: [tools.yaml, tools.py]\n" * (name == "trips")
         (pytester.path / "evals" / name / "suite.yaml").write_text(
             f"name: {name}\nkind: capability\n{tools}", encoding="utf-8"
         )
     _write(
         pytester.path,
         {
-            "conftest.py": JUDGE,
+            "conftest.py": loop + JUDGE,
             "fixtures/shop/starter/orders.csv": "mina,paid\n",
             "evals/shop/refund/workspace/notes/mina.md": "A loyal customer.\n",
             "evals/trips/speed.yaml": "id: speed\ninput: {content: x}\n"
