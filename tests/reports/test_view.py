@@ -11,6 +11,8 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.records.trial import Kind, TapeCounts
 from pytest_agenteval.reports.figures import Rate
+from pytest_agenteval.reports.junit import properties
+from pytest_agenteval.reports.terminal import summary
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.header import RunModel, RunSuite
 from pytest_agenteval.store.journal import JournalWriter
@@ -142,6 +144,24 @@ def test_a_cost_of_which_nothing_is_known_is_not_zero(tmp_path: Path) -> None:
     dear = view_of(stored(tmp_path, [unknown])).suites[0].total.spent
 
     assert (free.usd, dear.usd, dear.unpriced) == (0, None, 1)
+
+
+def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
+    """A model that says nothing of its usage took some; one that was not asked, or is ours, took none."""
+    untold, told = Usage(cost_usd=None, asks=2, attempts=2), Usage(70, 5, cost_usd=None, asks=1, attempts=1)
+    ours = Usage(asks=3, attempts=3)
+
+    def took(*usages: Usage) -> str:
+        trials = [
+            trial(f"t{at}", 1, 1.0, transcript=Transcript(usage=each)) for at, each in enumerate(usages)
+        ]
+        run = stored(tmp_path / str(len(list(tmp_path.iterdir()))), trials)
+        return " ".join(line.text for line in summary(view_of(run)))
+
+    assert "; tokens unknown; cost unknown" in took(untold)
+    assert "; 75 tokens + 1 trial untold; cost unknown" in took(untold, told)
+    assert "agent time  run: " in took(ours)
+    assert "agenteval.tokens" not in dict(properties(trial("a", 1, 1.0, transcript=Transcript(usage=untold))))
 
 
 def test_limits_undecided_grades_and_cassettes_are_counted(tmp_path: Path) -> None:

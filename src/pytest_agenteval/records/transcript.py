@@ -81,6 +81,11 @@ class Usage(Record):
         """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def untold(self) -> bool:
+        """Whether models replied and said nothing of their tokens, or nothing that can be believed."""
+        return self.asks > 0 and not self.tokens and self.cost_usd is None
+
     def __add__(self, other: Usage) -> Usage:
         unknown = self.cost_usd is None or other.cost_usd is None
         return Usage(

@@ -38,10 +38,12 @@ class Rate:
 class Spent:
     """What all finished attempts took, those before the last too.
 
-    ``usd`` is the sum of the known prices, None when none is known; ``unpriced`` counts attempts without.
+    ``usd`` is the sum of the known prices, None when none is known; ``unpriced`` counts attempts without,
+    ``untold`` those that took tokens of which nobody knows how many.
     """
 
     tokens: int
+    untold: int
     usd: float | None
     unpriced: int
     seconds: float
@@ -183,6 +185,7 @@ def _spent(usages: Sequence[Usage], entries: Sequence[Entry]) -> Spent:
     unpriced = len(usages) - len(known)
     return Spent(
         tokens=sum(usage.tokens for usage in usages),
+        untold=sum(usage.untold for usage in usages),
         usd=None if unpriced and not any(known) else sum(known),
         unpriced=unpriced,
         seconds=sum(entry.seconds for entry in entries),

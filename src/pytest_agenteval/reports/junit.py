@@ -93,7 +93,8 @@ def _about(trial: Trial) -> list[Property]:
 
 
 def _taken(prefix: str, usage: Usage) -> Iterator[Property]:
-    yield f"{prefix}tokens", str(usage.tokens)
+    if not usage.untold:
+        yield f"{prefix}tokens", str(usage.tokens)
     if usage.cost_usd is not None:
         yield f"{prefix}cost_usd", _number(usage.cost_usd, 6)
 
@@ -116,7 +117,8 @@ def _totals(suite: SuiteView) -> Iterator[Property]:
         yield "without_judge", str(total.unscored)
     yield "tasks", str(total.tasks)
     yield "tasks_passed", str(total.tasks_passed)
-    yield "tokens", str(total.spent.tokens)
+    if total.spent.tokens or not total.spent.untold:
+        yield "tokens", str(total.spent.tokens)
     if total.spent.usd is not None and not total.spent.unpriced:
         yield "cost_usd", _number(total.spent.usd, 6)
     if suite.note:

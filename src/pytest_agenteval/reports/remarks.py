@@ -10,7 +10,7 @@ from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.table import MARK, marked
 from pytest_agenteval.reports.view import SuiteView
-from pytest_agenteval.reports.wording import counted, figure, money, seconds, tally
+from pytest_agenteval.reports.wording import counted, figure, money, seconds, tally, tokens
 
 
 class Remark(NamedTuple):
@@ -84,12 +84,12 @@ def _took(total: Figures) -> Iterator[str]:
     spent = total.spent
     yield f"{seconds(spent.seconds)} of agent time"
     if spent.tokens or spent.usd or spent.unpriced:
-        yield counted(spent.tokens, "token")
+        yield tokens(spent.tokens, spent.untold)
         yield money(spent.usd, spent.unpriced)
     if total.judge_asks:
         judging = total.judging
         asks = f"judges: {counted(total.judge_asks, 'reply')}"
-        yield f"{asks}, {counted(judging.tokens, 'token')}, {money(judging.usd, judging.unpriced)}"
+        yield f"{asks}, {tokens(judging.tokens, judging.untold)}, {money(judging.usd, judging.unpriced)}"
     for name, tape in (("tools", total.tools), ("chats", total.chats)):
         if tape != TapeCounts():
             yield f"cassettes for {name}: {taped(tape)}"

@@ -39,6 +39,13 @@ def figure(value: float | None) -> str:
     return "0.01" if 1e-9 < value < 0.005 else f"{value:.2f}"
 
 
+def tokens(known: int, untold: int) -> str:
+    """Write how many tokens were taken, and of how many trials nobody knows it."""
+    if untold and not known:
+        return "tokens unknown"
+    return counted(known, "token") + (f" + {counted(untold, 'trial')} untold" if untold else "")
+
+
 def money(usd: float | None, unpriced: int) -> str:
     """Write what was paid, and how many trials' price nobody knows."""
     if usd is None:
