@@ -300,6 +300,11 @@ def test_everything_that_was_answered_is_in_the_file(letters: pytest.Pytester) -
     assert json.loads(ask["votes"][0]["raw"][0])["order"] == 4 * example["labels"]["order"]
     assert len(found["rubric"]["digest"]) == 16
 
+    for judge in found["judges"]:
+        judge["usage"] = {"asks": 30, "tokens": 0, "cost_usd": None}
+    told = [line.text for line in calibration_lines(found, "page.html", 120)]
+    assert "  judges: 60 replies, tokens unknown, cost unknown" in told
+
 
 def test_no_results_are_kept_where_none_are_wanted(letters: pytest.Pytester) -> None:
     """With ``--agent-results=none`` the figures are printed all the same, and nobody is sent to a page."""

@@ -203,10 +203,11 @@ def _together(data: Found) -> Iterator[str]:
         yield f"the judges among themselves, {name}: alpha {said_found(found)}"
     used = [each["usage"] for each in data["judges"] if each["usage"]]
     if used:
-        asks, tokens = sum(each["asks"] for each in used), sum(each["tokens"] for each in used)
-        costs = [each["cost_usd"] for each in used]
-        paid = money(None if None in costs else sum(costs), 0)
-        yield f"judges: {counted(asks, 'reply')}, {counted(tokens, 'token')}, {paid}"
+        asks, costs = sum(each["asks"] for each in used), [each["cost_usd"] for each in used]
+        known = sum(each["tokens"] for each in used)
+        untold = any(each["asks"] and not each["tokens"] and each["cost_usd"] is None for each in used)
+        taken = "tokens unknown" if untold else counted(known, "token")
+        yield f"judges: {counted(asks, 'reply')}, {taken}, {money(None if None in costs else sum(costs), 0)}"
 
 
 def _thresholds(data: Found, width: int) -> Iterator[Line]:
