@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -25,14 +26,35 @@ ANYTHING = st.recursive(
 def test_only_what_lies_from_0_to_1_is_a_score(returned: Any) -> None:
     """Whatever is returned becomes a grade of that score, or is refused in a short line."""
     wanted = returned.score if isinstance(returned, Grade) else returned
-    is_share = isinstance(wanted, bool | int | float) and 0 <= wanted <= 1
-    if is_share or (wanted is None and isinstance(returned, Grade)):
-        assert as_grade("g", returned).score == wanted
+    is_share = isinstance(wanted, bool | int | float) and -1e-9 <= wanted <= 1 + 1e-9
+    if wanted is None and isinstance(returned, Grade):
+        assert as_grade("g", returned).score is None
+    elif is_share:
+        assert as_grade("g", returned).score == pytest.approx(float(wanted), abs=1e-9)
     else:
         with pytest.raises(NoGrade, match="expected a Grade, a bool or a number from 0 to 1") as refused:
             as_grade("g", returned)
         assert len(str(refused.value)) < 2000
         assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "score"),
+    [(sum([0.05] * 20), "1.0"), (-1e-17, "0.0"), (-0.0, "0.0"), (Fraction(1, 2), "0.5")],
+)
+def test_what_rounding_carries_past_an_end_is_that_end(returned: Any, score: str) -> None:
+    """A weighted mean of ones is 1, whatever its last digit says; and there is no score of minus 0."""
+    assert returned != 1.0
+    assert repr(as_grade("g", returned).score) == score
+    assert repr(as_grade("g", Grade("g", returned, "")).score) == score
+
+
+def test_a_measure_is_a_number_that_can_be_reckoned_with() -> None:
+    """Past the scale there is room, but not for what no float holds."""
+    assert as_grade("g", Grade("g", 0.0, "", unclamped=-8)).unclamped == -8
+    for odd in (10**400, float("nan"), float("-inf"), "low"):
+        with pytest.raises(NoGrade, match="unclamped: expected a number"):
+            as_grade("g", Grade("g", 0.0, "", unclamped=odd))  # type: ignore[arg-type]
 
 
 def failing() -> Iterator[Check]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
@@ -13,6 +13,7 @@ from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.grade import Check, Grade
 
 EXPECTED = "expected a Grade, a bool or a number from 0 to 1"
+ROUNDING = 1e-9
 
 _bounded = reprlib.Repr()
 _bounded.maxstring = _bounded.maxother = 120
@@ -51,13 +52,14 @@ def shown(value: object) -> str:
 
 
 def _score(given: Any, where: str) -> float:
-    if _is_share(given):
-        return float(given)
+    """Give a score from 0 to 1; what rounding carries past an end, as in twenty times 0.05, is that end."""
+    if isinstance(given, Real) and -ROUNDING <= given <= 1 + ROUNDING:  # type: ignore[operator]  # as below
+        return min(max(float(given), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
     raise NoGrade(f"{where} {shown(given)}: {EXPECTED}")
 
 
 def _is_finite(given: Any) -> bool:
-    return isinstance(given, Real) and math.isfinite(given)
+    return isinstance(given, Real) and abs(given) <= sys.float_info.max  # type: ignore[operator]  # as below
 
 
 def _is_share(given: Any) -> bool:
@@ -68,10 +70,8 @@ def _is_share(given: Any) -> bool:
 
 def _whole(grade: Grade) -> Grade:
     """Give a grade whose parts are what they should be; most are already, and stay the same object."""
-    if grade.score is not None and type(grade.score) is not float:
+    if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
         grade = replace(grade, score=_score(grade.score, "returned a Grade with the score"))
-    elif grade.score is not None:
-        _score(grade.score, "returned a Grade with the score")
     if not isinstance(grade.rationale, str):
         raise NoGrade(f"returned a Grade with the rationale {shown(grade.rationale)}: expected a text")
     if not isinstance(grade.details, dict | Mapping):
