@@ -186,3 +186,27 @@ def test_other_peoples_json_at_the_root_hides_no_folder_of_tasks(pytester: pytes
 
     assert [line.split()[1] for line in lines] == ["anybody.json", "f0/x.json", "f1/deep/a.json", "and"]
     assert lines[-1] == "agenteval: and the same in 4 more folders"
+
+
+def test_other_tools_files_that_are_no_strict_json_or_yaml_are_no_tasks(pytester: pytest.Pytester) -> None:
+    """Comments, last commas, several documents and lines are theirs to use; a broken file may be a task."""
+    others = {
+        "tsconfig.json": '{\n  // strict\n  "compilerOptions": {"strict": true,},\n}',
+        "service.yaml": "kind: Service\nmetadata:\n  name: x\n---\nkind: Deployment\n",
+        "lines.json": '{"a": 1}\n{"b": 2}\n',
+        "template.yaml": "a: {{ b }}\n",
+    }
+    meant = {
+        "half.json": '{"id": "half", "inp',
+        "conflict.yaml": "<<<<<<< ours\nid: a\n=======\nid: b\n>>>>>>> theirs\n",
+        "brace.json": "{",
+    }
+    write(pytester.path, {"suite.yaml": suite(), "a.json": task("a"), **others, **meant})
+
+    result = run(pytester, "--continue-on-collection-errors", "-v")
+
+    result.assert_outcomes(passed=1, errors=len(meant))
+    told = str(result.stdout)
+    assert "conflict.yaml:1\n  expected: a YAML document\n  found:    a merge conflict\n" in told
+    assert "4 files below suites are no tasks" in told
+    assert told.count("data that is no task goes into a file or a folder whose name begins with '_'") == 3

@@ -160,6 +160,8 @@ def _reason(error: json.JSONDecodeError, text: str) -> str:
 def _way_out(error: json.JSONDecodeError, text: str) -> str:
     """Give the hint for what people write who take JSON for JavaScript."""
     rest, before = text[error.pos :].lstrip(), text[: error.pos].rstrip()
+    if rest.startswith("<<<<<<<"):
+        return "a merge conflict: keep one of its two sides"
     if rest.startswith(("//", "/*", "#")):
         return "JSON has no comments: take it out, or write the file in YAML"
     if (rest[:1] in ("}", "]") and before.endswith(",")) or error.msg.startswith("Illegal trailing comma"):

@@ -24,13 +24,7 @@ from pytest_agenteval.tasks.documents import (
     shown,
 )
 from pytest_agenteval.tasks.explain import causes, explain, in_words
-from pytest_agenteval.tasks.resemblance import (
-    is_meant,
-    is_whole,
-    keys_at_top,
-    may_be_meant,
-    says_nothing,
-)
+from pytest_agenteval.tasks.resemblance import is_meant, is_whole, keys_at_top, may_be_meant, says_nothing
 from pytest_agenteval.tasks.spec import Suite, Task
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
@@ -109,7 +103,7 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Docu
         if sure or all(word.search(data) for word in WORDS_OF_A_TASK):
             raise
         if below_suite and _may_be_meant(path, data):
-            raise DoubtfulFile(replace(each, hint=each.hint or _ASIDE) for each in wrong.problems) from None
+            raise DoubtfulFile(replace(each, hint=_or_aside(each.hint)) for each in wrong.problems) from None
         return None
 
 
@@ -117,6 +111,10 @@ def _may_be_meant(path: Path, data: bytes) -> bool:
     """Whether what cannot be read strictly may be meant as a task: nobody can say of a broken file."""
     keys = keys_at_top(path, data)
     return keys is None or any(map(may_be_meant, keys))
+
+
+def _or_aside(hint: str) -> str:
+    return f"{hint}; {_ASIDE}" if hint else _ASIDE
 
 
 def _holds_tasks(document: Document, sure: bool, *, below_suite: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from pytest_agenteval.tasks.documents import is_json
 _NEAR: Mapping[str, float] = {"id": 0.8, "input": 0.8, "graders": 0.75}
 """The keys by which a task is known, and how like one of them another key has to be to be taken for it."""
 
+_STRING_OR_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/""", re.DOTALL)
+_LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _NOTHING_SAID = re.compile(r"(?:[ \t]*(?:#.*|---|\.\.\.)?(?:\n|\Z))*")
 
 
@@ -42,14 +45,27 @@ def says_nothing(text: str) -> bool:
 def keys_at_top(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
     """Give the keys of a file's map, or of each map of its list, however loosely it is written.
 
-    What reading refuses (tags, merge keys, repeated keys, NaN) is other people's to use; None for a file
-    that is no JSON, or YAML, at all.
+    What reading refuses (tags, merge keys, repeated keys, NaN, comments in JSON, several documents) is other
+    people's to use; None for a file that is no JSON, or YAML, at all.
     """
     try:
         text = data.decode("utf-8-sig")
-        return _of_json(json.loads(text)) if is_json(path) else _of_yaml(text)
+        return _of_json(_loosely(text)) if is_json(path) else _of_yaml(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _loosely(text: str) -> Any:
+    """Read JSON, a JSON value in each line, or JSON with comments and last commas."""
+    for read in (json.loads, _lines):
+        with suppress(ValueError):
+            return read(text)
+    bare = _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text)
+    return json.loads(_LAST_COMMA.sub("", bare))
+
+
+def _lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def _of_json(value: Any) -> Sequence[Iterable[str]]:

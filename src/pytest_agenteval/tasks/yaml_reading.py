@@ -32,6 +32,7 @@ else:
 
 PLAIN, QUOTED = "plain", "quoted"
 COMMA = "in braces a comma ends a text that is not in quotes: put the whole text in quotes"
+_CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 _WAYS_OUT = {
     "but found another document": "--- begins a second document; several tasks of one file are a list",
     "mapping values are not allowed": "a text with ': ' in it stands in quotes",
@@ -97,15 +98,18 @@ class YamlPlaces:
 
 
 def keys_at_top(text: str) -> list[list[str]] | None:
-    """Give the keys of a document's map, or of each map of its list; None for what is no YAML.
+    """Give the keys of each document's map, or of each map of its list; None for what is no YAML.
 
-    What reading refuses (tags, merge keys, repeated keys) is no hindrance.
+    What reading refuses (tags, merge keys, repeated keys, several documents) is no hindrance.
     """
     try:
-        root = _compose(text)
+        reader = _Reader(text)
+        roots = list(iter(lambda: reader.get_node() if reader.check_node() else None, None))
     except yaml.YAMLError:
         return None
-    nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
+    nodes = [
+        node for root in roots for node in (root.value if isinstance(root, yaml.SequenceNode) else [root])
+    ]
     maps = (node for node in nodes if isinstance(node, yaml.MappingNode))
     return [[str(key.value) for key, _ in node.value] for node in maps]
 
@@ -233,6 +237,10 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
     if isinstance(error, yaml.reader.ReaderError):
         before = text.encode()[: error.position] if yaml.__with_libyaml__ else text[: error.position].encode()
         line, reason = before.count(b"\n") + 1, f"{reason} ({error.character!r})"
+    conflict = _CONFLICT.search(text)
+    if conflict:
+        at = text.count("\n", 0, conflict.start()) + 1
+        return Problem(file, at, (), "a YAML document", "a merge conflict", "keep one of its two sides")
     tab = _tab(text, line)
     if tab:
         return Problem(file, tab, (), "spaces where a line begins", "a tab", "YAML indents with spaces")
