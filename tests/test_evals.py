@@ -16,6 +16,7 @@ from pytest_agenteval.reports.terminal import summary
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run, read_run
+from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
 
@@ -84,8 +85,9 @@ def pytest_agenteval_register(registry):
 
 
 @pytest.fixture
-def evals(pytester: pytest.Pytester) -> Path:
-    """A copy of the evals, so that runs of tests leave nothing in the project."""
+def evals(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the evals, so that runs of tests leave nothing in the project; they know no other plugin."""
+    only_our_plugin(monkeypatch)
     for folder in ("evals", "fixtures", "cassettes"):
         shutil.copytree(ROOT / folder, pytester.path / folder)
     return pytester.path / "evals"
@@ -264,11 +266,9 @@ def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, eva
         "--repetitions=3",
         "--agent-model=oracle,baseline",
         "--junitxml=j.xml",
-        "-k",
-        "card or mixed",
     )
-    suites = ["card", "pkm"]
-    spread = _run(pytester, "-n8", *arguments, of=suites)
+    suites = ["card", "pkm/starter_mixed"]
+    spread = _run(pytester, "-p", "xdist.plugin", "-n8", *arguments, of=suites)
     lines = [
         json.loads(line)
         for journal in spread.folder.glob("journal-*.jsonl")
