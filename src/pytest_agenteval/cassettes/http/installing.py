@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.cassettes.http import with_aiohttp, with_httpx, with_sockets, with_urllib, with_urllib3
-from pytest_agenteval.cassettes.http.scope import NotRecorded, current, untaped
+from pytest_agenteval.cassettes.http import (
+    with_aiohttp,
+    with_http_client,
+    with_httpx,
+    with_sockets,
+    with_threads,
+    with_urllib,
+    with_urllib3,
+)
+from pytest_agenteval.cassettes.http.scope import current
 
 Places: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
 """Owner and name of a function, and what makes ours of it."""
@@ -38,7 +43,12 @@ LIBRARIES: Mapping[str, Callable[[Any], Places]] = {
     "aiohttp": with_aiohttp.places,
     "urllib3": with_urllib3.places,
     "urllib.request": with_urllib.places,
+    "http.client": with_http_client.places,
     "socket": with_sockets.places,
+    "ssl": with_sockets.places_of_tls,
+    "threading": with_threads.places,
+    "_thread": with_threads.places_of_low_level,
+    "multiprocessing.pool": with_threads.places_of_pools,
 }
 
 _lock = threading.Lock()
@@ -53,6 +63,8 @@ class _Awaiting(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find what the others find, and patch it once it is loaded."""
+        if name == "litellm" and current() is not None:  # else its import asks GitHub for a list of prices
+            os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         if name not in LIBRARIES:
             return None
         for finder in sys.meta_path:
@@ -99,8 +111,6 @@ def install() -> None:
         sys.meta_path.insert(0, _awaiting)
     modules = list(_imported())
     with _lock:
-        if not _patches:
-            _put(_of_threads())
         for module in modules:
             _patch(module)
         for patch in _patches:
@@ -140,54 +150,3 @@ def _put(places: Places) -> None:
         real = getattr(owner, name)
         _patches.append(Patch(owner, name, make(real), real))
         setattr(owner, name, _patches[-1].ours)
-
-
-def _of_threads() -> Places:
-    yield ThreadPoolExecutor, "submit", _submitting
-    yield asyncio.BaseEventLoop, "run_in_executor", _running
-    yield threading.Thread, "start", _starting
-
-
-def _submitting(real: Any) -> Any:
-    """Let threads of a pool know the scope of who gives them work, as asyncio.to_thread does.
-
-    One that the pool starts for it does not belong to that scope: others will give it work.
-    """
-
-    def submit(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if current() is None:
-            return real(pool, function, *args, **kwargs)
-        context = contextvars.copy_context()
-        with untaped():
-            return real(pool, context.run, function, *args, **kwargs)
-
-    return submit
-
-
-def _running(real: Any) -> Any:
-    """Do so for a loop's pool, which may be of a class that submits in its own way."""
-
-    def run_in_executor(loop: Any, executor: Any, function: Any, *args: Any) -> Any:
-        if current() is None or not isinstance(executor, ThreadPoolExecutor | None):
-            return real(loop, executor, function, *args)
-        context = contextvars.copy_context()
-        with untaped():
-            return real(loop, executor, context.run, function, *args)
-
-    return run_in_executor
-
-
-def _starting(real: Any) -> Any:
-    """Let a thread that user code starts itself belong to the scope in which it is started."""
-
-    def start(thread: Any) -> None:
-        if current() is not None:
-            thread.run = partial(_run, contextvars.copy_context(), thread.run)
-        real(thread)
-
-    return start
-
-
-def _run(context: contextvars.Context, function: Callable[[], None]) -> None:
-    with suppress(NotRecorded):  # the trial tells of it
-        context.run(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +28,10 @@ class NotRecorded(BaseException):
         self.request = request
 
 
+class NothingSent(ConnectionError):
+    """Says so to a worker of a pool that loses its work, for whoever waits, where it meets no Exception."""
+
+
 class ScopeClosed(SystemExit):
     """Ends a thread that asks on after its trial has ended: nobody is told, as nobody waits for it."""
 
@@ -49,6 +54,7 @@ class Scope:
         self._open, self._reading, self.passing = tapes, reading, passing
         self._outer = current()
         self._ended = False
+        self._process = os.getpid()
         self._refused: set[Key] = set()
         self._refusing = threading.Lock()
         self.missed: list[Request] = []
@@ -86,15 +92,18 @@ class Scope:
             return None
         raise self.refusal(request)
 
-    def refusal(self, request: Request) -> NotRecorded:
+    def refusal(self, request: Request) -> NotRecorded | NothingSent:
         """Note a request that is not answered, if it is new, and give what is to be raised."""
         asked = self._own.cassette.redactor.request(request)
+        refused = NotRecorded(asked, self._own.cassette.name)
+        if os.getpid() != self._process:  # a copy of this process, whose notes nobody reads
+            return NothingSent(str(refused))
         with self._refusing:
             if key_of(asked) not in self._refused:
                 self._refused.add(key_of(asked))
                 self._own.missed()
                 self.missed.append(asked)
-        return NotRecorded(asked, self._own.cassette.name)
+        return refused
 
     def record(self, request: Request, response: Response) -> None:
         """Keep what was really answered."""

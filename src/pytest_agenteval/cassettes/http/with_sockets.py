@@ -1,22 +1,28 @@
-"""Sockets: in a replay none is connected, whoever asks for it."""
+"""Sockets: in a replay none is connected and nothing is sent on one, whoever asks for it."""
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 from pytest_agenteval.cassettes.http.scope import answering, current, untaped
 from pytest_agenteval.cassettes.interaction import Request
 
-_EVENT, _WATCHERS = "socket.connect", "_agenteval_watching_connections"
+_WATCHERS = "_agenteval_watching_sockets"
 
-Watcher = Callable[[Any, Any], None]
+Watcher = Callable[[str, tuple[Any, ...]], None]
+
+_accepted: WeakSet[Any] = WeakSet()
+"""Connections that somebody else opened, such as a process that an agent started: these it may answer."""
 
 
 def watch() -> None:
-    """Look at each connection that Python opens, before it is opened.
+    """Look at each connection that Python opens, before it is opened, and at each name it looks up.
 
     By an audit hook, as guards of other people, pytest-socket's for one, put what they find in the class of
     sockets in place of what we would put there. A hook stays for the life of the process: there is one.
@@ -38,9 +44,19 @@ def look_away() -> None:
 
 
 def places(module: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Say what is patched: where a pair of sockets is made by connecting one to the other."""
-    if not hasattr(module, "AF_UNIX"):
+    """Say what is patched: sending on what is connected, of which no hook tells."""
+    if not hasattr(module, "AF_UNIX"):  # there a pair of sockets is made by connecting one to the other
         yield module, "socketpair", pairing
+        return
+    kind = _true_class(module.socket)
+    yield kind, "accept", _accepting
+    yield kind, "send", _sending
+    yield kind, "sendall", _sending
+
+
+def places_of_tls(module: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Say what is patched of sockets that encrypt."""
+    yield module.SSLSocket, "send", _sending
 
 
 def pairing(real: Any) -> Any:
@@ -53,39 +69,106 @@ def pairing(real: Any) -> Any:
     return socketpair
 
 
+def _accepting(real: Any) -> Any:
+    def accept(listening: Any) -> Any:
+        connection, address = real(listening)
+        _accepted.add(connection)
+        return connection, address
+
+    return accept
+
+
+def _sending(real: Any) -> Any:
+    def send(connection: Any, *args: Any) -> Any:
+        if current() is not None:
+            _refuse_sending(connection, None)
+        return real(connection, *args)
+
+    return send
+
+
 def _hook(watchers: list[Watcher]) -> Callable[[str, tuple[Any, ...]], None]:
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event == _EVENT:
+        if event.startswith("socket."):
             for watcher in tuple(watchers):
-                watcher(*args)
+                watcher(event, args)
 
     return hook
 
 
-def _refuse_in_replay(connecting: Any, address: Any) -> None:
-    if current() is None or _stays_here(connecting, address):
+def _refuse_in_replay(event: str, args: tuple[Any, ...]) -> None:
+    refuse = _REFUSALS.get(event)
+    if refuse is not None and current() is not None:
+        refuse(*args)
+
+
+def _refuse_connecting(connecting: Any, address: Any) -> None:
+    if _is_unix(connecting) and (
+        # So multiprocessing names what its managers and its fork server listen at; or it is the system's log.
+        connecting.type == socket.SOCK_DGRAM or "listener-" in _text(address)
+    ):
         return
     try:
-        scope = answering()
-        if scope is not None and not scope.live:
-            raise scope.refusal(Request("CONNECT", _named(address)))
+        _refuse(_named(address))
     except BaseException:
         connecting.close()  # who meant to connect it looks for failures of the system only
         raise
 
 
-def _stays_here(connecting: Any, address: Any) -> bool:
-    """Whether it is a process talking to its own children, or to the system's log."""
-    if getattr(connecting, "family", None) != getattr(socket, "AF_UNIX", None):
-        return False
-    # So multiprocessing names what its managers and its fork server listen at.
-    return connecting.type == socket.SOCK_DGRAM or "listener-" in _text(address)
+def _refuse_sending(connection: Any, address: Any = None) -> None:
+    """Refuse it on whatever was connected before, and without any connection."""
+    if _is_unix(connection) or connection in _accepted:
+        return
+    if address is None:
+        with suppress(OSError):
+            address = connection.getpeername()
+    _refuse(_named(address))
+
+
+def _refuse_looking_up(name: Any, port: Any = None, *_: Any) -> None:
+    """Refuse to ask a server for the address of a name: that is a request too."""
+    if name and not _is_here(_text(name)):
+        _refuse(_named((_text(name), port)))
+
+
+_REFUSALS: dict[str, Callable[..., None]] = {
+    "socket.connect": _refuse_connecting,
+    "socket.sendto": _refuse_sending,
+    "socket.sendmsg": _refuse_sending,
+    "socket.getaddrinfo": _refuse_looking_up,
+    "socket.gethostbyname": _refuse_looking_up,
+}
+
+
+def _refuse(uri: str) -> None:
+    scope = answering()
+    if scope is not None and not scope.live:
+        raise scope.refusal(Request("CONNECT", uri))
+
+
+def _is_here(name: str) -> bool:
+    """Whether nobody has to be asked for the address of a name."""
+    with suppress(ValueError):
+        ipaddress.ip_address(name.partition("%")[0])
+        return True
+    plain = name.lower().rstrip(".")
+    return plain == "localhost" or plain.endswith(".localhost") or plain == socket.gethostname().lower()
+
+
+def _is_unix(connection: Any) -> bool:
+    return getattr(connection, "family", None) == getattr(socket, "AF_UNIX", None)
+
+
+def _true_class(found: Any) -> Any:
+    """Give Python's own class of sockets, also where a guard stands in for it."""
+    return next((each for each in found.__mro__ if each.__module__ == "socket"), found)
 
 
 def _named(address: Any) -> str:
-    return (
-        f"socket://{address[0]}:{address[1]}" if isinstance(address, tuple) else f"socket://{_text(address)}"
-    )
+    if not isinstance(address, tuple):
+        return f"socket://{_text(address)}"
+    host, port = address[:2]
+    return f"socket://{_text(host)}" if port is None else f"socket://{_text(host)}:{port}"
 
 
 def _text(address: Any) -> str:

@@ -1,0 +1,153 @@
+"""Threads, and what is left for the end of the process: whose work it is, theirs are the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextvars
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from pytest_agenteval.cassettes.http.scope import NothingSent, NotRecorded, ScopeClosed, current, untaped
+
+
+def places(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """Say what is patched."""
+    yield ThreadPoolExecutor, "submit", _submitting
+    yield asyncio.BaseEventLoop, "run_in_executor", _running
+    yield threading.Thread, "start", _starting
+    yield atexit, "register", _registering
+
+
+def places_of_low_level(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """Say what is patched of threads without a Thread."""
+    yield thread, "start_new_thread", _starting_new
+
+
+def places_of_pools(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """Say what is patched of multiprocessing's pools of threads; those of processes are outside."""
+    yield pools.ThreadPool, "__init__", _making
+    for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
+        yield pools.ThreadPool, name, _giving
+
+
+def _submitting(real: Any) -> Any:
+    """Let threads of a pool know the scope of who gives them work, as asyncio.to_thread does.
+
+    One that the pool starts for it does not belong to that scope: others will give it work.
+    """
+
+    def submit(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if current() is None:
+            return real(pool, function, *args, **kwargs)
+        context = contextvars.copy_context()
+        with untaped():
+            return real(pool, context.run, function, *args, **kwargs)
+
+    return submit
+
+
+def _running(real: Any) -> Any:
+    """Do so for a loop's pool, which may be of a class that submits in its own way."""
+
+    def run_in_executor(loop: Any, executor: Any, function: Any, *args: Any) -> Any:
+        if current() is None or not isinstance(executor, ThreadPoolExecutor | None):
+            return real(loop, executor, function, *args)
+        context = contextvars.copy_context()
+        with untaped():
+            return real(loop, executor, context.run, function, *args)
+
+    return run_in_executor
+
+
+def _making(real: Any) -> Any:
+    """Make a pool whose threads belong to no scope."""
+
+    def __init__(pool: Any, *args: Any, **kwargs: Any) -> None:
+        with untaped():
+            real(pool, *args, **kwargs)
+
+    return __init__
+
+
+def _giving(real: Any) -> Any:
+    """Let a pool of multiprocessing know whose work it does; several of its threads may do it at once."""
+
+    def give(pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if current() is None:
+            return real(pool, function, *args, **kwargs)
+        return real(pool, _Task(contextvars.copy_context(), function), *args, **kwargs)
+
+    return give
+
+
+def _starting(real: Any) -> Any:
+    """Let a thread that user code starts itself belong to the scope in which it is started."""
+
+    def start(thread: Any) -> None:
+        if current() is not None:
+            thread.run = partial(_run, contextvars.copy_context(), thread.run)
+        real(thread)
+
+    return start
+
+
+def _starting_new(real: Any) -> Any:
+    def start_new_thread(function: Any, args: Any, *kwargs: Any) -> Any:
+        if current() is None:
+            return real(function, args, *kwargs)
+        return real(partial(_run, contextvars.copy_context(), function), args, *kwargs)
+
+    return start_new_thread
+
+
+def _registering(real: Any) -> Any:
+    """Let what an agent leaves for the end of the process belong to its trial, which has ended by then."""
+
+    def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if current() is None:
+            return real(function, *args, **kwargs)
+        real(_Leftover(contextvars.copy_context(), function), *args, **kwargs)
+        return function
+
+    return register
+
+
+class _Belonging:
+    """A function that is called in the scope in which it was given, be it in several threads at once."""
+
+    def __init__(self, context: contextvars.Context, function: Any) -> None:
+        self._context, self._function = context, function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._context.copy().run(self._function, *args, **kwargs)
+
+
+class _Task(_Belonging):
+    """Does so in a pool that forgets the task where it raises what is no Exception."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except (NotRecorded, ScopeClosed) as refused:
+            raise NothingSent(str(refused)) from None
+
+
+class _Leftover(_Belonging):
+    """Does so at the end of the process, and can be taken back by its function."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        _run(self._context, self._function, *args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(self._function == other)
+
+    __hash__ = _Belonging.__hash__
+
+
+def _run(context: contextvars.Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    with suppress(NotRecorded, ScopeClosed):  # the trial tells of the one; the other is no news
+        context.run(function, *args, **kwargs)

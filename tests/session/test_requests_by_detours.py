@@ -1,0 +1,212 @@
+"""Nothing is sent by detours either: connections that stand, pools, bare threads, names, leftovers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_agenteval.cassettes.http import own_requests
+from tests.cassettes.http_server import Server, serving
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+CONFTEST = """
+import _thread
+import atexit
+import http.client
+import multiprocessing
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from multiprocessing.pool import ThreadPool
+
+HOST, PORT = "127.0.0.1", {port}
+URL = f"http://{{HOST}}:{{PORT}}/"
+POOL = ThreadPool(1)
+STANDING = http.client.HTTPConnection(HOST, PORT)
+STANDING.connect()
+RAW = socket.create_connection((HOST, PORT))
+
+
+def fetch(path):
+    return urllib.request.urlopen(URL + path).read().decode()
+
+def ask_standing(path):
+    STANDING.request("GET", "/" + path)
+    return STANDING.getresponse().read().decode()
+
+def pool():
+    return POOL.apply(fetch, ("pool",))
+
+def mapped():
+    return str(POOL.map(fetch, ["mapped"]))
+
+def late_pool():
+    global LATE
+    if "LATE" not in globals():
+        LATE = ThreadPool(1)
+    return LATE.apply(fetch, ("late_pool",))
+
+def late_pool_again():
+    return late_pool()
+
+def copies():
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(fetch, ("copies",))
+
+def bare_thread():
+    said = queue.Queue()
+    def ask():
+        try:
+            said.put(fetch("bare_thread"))
+        finally:
+            said.put("nothing")
+    _thread.start_new_thread(ask, ())
+    return said.get()
+
+def standing():
+    return ask_standing("standing")
+
+def raw():
+    RAW.sendall(b"GET /raw HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+    return str(RAW.recv(99))
+
+def datagram():
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    return str(asking.sendto(b"datagram", (HOST, PORT)))
+
+def datagram_in_parts():
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    return str(asking.sendmsg([b"datagram"], [], 0, (HOST, PORT)))
+
+def name():
+    return str(http.client.HTTPConnection("nowhere.invalid").request("GET", "/"))
+
+def at_exit():
+    atexit.register(fetch, "at_exit")
+    taken_back = atexit.register(lambda: fetch("taken_back"))
+    atexit.unregister(taken_back)
+    return "left"
+
+def timer():
+    threading.Timer(0.3, fetch, ["timer"]).start()
+    time.sleep(0.1)
+    return "left"
+
+def answering():
+    listening = socket.create_server((HOST, 0))
+    def serve():
+        with listening.accept()[0] as connection:
+            connection.sendall(connection.recv(9) + b" Mina")
+    threading.Thread(target=serve, daemon=True).start()
+    asking = "import socket, sys; c = socket.create_connection(('127.0.0.1', int(sys.argv[1])));" \\
+             "c.sendall(b'Hello'); print(c.makefile().read())"
+    return subprocess.run([sys.executable, "-c", asking, str(listening.getsockname()[1])],
+                          capture_output=True, text=True, timeout=30).stdout
+
+def endless():
+    while True:
+        try:
+            ask_standing("endless")
+        except Exception:
+            pass
+        time.sleep(0.01)
+
+
+class Own:
+    def run(self, task_input, ctx):
+        return "Mina " + globals()[task_input["content"]]()
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("own", Own)
+"""
+REFUSED = (
+    "pool", "mapped", "late_pool", "late_pool_again", "bare_thread",
+    "standing", "raw", "datagram", "datagram_in_parts", "name",
+)  # fmt: skip
+LEFT_BEHIND = ("at_exit", "timer")
+THREADS = ("-W", "error::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server that counts what it is asked."""
+    with serving() as started:
+        yield started
+
+
+@pytest.fixture
+def datagrams(server: Server) -> Iterator[socket.socket]:
+    """What is sent to the server's port without a connection."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
+        listening.bind(("127.0.0.1", server.server_address[1]))
+        listening.setblocking(False)
+        yield listening
+
+
+def prepare(pytester: pytest.Pytester, server: Server, *ways: str, **more: object) -> None:
+    """Write a suite of agents that ask this server."""
+    write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite()})
+    write(pytester.path, {"evals/conftest.py": CONFTEST.format(port=server.server_address[1])})
+    for way in ways:
+        told = task(way, agent="own", input={"content": way}, **more)
+        write(pytester.path, {f"evals/{way}.yaml": told})
+
+
+def test_nothing_is_sent_by_detours(
+    pytester: pytest.Pytester, server: Server, datagrams: socket.socket
+) -> None:
+    """Pools and connections that stand since an import, bare threads, datagrams, names, copies of a process.
+
+    What an agent leaves for later, or for the end of the process, asks nothing either, and is no news. A
+    process that an agent started may be answered.
+    """
+    prepare(pytester, server, *REFUSED, *LEFT_BEHIND, "copies", "answering")
+
+    result = pytester.runpytest_subprocess("evals", *THREADS, "--agent-concurrency=3")
+
+    assert server.asked == []
+    with pytest.raises(BlockingIOError):
+        datagrams.recv(99)
+    result.assert_outcomes(errors=len(REFUSED) + 1, passed=len(LEFT_BEHIND) + 1)
+    said = result.stdout.str() + result.stderr.str()
+    assert said.count("_miss: cassettes/") >= len(REFUSED)
+    assert "CONNECT socket://nowhere.invalid:80()" in said
+    assert "NothingSent: GET" in said  # from the copy
+    assert "ScopeClosed" not in said
+
+
+def test_a_standing_connection_is_of_no_use_after_the_trial(
+    pytester: pytest.Pytester, server: Server
+) -> None:
+    """Let out, a connection is opened once: each request on it is looked at all the same."""
+    prepare(pytester, server, "endless", limits={"seconds": 1})
+    run(pytester, "evals", "--agent-live").assert_outcomes(failed=1)
+    asked = len(server.asked)
+    assert asked > 0
+    time.sleep(0.5)
+    assert len(server.asked) <= asked + 1  # one may have been on its way
+
+
+def test_importing_litellm_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its import asks GitHub for a list of prices, which would be an agent's first and only miss."""
+    monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
+    with own_requests(tuple):
+        importlib.util.find_spec("litellm")
+        assert os.environ.pop("LITELLM_LOCAL_MODEL_COST_MAP", "") == "True"
+    importlib.util.find_spec("litellm")
+    assert "LITELLM_LOCAL_MODEL_COST_MAP" not in os.environ
