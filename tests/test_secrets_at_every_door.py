@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import example, given, settings
@@ -41,6 +45,9 @@ def test_the_longest_secret_goes_first() -> None:
         "?key=short &monkey=business-as-usual token=12 tokens=1234567890123",
         "C:/Users/me: 12:30 @home; ratio 3:2@4; ssh://host:22/path",
         "20261122 2026-11-22T10:00:00Z 0123456789",
+        "sha256:9f8e7d6c5b4a392817069f8e7d6c5b4a39281706 3fa85f64-5717-4562-b3fc-2c963f66afa6 L3-001 pkm_7",
+        "오늘 서울의 날씨는 맑고 기온은 21.5도입니다... 미나에게 안녕이라고 말해 줘요…",
+        "r8_x xai-grok-4-fast-reasoning-latest-preview pypi-server nvapi- hooks.slack.com/services/",
     ],
 )
 def test_ordinary_words_are_left_alone(text: str) -> None:
@@ -59,6 +66,8 @@ def test_ordinary_words_are_left_alone(text: str) -> None:
         (f"GET /v1?q=1&api_key={LONG}&n=2", f"GET /v1?q=1&api_key={MARK}&n=2"),
         (f"-----BEGIN RSA PRIVATE KEY-----\n{LONG}\n-----END RSA PRIVATE KEY----- x", f"{MARK} x"),
         (f"-----BEGIN PRIVATE KEY-----\\n{LONG}", MARK),
+        (f"xai-{LONG} r8_{LONG}", f"{MARK} {MARK}"),
+        (f"https://hooks.slack.com/services/T0AB/B0CD/{LONG}", f"https://hooks.slack.com/services/{MARK}"),
     ],
 )
 def test_well_known_shapes_go(text: str, clean: str) -> None:
@@ -80,6 +89,69 @@ def test_a_text_that_was_cut_within_a_secret_holds_no_beginning_of_it() -> None:
     assert secrets.text("see trumpet-marma... and more") == f"see {MARK}... and more"
     assert secrets.text("see trumpet-marma") == f"see {MARK}"
     assert secrets.text("trumpet-marching bands") == "trumpet-marching bands"
+
+
+def test_a_text_that_was_cut_within_a_secret_holds_no_end_of_it() -> None:
+    """What is long is shown as its beginning and its end, by pytest's tracebacks for one."""
+    secrets = Secrets(["trumpet-marmalade-42"])
+    assert secrets.text("local = 'xyz...rmalade-42' and more") == f"local = 'xyz...{MARK}' and more"
+    assert secrets.text("…trumpet-marm…marmalade-42") == f"…{MARK}…{MARK}"
+    assert secrets.text("ends with rmalade-42...") == "ends with rmalade-42..."
+    assert secrets.text("first... then orange marmalade-42") == "first... then orange marmalade-42"
+
+
+@pytest.mark.parametrize(
+    "value", ["a&b<c>\"d'e+f/=%1", "schlüssel-안녕-77", "plain-looking-55", "tab\tand\\slash"]
+)
+def test_a_known_value_is_found_as_pages_addresses_and_headers_hold_it(value: str) -> None:
+    """Escaped for HTML, for an address in either case, as bytes, and in base64 wherever it stands there."""
+    secrets = Secrets([value])
+    in_base64 = [base64.b64encode(f"{'x' * before}{value}".encode()).decode() for before in range(7)]
+    written = [
+        html.escape(value),
+        html.escape(value, quote=False),
+        value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        .replace("'", "&#39;").replace('"', "&#34;"),
+        quote(value, ""),
+        re.sub("%..", lambda found: found[0].lower(), quote(value, "")),
+        repr(value.encode())[2:-1],
+        *(base64.b64encode(value.encode()).decode(), base64.urlsafe_b64encode(value.encode()).decode()),
+    ]  # fmt: skip
+    assert [form for form in written if secrets.text(f"<{form}>") != f"<{MARK}>"] == []
+    for form in in_base64:
+        left = secrets.text(form)
+        assert MARK in left
+        assert len(left.replace(MARK, "")) < 13  # what stood before it, and bits of a letter
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("WEATHER_KEY", "9f8e7d6c5b4a39281706", True),
+        ("OPENAI_API_KEYS", "first-key-0001,second-key-0002", True),
+        ("DB_PASS", "hunter-two", True),
+        ("CACHE_KEY", "linux-dependencies-cache", False),
+        ("SSH_KEY", "/home/me/.ssh/id_rsa_20261122", False),
+        ("PWD", "/home/me/projects/evals-2026", False),
+        ("MONKEY", "capuchin-and-marmoset", False),
+        ("GITHUB_SHA", "9f8e7d6c5b4a392817069f8e7d6c5b4a39281706", False),
+    ],
+)
+def test_which_variables_look_like_keys(name: str, value: str, hidden: bool) -> None:
+    """By their names, and where these tell little by their values; paths, words and commits are none."""
+    secrets = Secrets()
+    secrets.know_environment({name: value})
+    for part in value.split(","):
+        assert (secrets.text(f"see {part}.") == f"see {MARK}.") is hidden
+
+
+def test_what_settings_name_as_a_key_is_one_at_any_depth() -> None:
+    """A model's params may hold what litellm passes on."""
+    secrets = Secrets()
+    secrets.know_named(
+        {"extra_body": {"api_key": "to-be-passed-on-1"}, "reasoning_effort": "high-and-mighty-2"}
+    )
+    assert secrets.text("to-be-passed-on-1 high-and-mighty-2") == f"{MARK} high-and-mighty-2"
 
 
 @settings(deadline=None)

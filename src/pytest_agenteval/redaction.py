@@ -6,6 +6,7 @@ Everything that leaves a trial goes through here: what is written to disk, print
 from __future__ import annotations
 
 import base64
+import html
 import json
 import os
 import re
@@ -31,11 +32,14 @@ CUT = ("…", "...")
 """What stands where a text was cut, be it in the middle of a secret."""
 
 _VARIABLE = re.compile(
-    r"PASSWORD|PASSWD|PASSPHRASE|(?:^|_)(?:TOKEN|PAT|CREDENTIALS?|(?:APP|CLIENT)?SECRET)$"
-    r"|(?:^|_)(?:API|APP|ACCESS|SECRET|SERVICE|PRIVATE|ACCOUNT|MASTER|SIGNING|ENCRYPTION)_?KEY(?:_BASE)?$"
+    r"PASSWORD|PASSWD|PASSPHRASE|(?:^|_)(?:TOKEN|PAT|PASS|JWT|BEARER|CREDENTIALS?|(?:APP|CLIENT)?SECRET)$"
+    r"|(?:^|_)(?:API|APP|ACCESS|SECRET|SERVICE|PRIVATE|ACCOUNT|MASTER|SIGNING|ENCRYPTION)_?KEY(?:_BASE|S)?$"
     r"|(?:^|_)(?:OPENAI|ANTHROPIC|GEMINI|AZURE)_KEY$",
     re.I,
 )
+# Such a name may also be that of a cache or a table: then the value has to look like a key.
+_ANY_KEY = re.compile(r"KEYS?$", re.I)
+_LIKE_A_KEY = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}")
 # Not within a word; the letter of a line break as JSON writes it is part of none.
 _BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _FIGURE = r"(?=[A-Za-z_-]*[0-9])"
@@ -60,6 +64,12 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("AKIA", "ASIA"), rf"{_BEGINS}A[KS]IA[A-Z0-9]{{16}}(?![A-Z0-9])"),
     (("eyJ",), r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     (("hf_", "gsk_", "npm_"), rf"{_BEGINS}(?:hf|gsk|npm)_[A-Za-z0-9]{{20,}}"),
+    (
+        ("xai-", "pplx-", "tvly-", "nvapi-", "GOCSPX-", "pypi-AgE", "shpat_", "dop_v1_", "r8_"),
+        rf"{_BEGINS}(?:(?:xai-|pplx-|tvly-(?:dev-)?|shpat_|dop_v1_|r8_)[A-Za-z0-9]{{20,}}"
+        r"|(?:nvapi-|GOCSPX-|pypi-AgE)[A-Za-z0-9_-]{24,})",
+    ),
+    (("hooks.slack.com/services/",), r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"),
     (("SG.",), r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
     (("PRIVATE KEY-",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     (
@@ -81,9 +91,9 @@ _LITERALS = tuple(
 class Secrets:
     """Knows values and patterns of secrets and takes them out of texts; what it knows can only grow.
 
-    A value is found as it is and as it stands in JSON, in an address, in Python's ``repr`` and in a header
-    that signs in; also its beginning, where a text was cut. The longest goes first: one secret may begin
-    another. ``found_clean`` is for digests of texts that hold none of what is known now.
+    A value is found as it is and as it stands in JSON, in an address, in a page, in base64, in Python's
+    ``repr``; also its beginning or end, where a text was cut. The longest goes first: one may begin another.
+    ``found_clean`` is for digests of texts that hold none of what is known now.
     """
 
     def __init__(self, values: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
@@ -91,13 +101,14 @@ class Secrets:
         self._spelled: tuple[tuple[str, str], ...] = ()
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._starts: tuple[str, ...] = ()
+        self._ends: tuple[str, ...] = ()
         self.found_clean: set[str] = set()
         self.know(values)
         self.know_patterns(patterns)
 
     def forget(self) -> None:
         """Know nothing but the shapes of keys, as at the beginning: another session, other secrets."""
-        self._values, self._spelled, self._starts, self._patterns = set(), (), (), {}
+        self._values, self._spelled, self._starts, self._ends, self._patterns = set(), (), (), (), {}
         self.found_clean.clear()
 
     def know(self, values: Iterable[str]) -> None:
@@ -111,6 +122,7 @@ class Secrets:
         longest_first = sorted(spelled, key=lambda form: (-len(form), form))
         self._spelled = tuple((form[:SHORTEST], form) for form in longest_first)
         self._starts = tuple(dict.fromkeys(start for start, _ in self._spelled))
+        self._ends = tuple(dict.fromkeys(form[-SHORTEST:] for form in longest_first))
 
     def know_patterns(self, patterns: Iterable[str]) -> None:
         """Take whatever these patterns match for secrets; raises ``re.error`` for what is no pattern."""
@@ -129,8 +141,8 @@ class Secrets:
         known = os.environ if environ is None else environ
         for name in tuple(known):
             value = known.get(name, "")  # pytest's thread unsets variables while a trial's reads them
-            if _tells(name):
-                self.know((value,))
+            if _tells(name) or (_ANY_KEY.search(name) and _LIKE_A_KEY.fullmatch(value)):
+                self.know((value, *(value.split(",") if name[-1] in "sS" else ())))
             elif "://" in value and "@" in value:
                 self.know_address(value)
 
@@ -146,6 +158,14 @@ class Secrets:
         keys = [value for name, _, value in pairs if _tells(name.replace("-", "_")) or name in IN_QUERY]
         self.know(form for value in (password, signed_in, *keys) for form in (value, unquote(value)))
 
+    def know_named(self, settings: Mapping[str, Any]) -> None:
+        """Take the texts of settings for secrets whose names tell of one, at any depth."""
+        for name, value in settings.items():
+            if isinstance(value, Mapping):
+                self.know_named(value)
+            elif isinstance(value, str) and _tells(str(name)):
+                self.know((value,))
+
     def know_headers(self, headers: Mapping[str, Any]) -> None:
         """Take the values of headers for secrets whose names tell of one, such as ``Authorization``."""
         for name, value in headers.items():
@@ -157,6 +177,8 @@ class Secrets:
         for start in self._starts:  # a loop, and no generator: each text of each trial comes by
             if start in text:
                 return True
+        if self._cut_within(text):
+            return True
         for literal, shape in _LITERALS:
             if literal in text and shape.search(text):
                 return True
@@ -169,6 +191,9 @@ class Secrets:
         for start, form in self._spelled:
             if start in text:
                 text = _without(text, form)
+        if self._cut_within(text):
+            for _, form in self._spelled:
+                text = _without_end(text, form)
         for literal, shape in _LITERALS:
             if literal in text:
                 text = shape.sub(_mark, text)
@@ -187,6 +212,10 @@ class Secrets:
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
             return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
         return value
+
+    def _cut_within(self, text: str) -> bool:
+        """Whether a text was cut, and may go on with the end of a secret."""
+        return any(cut in text for cut in CUT) and any(end in text for end in self._ends)
 
     def _key(self, key: Any) -> Any:
         return self.text(key) if isinstance(key, str) else key
@@ -213,7 +242,7 @@ def _tells(name: str) -> bool:
 
 _HEADER = re.compile(
     r"authorization|^x-auth|cookie|passw|secret|session|signature|jwt|token(?!s)"
-    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])",
+    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])|key$|credential",
     re.I,
 )
 
@@ -238,16 +267,29 @@ def _spellings(value: str) -> set[str]:
         quote(value, "", errors="replace"),
         quote_plus(value, errors="replace"),
     }
-    return {form for form in (once | twice | in_address | set(_signing_in(value))) if len(form) >= SHORTEST}
+    in_address |= {_ESCAPE.sub(lambda found: found[0].lower(), form) for form in in_address}
+    in_page = {html.escape(value, quote=quoted) for quoted in (True, False)}
+    in_page |= {form.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for form in in_page}
+    in_python = {repr(value)[1:-1], repr(value.encode("utf-8", "replace"))[2:-1]}
+    spelled = once | twice | in_address | in_page | in_python | set(_in_base64(value))
+    return {form for form in spelled if len(form) >= SHORTEST}
 
 
-def _signing_in(value: str) -> Iterator[str]:
-    """Give what a basic authorization makes of a value, and Python's own way to show it."""
-    yield repr(value)[1:-1]
-    for pair in (value, f"{value}:", f":{value}"):
-        encoded = base64.b64encode(pair.encode("utf-8", "replace")).decode()
-        yield encoded
-        yield encoded.rstrip("=")
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+
+
+def _in_base64(value: str) -> Iterator[str]:
+    """Give what base64 makes of a value wherever it stands, as after a name in a basic authorization."""
+    raw = value.encode("utf-8", "replace")
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + raw)[(0, 2, 3)[before] :].decode()
+        torn = (before + len(raw)) % 3  # then the last letter holds bits of what follows
+        for form in (encoded, encoded.rstrip("=")[:-1]) if torn else (encoded,):
+            yield form
+            yield form.translate(_IN_ADDRESS)
+
+
+_IN_ADDRESS = str.maketrans("+/", "-_")
 
 
 def _without(text: str, form: str) -> str:
@@ -262,3 +304,18 @@ def _without(text: str, form: str) -> str:
             done = end
         at = text.find(form[:SHORTEST], max(end if done == end else at + 1, at + 1))
     return "".join([*parts, text[done:]])
+
+
+def _without_end(text: str, form: str) -> str:
+    """Take the end of one spelling out of a text that was cut before it."""
+    end, at = form[-SHORTEST:], 0
+    while (at := text.find(end, at)) >= 0:
+        begin = max(
+            (text.rfind(cut, 0, at + SHORTEST) + len(cut) for cut in CUT if cut in text[:at]), default=-1
+        )
+        tail = text[begin : at + SHORTEST]
+        if 0 <= begin <= at and len(tail) < len(form) and form.endswith(tail):
+            text = text[:begin] + MARK + text[at + SHORTEST :]
+            at = begin
+        at += 1
+    return text

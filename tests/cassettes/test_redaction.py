@@ -88,6 +88,10 @@ def test_telling_parameters(uri: str, cleaned: str) -> None:
             '{"arguments": "{\\"api_key\\": \\"<redacted>\\", \\"q\\": 1}"}',
         ),
         ('{"secret": "torn', '{"secret": "<redacted>"'),
+        (
+            "<api:apiKey a='1'>abc</api:apiKey><passphrase>d</passphrase><keyword/>",
+            "<api:apiKey a='1'><redacted></api:apiKey><passphrase><redacted></passphrase><keyword/>",
+        ),
         ("user=me&password=abc&key=x", "user=me&password=<redacted>&key=<redacted>"),
         ("see https://x/?serviceKey=abc&q=1, please", "see https://x/?serviceKey=<redacted>&q=1, please"),
         ("<link>https://x/?q=1&amp;ttbkey=abc</link>", "<link>https://x/?q=1&amp;ttbkey=<redacted></link>"),

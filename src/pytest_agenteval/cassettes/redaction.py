@@ -25,11 +25,11 @@ HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
 
 _NAMES = (
     r"(?:[\w-]*(?:(?:api|app|service|ttb|confm|crtfc|auth|secret|access|private|approval)[-_]?key"
-    r"|(?:access|refresh|auth|bearer|session|security|api)[-_]?token|secret|passw(?:or)?d)"
+    r"|(?:access|refresh|auth|bearer|session|security|api)[-_]?token|secret|passw(?:or)?d|passphrase)"
     r"|(?:[\w-]+[-_])?id[-_]?token|authorization|jwt)"
 )
 # Ordinary words in JSON, where redacting them would make one of different calls; in an address, credentials.
-_IN_ADDRESS = rf"(?:{_NAMES}|key|token|sig|(?:[\w-]+-)?signature)"
+_IN_ADDRESS = rf"(?:{_NAMES}|key|token|sig|pwd|(?:[\w-]+-)?signature)"
 # Bare, it is as often the name of a coin as a credential: there the value has to be long.
 _IN_JSON = rf"(?:{_NAMES}|token(?=\\*\"\s*:\s*\\*\"[^\s\"\\]{{8,}}))"
 
@@ -42,6 +42,7 @@ _PART = re.compile(
     r".*?(?=\r?\n--)",
     re.I | re.S,
 )
+_ELEMENT = re.compile(rf"(<(?:[\w.-]+:)?{_NAMES}(?:\s[^<>]*)?>)[^<>]+(?=</)", re.I)
 _USER = re.compile(r"(?<=://)[^/?#@&\s]+(?=@)")
 _FORM = re.compile(r"[^\s{}\[\]\"<>=&]+=[^\s{}\[\]\"]*")
 _JSON = re.compile(rf"(?<!\\)(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
@@ -112,7 +113,10 @@ class Redactor:
     def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):
             return self.uri(body)
-        return self.text(_PART.sub(rf"\1{MARK}", _LINK.sub(rf"\1{MARK}", _json_values(body))))
+        named = _json_values(body)
+        for under_a_name in (_LINK, _PART, _ELEMENT):
+            named = under_a_name.sub(rf"\1{MARK}", named)
+        return self.text(named)
 
     def _headers(self, headers: Headers) -> Headers:
         return {

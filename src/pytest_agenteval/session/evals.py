@@ -18,7 +18,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.session.cases import Case, Cases
 from pytest_agenteval.session.garbage import spare
-from pytest_agenteval.session.hiding import hide_on_terminal, learn
+from pytest_agenteval.session.hiding import hide_in_log_file, hide_on_terminal, learn
 from pytest_agenteval.session.keys import check_keys
 from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
@@ -66,6 +66,7 @@ class Evals:
         self.registry = config.stash[registry_key]
         learn(settings)
         hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
+        hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))
         self.planner = Planner(self.registry, config.rootpath)
         self.cases = Cases(settings, self.registry)
         self.shapes: dict[Any, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Mapping
@@ -35,6 +36,7 @@ def _learn_of(table: Mapping[str, Any]) -> None:
     KNOWN.know_address(str(table.get("api_base", "")))
     params = table.get("params")
     for place in (table, params if isinstance(params, Mapping) else {}):
+        KNOWN.know_named(place)
         for name in HEADERS:
             if isinstance(place.get(name), Mapping):
                 KNOWN.know_headers(place[name])
@@ -95,3 +97,16 @@ def hide_on_terminal(reporter: Any) -> None:
         write(KNOWN.text(message), **markup)
 
     writer.write = clean
+
+
+def hide_in_log_file(handler: Any) -> None:
+    """Take secrets out of what ``--log-file`` keeps; without one, pytest writes to nowhere."""
+    if getattr(handler, "baseFilename", os.devnull) == os.devnull or "format" in vars(handler):
+        return
+    write_out = handler.format
+    handler.format = lambda record: KNOWN.text(write_out(record))
+
+
+def hide_in_xml(xml: Any) -> None:
+    """Take secrets out of what fixtures tell of the whole session in JUnit's file."""
+    xml.global_properties[:] = [(name, KNOWN.text(str(value))) for name, value in xml.global_properties]

@@ -80,6 +80,9 @@ def end(config: pytest.Config, status: int) -> None:
 
     xml = config.stash.get(xml_key, None)
     if xml is not None:
+        from pytest_agenteval.session.hiding import hide_in_xml
+
+        hide_in_xml(xml)
         name_endings(case.to_xml() for case in xml.node_reporters_ordered)
         for name, value in totals(view_of(_run(config))):
             xml.add_global_property(name, value)
