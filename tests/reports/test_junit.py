@@ -62,6 +62,14 @@ def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
     assert [each.get("message") for each in case.iter("skipped")] == ["MISSED 0.99: g 0.99: found 0.996"]
 
 
+def test_an_interval_that_one_task_cannot_give_is_not_there(tmp_path: Path) -> None:
+    """A dash is no interval: whoever reads the file would have to know that."""
+    found = dict(totals(view_of(stored(tmp_path, [trial("a", 1, 0.5)]))))
+
+    assert found["agenteval.s[baseline].mean_score"] == "0.5000"
+    assert "agenteval.s[baseline].interval_95" not in found
+
+
 def test_an_errored_trial_has_a_cause_and_no_score() -> None:
     """A score of 0 would enter somebody's average; a price of 0 is known."""
     found = dict(properties(trial("a", 1, None)))

@@ -128,7 +128,8 @@ def _totals(suite: SuiteView) -> Iterator[Property]:
 def _averages(total: Figures) -> Iterator[Property]:
     if total.mean is not None:
         yield "mean_score", _number(total.mean.mean)
-        yield "interval_95", interval(total.mean)
+        if total.mean.interval is not None:
+            yield "interval_95", interval(total.mean)
     rates = {"pass@1": total.pass_1}
     if total.k > 1:
         rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}
