@@ -12,6 +12,7 @@ import pytest
 from pytest_agenteval.graders.memex import (
     CardCompletion,
     CardMustContain,
+    CardNumbersGiven,
     CardTemplateChoice,
     PkmCompletion,
     PkmInsightQuality,
@@ -100,6 +101,19 @@ def test_a_card_that_is_only_told_is_none() -> None:
         assert "in the agent's state is what the workspace shows" in grade.rationale
     assert CardCompletion().grade(card(DONE, {**TOLD, "status": "pending"})).score == 0.8
     assert CardCompletion("upstream").grade(card(PENDING, TOLD)).score == 1.0
+
+
+def test_what_is_only_told_is_the_check_that_fails() -> None:
+    """A template and a number that only the agent tells of earn nothing, and no check fails that is met."""
+    told = card(PENDING, {**TOLD, "card_yaml_blob": DONE.replace("Lantern walk", "Lantern walk 7")})
+
+    chosen = CardTemplateChoice(("event",)).grade(told)
+    numbers = CardNumbersGiven(also=("7",)).grade(told)
+
+    assert chosen.score == 0.0
+    assert [check.expected for check in chosen.checks if not check.passed] == ["[]"]
+    assert numbers.score is not None and numbers.score < 1.0
+    assert "in the agent's state" in str(numbers.rationale)
 
 
 def test_a_workspace_without_any_file_says_nothing() -> None:

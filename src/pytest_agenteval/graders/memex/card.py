@@ -128,11 +128,13 @@ class CardTemplateChoice:
         stated, shown = card_sides(evidence, self.mode)
         picked = _list(merged(stated, shown), "template_ids")
         untrue = disagreement(stated, shown, "template_ids")
-        score, why = (0.0, str(untrue[0])) if untrue else self._judged(picked)
+        score, why = self._judged(picked)
         found = ", ".join(map(str, picked)) or "no template"
         check = Check(
             "the first template is expected", score == 1.0, " or ".join(self.expected_template_ids), found
         )
+        if untrue:
+            score, why = 0.0, str(untrue[0])
         if self.only:
             alone = Check("no other template is on the card", *self._alone(picked))
             untrue = (*untrue, alone)

@@ -19,7 +19,7 @@ from pytest_agenteval.graders.matching.dates import (
 from pytest_agenteval.graders.matching.mentions import plain
 from pytest_agenteval.graders.matching.number_words import NUMBER_WORDS
 from pytest_agenteval.graders.matching.tokens import tokens
-from pytest_agenteval.graders.memex.both_sides import merged
+from pytest_agenteval.graders.memex.both_sides import disagreement, merged
 from pytest_agenteval.graders.memex.card import card_sides
 from pytest_agenteval.graders.memex.card_text import blob_of, values
 from pytest_agenteval.graders.memex.settings import days, entry_day, texts
@@ -63,6 +63,7 @@ class CardNumbersGiven:
         own = entry_day(evidence.task_input.get("fact_id"))
         year = {Decimal(own.year)} if own else set()
         given = frozenset(_given(" ; ".join((entry, *self.also)))) | _SCALES | year
+        untrue = disagreement(stated, shown, "card_yaml_blob")
         said = values(blob_of(merged(stated, shown)))
         days_known, times_known = self._days_known(entry, own), times_in(plain(entry))
         checks = tuple(
@@ -74,7 +75,7 @@ class CardNumbersGiven:
         checks += tuple(self._days(said, own)) if self.days else ()
         if not checks:
             return Grade(NAME, None, "the card has no number to look at")
-        return Grade.from_checks(NAME, checks)
+        return Grade.from_checks(NAME, (*checks, *untrue))
 
     def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
         named = days("days", self.days) | days_in(plain(entry), short=False)
