@@ -116,6 +116,15 @@ def test_what_is_only_told_is_the_check_that_fails() -> None:
     assert "in the agent's state" in str(numbers.rationale)
 
 
+@pytest.mark.parametrize("grader", [CardCompletion(), CardMustContain(["walk"]), PkmCompletion("persist")])
+def test_an_id_that_no_card_can_have_is_named(grader: Any) -> None:
+    """Of a task whose fact_id is of another form nothing can be told from files: no score is made up."""
+    evidence = replace(card(DONE), task_input={"fact_id": "walk-7", "content": "x"})
+
+    assert grader.grade(evidence).score is None
+    assert "fact_id in the task's input must be an id such as" in grader.grade(evidence).rationale
+
+
 def test_a_workspace_without_any_file_says_nothing() -> None:
     """Of an agent that keeps its cards elsewhere only the state is read."""
     assert CardCompletion().grade(card(None, TOLD, before=None)).score == 1.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pytest_agenteval.graders.memex.pkm_changes import changed_below, files_below, times
+from pytest_agenteval.graders.memex.unreadable import Unreadable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Tree
 from pytest_agenteval.records.transcript import ToolCall
@@ -44,6 +45,7 @@ def card_state(evidence: Evidence) -> State | None:
     """
     path = card_path(evidence)
     if path is None:
+        _check_the_entry_s_name(evidence)
         return None
     blob, card = evidence.after.text(path), _card(evidence.after, path)
     missing = [name for name, is_met in _of_a_card(evidence, path, card).items() if not is_met]
@@ -75,6 +77,7 @@ def pkm_state(evidence: Evidence) -> State | None:
     An entry of which nothing came, no change and no insight, counts as skipped. None as for a card.
     """
     if card_path(evidence) is None:
+        _check_the_entry_s_name(evidence)
         return None
     fact = str(evidence.task_input["fact_id"])
     changed, filed = bool(changed_below(evidence)), bool(newly_holding(fact, evidence))
@@ -97,6 +100,14 @@ def card_path(evidence: Evidence) -> str | None:
     if found is None or not (evidence.before.files or evidence.after.files):
         return None
     return f"Cards/{found['day']}_{found['entry']}.yaml"
+
+
+def _check_the_entry_s_name(evidence: Evidence) -> None:
+    """Raise where the task's id is none that a card can have, and the agent tells nothing to go by."""
+    fact = evidence.task_input.get("fact_id")
+    seen = evidence.before.files or evidence.after.files
+    if fact and seen and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
+        raise Unreadable("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
 
 
 def newly_holding(fact: str, evidence: Evidence) -> list[str]:
