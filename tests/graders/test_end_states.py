@@ -112,7 +112,8 @@ def test_what_is_only_told_is_the_check_that_fails() -> None:
 
     assert chosen.score == 0.0
     assert [check.expected for check in chosen.checks if not check.passed] == ["[]"]
-    assert numbers.score is not None and numbers.score < 1.0
+    assert numbers.score is not None
+    assert numbers.score < 1.0
     assert "in the agent's state" in str(numbers.rationale)
 
 

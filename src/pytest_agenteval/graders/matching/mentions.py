@@ -29,7 +29,7 @@ _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'"})
 _SPACED = re.compile(r"\d{1,3}(?: \d{3})+")
 _NOON = 12
 _PARTS = {sign: f"{unicodedata.numeric(sign):g}"[1:] for sign in "½¼¾⅕⅖⅗⅘⅛⅜⅝⅞"}
-_FRACTION = re.compile(rf"(?:(\d+) ?)?([{''.join(_PARTS)}])")
+_FRACTION = re.compile(rf"(?:(?<!\d)(\d{{1,9}}) ?)?([{''.join(_PARTS)}])")
 _WIDE_COMMA = re.compile(r"(?<!\d)，|，(?!\d{3}(?!\d))")
 """A full-width comma that is not within a number: folded, it would join the numbers beside it."""
 _POINTS = re.compile(
