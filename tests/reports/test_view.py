@@ -125,7 +125,7 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
         2: Usage(200, 20, cost_usd=0.5, asks=1),
         3: Usage(50, 5, cost_usd=None, asks=1),
     }
-    run = stored(tmp_path, [trial("a", 1, 0.0, transcript=Transcript(usage=usage[1]))])
+    run = stored(tmp_path, [trial("a", 1, 0.0, transcript=Transcript(usage=usage[1]), seconds=4.0)])
     again = trial("a", 1, 1.0, attempt=2, transcript=Transcript(usage=usage[2]), seconds=1.5)
     other = trial("b", 1, 1.0, transcript=Transcript(usage=usage[3]), seconds=0.25)
     JournalWriter(run.folder, "w2").finished([again, other])
@@ -134,7 +134,7 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
     assert total.mean is not None
     assert (total.mean.mean, total.averaged, total.retried) == (1.0, 2, 1)
     assert (total.spent.tokens, total.spent.usd, total.spent.unpriced) == (385, 0.75, 1)
-    assert total.spent.seconds == 1.75
+    assert total.spent.seconds == 5.75
 
 
 def test_a_cost_of_which_nothing_is_known_is_not_zero(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def _spent(usages: Sequence[Usage], entries: Sequence[Entry]) -> Spent:
         untold=sum(usage.untold for usage in usages),
         usd=None if unpriced and not any(known) else sum(known),
         unpriced=unpriced,
-        seconds=sum(entry.seconds for entry in entries),
+        seconds=sum(entry.seconds + entry.earlier_seconds for entry in entries),
     )
 
 

@@ -25,9 +25,9 @@ class Place(NamedTuple):
 class Entry:
     """The last finished attempt of one trial.
 
-    ``attempts`` counts how often the trial was begun, ``earlier`` holds what the finished attempts before
-    this one took. Grades are without checks and details, and long rationales, messages and tracebacks
-    are cut: the trial itself has all of it.
+    ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the
+    finished attempts before this one took. Grades are without checks and details, and long rationales,
+    messages and tracebacks are cut: the trial itself has all of it.
     """
 
     key: TrialKey
@@ -53,6 +53,7 @@ class Entry:
     chat_tape: TapeCounts = field(default_factory=TapeCounts)
     attempts: int = 1
     earlier: tuple[Usage, ...] = ()
+    earlier_seconds: float = 0.0
 
     @property
     def averaged(self) -> bool:

@@ -160,8 +160,11 @@ class Journal:
         last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
         started = self._started.get(last.key, ())
         begun = max(last.attempt, len(attempts), len(started), *started)
-        earlier = tuple(entry.usage for entry in attempts if entry is not last)
-        return replace(last, attempts=begun, earlier=earlier) if begun > 1 else last
+        if begun == 1:
+            return last
+        before = [entry for entry in attempts if entry is not last]
+        earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
+        return replace(last, attempts=begun, earlier=earlier, earlier_seconds=seconds)
 
     def _lines(self, path: Path) -> Iterator[tuple[int, Line]]:
         for number, raw in enumerate(_raw_lines(path), start=1):
