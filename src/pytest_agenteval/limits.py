@@ -45,6 +45,7 @@ class Budget:
         self._now = now
         self._began = now()
         self._forgiven = 0.0
+        self._answered: float | None = None
         self.steps = 0
         self.tokens = 0
         self.cost_usd = 0.0
@@ -76,6 +77,16 @@ class Budget:
         self._forgiven += seconds
         if self.forgiving is not None:
             self.forgiving(seconds)
+
+    def answered(self) -> None:
+        """Note that an agent in a thread has answered, which a busy loop may hear of much later."""
+        self._answered = self.at
+
+    def heard(self) -> None:
+        """Leave out what an answer has waited for the loop; nothing where there is none yet."""
+        if self._answered is not None:
+            waited, self._answered = self.at - self._answered, None
+            self.forgive(waited)
 
     def step(self) -> None:
         """Begin one more step: one asking of the model.

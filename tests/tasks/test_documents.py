@@ -175,31 +175,6 @@ def test_what_is_not_quite_json_is_refused_with_its_line(
     assert problems_of(text, "task.json") == [(line, expected, found)]
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "hint"),
-    [
-        ('{"a": 1, // one\n "b": 2}', "task.json", "JSON has no comments"),
-        ('// one\n{"a": 1}', "task.json", "JSON has no comments"),
-        ('{"a": [1, 2, ]}', "task.json", "no comma stands behind the last entry"),
-        ('{"a": 1,\n}', "task.json", "no comma stands behind the last entry"),
-        ("{'a': 1}", "task.json", "JSON has texts in double quotes"),
-        ("a: 1\n---\nb: 2\n", "task.yaml", "several tasks of one file are a list"),
-        ("a: b: c\n", "task.yaml", "a text with ': ' in it stands in quotes"),
-        ("a: *b\n", "task.yaml", "a text that begins with * stands in quotes"),
-        ("a: @b\n", "task.yaml", "stands in quotes"),
-        ("a: é\n".encode("latin-1"), "task.yaml", "save the file as UTF-8"),
-        ("{}".encode("utf-16"), "task.json", "save the file as UTF-8"),
-    ],
-)
-def test_a_common_slip_is_told_with_the_way_out(text: str | bytes, name: str, hint: str) -> None:
-    """Readers' own words speak of tokens and property names."""
-    with pytest.raises(ProblemsFound) as caught:
-        parse_document(Path(name), text if isinstance(text, bytes) else text.encode())
-
-    (problem,) = caught.value.problems
-    assert hint in problem.hint
-
-
 def test_a_text_in_braces_that_a_comma_ends_is_told_with_the_way_out() -> None:
     """The rest would be a key with nothing in it, and the agent asked half a question; null can be said."""
     with pytest.raises(ProblemsFound) as caught:

@@ -57,7 +57,7 @@ class Equipment:
         self.asking = asyncio.Semaphore(asks_at_once)
         self.desk = Desk(registry)
         self.book = DigestBook()
-        self._acting: set[Budget] = set()
+        self._acting: dict[Budget, bool] = {}
         self._library: Library | None = None
         self._opening = threading.Lock()
         self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
@@ -133,19 +133,24 @@ class Equipment:
             yield
         finally:
             held_up = time.monotonic() - began
-            for budget in tuple(self._acting):
-                budget.forgive(held_up)
+            for budget, on_loop in tuple(self._acting.items()):
+                if on_loop:
+                    budget.forgive(held_up)
+                else:
+                    budget.heard()
 
     @contextmanager
     def acting(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
-        """Start a trial's clock, and count its agent among those that act; a thread's is never held up."""
+        """Start a trial's clock, and count its agent among those that act.
+
+        Of an agent in a thread only the answer is held up, not the agent.
+        """
         budget.begin()
-        if on_loop:
-            self._acting.add(budget)
+        self._acting[budget] = on_loop
         try:
             yield
         finally:
-            self._acting.discard(budget)
+            self._acting.pop(budget, None)
 
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""

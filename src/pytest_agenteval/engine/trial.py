@@ -243,20 +243,17 @@ async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: Agen
 
 async def _in_thread(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
     """Run an agent in a thread; what its answer then waits for a busy loop is no second of the agent's."""
-    ended = 0.0
 
     def acting() -> Any:
-        nonlocal ended
         try:
             return run(task_input, ctx)
         finally:
-            ended = ctx.limits.at
+            ctx.limits.answered()
 
     try:
         return await in_daemon_thread(acting)
     finally:
-        if ended:
-            ctx.limits.forgive(max(0.0, ctx.limits.at - ended))
+        ctx.limits.heard()
 
 
 def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:

@@ -123,7 +123,7 @@ def _holds_tasks(document: Document, sure: bool, *, below_suite: bool) -> bool:
     if any(map(is_whole, entries)):
         return True
     named_so = is_task_name(document.path)
-    if (below_suite or named_so) and any(map(is_meant, entries)):
+    if (below_suite or named_so or sure) and any(map(is_meant, entries)):
         return True
     if below_suite and says_nothing(document.text):
         raise _doubtful(file, None, "an empty file")
