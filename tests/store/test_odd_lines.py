@@ -203,4 +203,4 @@ def test_a_damaged_transcript_hides_neither_its_trial_nor_the_others(
     assert sum(line.startswith("MISSED 0.40") for line in said[0]) == 2
     assert run.trial_if_readable(run.entries[1]) == last
     (odd,) = run.odd
-    assert odd.startswith(f"{FULL.key.task}, repetition 2: {folder}: no transcript at {path.name}:0 (")
+    assert odd.startswith(f"card/{FULL.key.task}[claude@short-2]: no transcript at {path.name}:0 (")

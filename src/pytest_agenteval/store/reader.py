@@ -64,7 +64,7 @@ class Run:
         try:
             return self.trial(entry)
         except TranscriptLost as lost:
-            told = f"{entry.key.task}, repetition {entry.key.repetition}: {lost}"
+            told = f"{_named(entry.key)}: {str(lost).removeprefix(f'{self.folder}: ')}"
             if told not in self.odd:
                 self.odd = (*self.odd, told)
             return None
@@ -176,6 +176,11 @@ class Journal:
                 yield number, line
             elif raw.strip():
                 self._note(path, number, HALF)
+
+
+def _named(key: TrialKey) -> str:
+    variant = f"@{key.variant}" if key.variant else ""
+    return f"{key.suite}/{key.task}[{key.model}{variant}-{key.repetition}]"
 
 
 def first_odd(odd: Sequence[str]) -> Iterator[str]:
