@@ -69,6 +69,7 @@ _CLOCKS = (
         r"(?!间|間|간)(?:\s*(?P<minute>\d{1,2})\s*[분分]|\s*(?P<middle>[반半]))?"
     ),
 )
+_DOTTED = re.compile(_ALONE + r"(?P<hour>\d{1,2})\.(?P<minute>[0-5]\d)(?![\d:]|\.\d)")
 _NAMED_TIME = re.compile(r"\b(?P<noon>noon|정오|正午)|\b(?:midnight|자정|午夜)")
 
 
@@ -132,9 +133,10 @@ def times_meant(text: str) -> frozenset[int]:
     return frozenset()
 
 
-def times_in(text: str) -> frozenset[int]:
-    """Give the minute of the day of every time in a folded text."""
-    minutes = (_minute(found) for pattern in _CLOCKS for found in pattern.finditer(_without_days(text)))
+def times_in(text: str, *, dotted: bool = False) -> frozenset[int]:
+    """Give the minute of the day of every time in a folded text; ``dotted`` takes in those like 15.40."""
+    patterns = (*_CLOCKS, _DOTTED) if dotted else _CLOCKS
+    minutes = (_minute(found) for pattern in patterns for found in pattern.finditer(_without_days(text)))
     named = (720 if found["noon"] else 0 for found in _NAMED_TIME.finditer(text))
     return frozenset(minute for minute in (*minutes, *named) if minute is not None)
 

@@ -69,7 +69,7 @@ def mentions(text: str, needle: str) -> bool:
         return any(day.may_be(each) for day in days for each in days_in(said))
     times = times_meant(wanted)
     if times:
-        return bool(times & times_in(said))
+        return bool(times & times_in(said, dotted=True))
     if month_meant(wanted) in months_in(said):
         return True
     words = tokens(wanted)
