@@ -62,6 +62,10 @@ _CLOCKS = (
         _ALONE + r"(?P<hour>\d{1,2})[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?:\.0+)?(?![\d:]|\.\d)"
         r"(?:\s*(?P<half>[ap])\.?m\b)?"
     ),
+    re.compile(
+        rf"(?P<half>{'|'.join(_HALVES)}|\b[ap](?=\.?m))(?:\.?m\.?)?\s*"
+        r"(?P<hour>\d{1,2}):(?P<minute>[0-5]\d)(?![\d:]|\.\d)"
+    ),
     re.compile(_ALONE + r"(?P<hour>\d{1,2})(?:[.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b"),
     re.compile(_ALONE + r"(?P<hour>\d{1,2})(?:[.:](?P<minute>[0-5]\d))?\s*uhr\b"),
     re.compile(

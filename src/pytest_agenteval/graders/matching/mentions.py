@@ -25,7 +25,7 @@ from pytest_agenteval.graders.matching.number_words import in_digits
 from pytest_agenteval.graders.matching.tokens import Token, find_run, tokens
 
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-"))
-_QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'"})
+_QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u066b": ".", "\u066c": ","})
 _SPACED = re.compile(r"\d{1,3}(?: \d{3})+")
 _NOON = 12
 _PARTS = {sign: f"{unicodedata.numeric(sign):g}"[1:] for sign in "½¼¾⅕⅖⅗⅘⅛⅜⅝⅞"}
