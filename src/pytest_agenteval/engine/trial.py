@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -121,7 +122,8 @@ async def _act(
         on_loop = inspect.iscoroutinefunction(agent.run)
         try:
             with equipment.acting(budget, on_loop=on_loop):
-                answer = await _within_limits(agent.run, plan.task.input, ctx, course)
+                # A copy: a plan is shared by all its repetitions, and by the graders.
+                answer = await _within_limits(agent.run, deepcopy(plan.task.input), ctx, course)
             course.answer = bounded_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_for_us(raised):
@@ -132,7 +134,7 @@ async def _act(
         course.after = workspace.after()
         end_state = getattr(agent, "end_state", None)
         if end_state is not None:
-            state = end_state(plan.task.input, ctx)
+            state = end_state(deepcopy(plan.task.input), ctx)
             course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
     tapes.tools = box.tape
     if recorder.broken is not None:  # even where the agent swallowed it

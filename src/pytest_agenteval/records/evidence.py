@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,11 @@ class Evidence(Record, Noted):
     task_input: Mapping[str, Any] = field(hash=False)
     transcript: Transcript
     outcome: Outcome
+
+    def own_copy(self) -> Evidence:
+        """Give the same evidence with maps and lists of its own; the trees, which are frozen, are shared."""
+        trees = {id(tree): tree for tree in (self.before, self.after)}
+        return deepcopy(self, trees)
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -1,0 +1,70 @@
+"""What an agent or a grader does to what it was given reaches nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.plan import PlannedGrader
+from tests.engine.carried_out import carried_out, plan, registry
+
+GRADERS = ("taking", "aside", "function")
+
+
+class Taking:
+    """A grader that takes what it looks at out of the evidence."""
+
+    version = "1"
+
+    def grade(self, evidence: Evidence) -> bool:
+        """Pass where everything is still there."""
+        state: Any = evidence.state
+        given: Any = evidence.task_input["list"]
+        return state.pop("card", None) is not None and state["deep"].pop() == 1 and given.pop() == "milk"
+
+
+class TakingAside(Taking):
+    """The same on the loop, and as one that only computes."""
+
+    quick = True
+
+
+def taking_function(evidence: Evidence) -> bool:
+    """Do the same without a class."""
+    return Taking().grade(evidence)
+
+
+class Rewriting:
+    """An agent that changes the input that it was given."""
+
+    def run(self, task_input: Any, ctx: Any) -> Answer:
+        """Answer with what stands in the input, and empty it."""
+        text = ",".join(task_input["list"])
+        task_input["list"].clear()
+        return Answer(text, {"card": "c", "deep": [1]})
+
+
+def test_a_grader_that_changes_its_evidence_changes_no_other_grade_and_no_record() -> None:
+    """Each of a user's graders has evidence of its own: their order decides nothing."""
+    known = registry(taking=Taking, aside=TakingAside, function=taking_function)
+    known.agent("rewriting", lambda: Rewriting())
+    graders = [PlannedGrader(name, f"{name} {number}") for number in (1, 2) for name in GRADERS]
+
+    (trial,) = carried_out(
+        known, plan("t", *graders, agent="rewriting", input={"content": "Buy.", "list": ["eggs", "milk"]})
+    )
+
+    assert [grade.score for grade in trial.grades] == [1.0] * 6
+    assert trial.outcome.answer.state == {"card": "c", "deep": [1]}
+
+
+def test_an_agent_that_changes_its_input_changes_no_other_trial() -> None:
+    """Repetitions are given what the task says, whatever an earlier one did to it."""
+    known = registry()
+    known.agent("rewriting", lambda: Rewriting())
+    task = plan("t", agent="rewriting", input={"content": "Buy.", "list": ["eggs", "milk"]})
+
+    trials = [*carried_out(known, task), *carried_out(known, task)]
+
+    assert [trial.outcome.answer.text for trial in trials] == ["eggs,milk", "eggs,milk"]
