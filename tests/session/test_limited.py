@@ -72,6 +72,14 @@ class Forgiven:
         return Answer("Mina")
 
 
+class Excused:
+    '''Of its time more was forgiven than there was: two reasons may cover the same wait.'''
+
+    async def run(self, task_input, ctx):
+        ctx.limits.forgive(9)
+        return Answer("Mina")
+
+
 class Late:
     '''Waits for a reply that is charged once it is there, and says it at once.'''
 
@@ -89,7 +97,7 @@ class Dear:
 
 def pytest_agenteval_register(registry):
     registry.model("dear", lambda model, plan: Dear())
-    for agent in (Asking, Swallowing, Wrapping, Stubborn, Blocking, Forgiven, Late):
+    for agent in (Asking, Swallowing, Wrapping, Stubborn, Blocking, Forgiven, Excused, Late):
         registry.agent(agent.__name__.lower(), agent)
 """
 CAPABILITY = "name: demo\nkind: capability\n"
@@ -160,6 +168,13 @@ def test_seconds_that_are_not_the_trials_own_do_not_count(pytester: pytest.Pytes
     assert "limit" not in line
     assert line["ending"] == "passed"
     assert line.get("seconds", 0.0) < 0.8
+
+
+def test_a_trial_that_is_forgiven_more_than_it_took_is_read_again(pytester: pytest.Pytester) -> None:
+    """It took no time, and not less: a reader takes no journal's word for less."""
+    result = carry_out(pytester, task("excused", agent="excused"))
+    assert "left out" not in result.stdout.str()
+    assert trials(pytester.path)["excused"].seconds == 0
 
 
 def test_an_answer_that_comes_late_is_graded_and_the_limit_is_named(pytester: pytest.Pytester) -> None:

@@ -129,7 +129,7 @@ async def _act(
             if is_for_us(raised):
                 raise
             course.broke(raised)
-        course.seconds = budget.seconds
+        course.seconds = max(0.0, budget.seconds)  # two reasons may forgive the same wait
         course.digests = digests_of(plan, equipment, stage.prompt_digest, box.specs, equipment.book)
         course.after = workspace.after()
         end_state = getattr(agent, "end_state", None)
