@@ -13,8 +13,10 @@ PACKAGE = "pytest_agenteval"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "canonical", "redaction"),
-    ("daemon", "patterns", "records", "factories"),
+    ("errors", "canonical"),
+    ("patterns",),
+    ("redaction",),
+    ("daemon", "records", "factories"),
     ("json_schemas", "tasks", "cassettes", "workspace", "limits", "prompts", "output", "stash"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pytest_agenteval.errors import LimitReached
@@ -33,11 +36,22 @@ class Clock:
         return self._fixed or datetime.now(UTC)
 
 
+@dataclass(slots=True)
+class Span:
+    """A stretch of a trial's time, in seconds since it began: ``own`` time counts, ``frozen`` never does."""
+
+    began: float
+    ended: float
+    own: bool = False
+    frozen: bool = False
+
+
 class Budget:
     """What one trial has used of its allowance; asked before each step, told after it.
 
     Seconds are the trial's own: they count from ``begin``, and time that is forgiven (back-off, attempts that
-    failed) does not count.
+    failed) does not count. Where several requests are under way at once, a moment is forgiven once, and only
+    while none of them is being answered.
     """
 
     def __init__(self, allowed: Allowance, now: Callable[[], float] = time.monotonic) -> None:
@@ -46,6 +60,9 @@ class Budget:
         self._began = now()
         self._forgiven = 0.0
         self._answered: float | None = None
+        self._spans: list[Span] = []
+        self._open, self._forgiven_of_spans = 0, 0.0
+        self._lock = threading.RLock()
         self.steps = 0
         self.tokens = 0
         self.cost_usd = 0.0
@@ -56,6 +73,7 @@ class Budget:
     def begin(self) -> None:
         """Start the clock: what came before, such as imports and the starting workspace, does not count."""
         self._began, self._forgiven = self._now(), 0.0
+        self._spans, self._forgiven_of_spans = [], 0.0
 
     @property
     def at(self) -> float:
@@ -88,6 +106,37 @@ class Budget:
             waited, self._answered = self.at - self._answered, None
             self.forgive(waited)
 
+    @contextmanager
+    def held_up(self, at_most: float) -> Iterator[Span]:
+        """Forgive the time of the block from its beginning on; what was too much is taken back at its end."""
+        with self._lock:
+            span = Span(self.at, self.at + at_most)
+            self._spans.append(span)
+            self._open += 1
+            self._settle()
+        try:
+            yield span
+        finally:
+            with self._lock:
+                span.ended = self.at
+                self._open -= 1
+                self._settle()
+
+    def was_frozen(self, seconds: float) -> None:
+        """Forgive the last seconds, in which nothing of the trial could go on, whatever it waited for."""
+        with self._lock:
+            self._spans.append(Span(self.at - seconds, self.at, frozen=True))
+            self._settle()
+
+    def _settle(self) -> None:
+        frozen = [span for span in self._spans if span.frozen]
+        own = [span for span in self._spans if span.own]
+        forgiven = _covered(self._spans) - _covered(own + frozen) + _covered(frozen)
+        changed, self._forgiven_of_spans = forgiven - self._forgiven_of_spans, forgiven
+        if not self._open:
+            self._spans, self._forgiven_of_spans = [], 0.0
+        self.forgive(changed)
+
     def step(self) -> None:
         """Begin one more step: one asking of the model.
 
@@ -114,3 +163,12 @@ class Budget:
         if self._refused > MOST_REFUSED:
             raise LimitIgnored(str(self.reached))
         raise self.reached
+
+
+def _covered(spans: Iterable[Span]) -> float:
+    """Give the seconds that lie in any of the spans."""
+    covered, until = 0.0, float("-inf")
+    for span in sorted(spans, key=lambda span: span.began):
+        covered += max(0.0, span.ended - max(span.began, until))
+        until = max(until, span.ended)
+    return covered

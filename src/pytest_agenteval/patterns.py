@@ -9,6 +9,8 @@ what it means to ``re``, which reads it first.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -48,13 +50,25 @@ class Pattern:
 
     def search(self, text: str) -> regex.Match[str] | None:
         """Give the first match; raises PatternTooSlow where that takes longer than anyone waits."""
-        try:
+        with _told(self.pattern, text):
             return _compiled(self.pattern, self.flags).search(text, concurrent=True, timeout=SECONDS)
-        except TimeoutError:
-            raise PatternTooSlow(
-                f"the pattern {self.pattern!r} took too long: more than {SECONDS:g} s on {len(text)} "
-                "characters (one repetition inside another?)"
-            ) from None
+
+    def sub(self, mark: str, text: str, seconds: float = SECONDS) -> str:
+        """Put a mark in place of each match; raises PatternTooSlow as ``search`` does."""
+        with _told(self.pattern, text):
+            compiled = _compiled(self.pattern, self.flags)
+            return str(compiled.sub(lambda _: mark, text, concurrent=True, timeout=seconds))
+
+
+@contextmanager
+def _told(pattern: str, text: str) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        raise PatternTooSlow(
+            f"the pattern {pattern!r} took too long: more than {SECONDS:g} s on {len(text)} "
+            "characters (one repetition inside another?)"
+        ) from None
 
 
 def read_pattern(pattern: str, flags: int = 0) -> Pattern:

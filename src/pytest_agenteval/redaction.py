@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
+from pytest_agenteval.patterns import SECONDS, Pattern, PatternTooSlow, read_pattern
+
 MARK = "<redacted>"
 SHORTEST = 8
 """Shorter values are no secrets worth the name, and stand in too many texts."""
@@ -24,6 +26,9 @@ SHORTEST_WORD = 16
 
 SHORTEST_NUMBER = 12
 """Figures of fewer digits are dates and amounts."""
+
+SECONDS_ONCE_SLOW = 0.1
+"""What a user's pattern that took too long once may take for each further text."""
 
 IN_QUERY = frozenset({"key", "apikey", "sig", "signature", "code", "auth", "access"})
 """Parameters of an address that are credentials there, though such words are ordinary anywhere else."""
@@ -43,13 +48,14 @@ _LIKE_A_KEY = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}")
 # Not within a word; the letter of a line break as JSON writes it is part of none.
 _BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _FIGURE = r"(?=[A-Za-z_-]*[0-9])"
-_SIGNED_IN = r"(?<=://)[^/?#@\s\"'<>]*:[^/?#@\s\"'<>]+(?=@)"
+_SIGNED_IN = r"(?<=://)[^/?#@\s\"'<>:]*:[^/?#@\s\"'<>]++(?=@)"
 _IN_QUERY = (
     r"(?i)(?<=[?&])((?:[\w-]*[_-])?(?:api_?key|service_?key|key|token|secret|password|signature|sig)=)"
     r"(?!<redacted>)[^&#\s\"'<>\\]{8,}"
 )
 
-# Each with texts of which one stands in every match: looking for them costs next to nothing.
+# Each with texts of which one stands in every match: looking for them costs next to nothing. None goes over
+# a text twice: it may be hostile, and of many megabytes. ``none`` is where what begins like a secret is over.
 _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("sk-",),
@@ -62,7 +68,7 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("github_pat_", "glpat-"), r"(?:github_pat_|glpat-)[A-Za-z0-9_-]{20,}"),
     (("xox", "xapp-"), r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"),
     (("AKIA", "ASIA"), rf"{_BEGINS}A[KS]IA[A-Z0-9]{{16}}(?![A-Z0-9])"),
-    (("eyJ",), r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    (("eyJ",), r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}|(?P<none>))"),
     (("hf_", "gsk_", "npm_"), rf"{_BEGINS}(?:hf|gsk|npm)_[A-Za-z0-9]{{20,}}"),
     (
         ("xai-", "pplx-", "tvly-", "nvapi-", "GOCSPX-", "pypi-AgE", "shpat_", "dop_v1_", "r8_"),
@@ -99,7 +105,8 @@ class Secrets:
     def __init__(self, values: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
         self._values: set[str] = set()
         self._spelled: tuple[tuple[str, str], ...] = ()
-        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._patterns: dict[str, Pattern] = {}
+        self._slow: set[Pattern] = set()
         self._starts: tuple[str, ...] = ()
         self._ends: tuple[str, ...] = ()
         self.found_clean: set[str] = set()
@@ -126,7 +133,7 @@ class Secrets:
 
     def know_patterns(self, patterns: Iterable[str]) -> None:
         """Take whatever these patterns match for secrets; raises ``re.error`` for what is no pattern."""
-        self._patterns.update((pattern, re.compile(pattern)) for pattern in patterns)
+        self._patterns.update((pattern, read_pattern(pattern)) for pattern in patterns)
         self.found_clean.clear()
 
     def know_variables(self, names: Iterable[str]) -> None:
@@ -182,11 +189,11 @@ class Secrets:
         for literal, shape in _LITERALS:
             if literal in text and shape.search(text):
                 return True
-        return any(pattern.search(text) for pattern in self._patterns.values())
+        return bool(self._patterns)
 
     def text(self, text: str) -> str:
         """Give the text with a mark in place of each secret."""
-        if len(text) < SHORTEST or not self.dirty(text):
+        if (len(text) < SHORTEST and not self._patterns) or not self.dirty(text):
             return text
         for start, form in self._spelled:
             if start in text:
@@ -198,8 +205,17 @@ class Secrets:
             if literal in text:
                 text = shape.sub(_mark, text)
         for pattern in self._patterns.values():
-            text = pattern.sub(MARK, text)
+            text = self._without_matches(text, pattern)
         return text
+
+    def _without_matches(self, text: str, pattern: Pattern) -> str:
+        """Take what a user's pattern matches out of a text; all of it, where looking takes too long."""
+        try:
+            return pattern.sub(MARK, text, SECONDS_ONCE_SLOW if pattern in self._slow else SECONDS)
+        except PatternTooSlow:
+            self._slow.add(pattern)
+            told = f"{len(text)} characters: the pattern {pattern.pattern!r} of `redact` took too long"
+            return f"{MARK} ({told})"
 
     def value(self, value: Any) -> Any:
         """Give a JSON value with clean texts and keys, and with marks in place of numbers that are secret."""
@@ -253,6 +269,8 @@ def telling_header(name: str) -> bool:
 
 
 def _mark(found: re.Match[str]) -> str:
+    if found.lastgroup == "none":
+        return found[0]
     return f"{found[1]}{MARK}" if found.re.groups and found[1] else MARK
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
+from pytest_agenteval.chat.places import Places
 from pytest_agenteval.chat.retries import Retrying
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.errors import ProviderDown
@@ -220,7 +223,7 @@ def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:
 
 def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Bench) -> None:
     """Agents and judges together send no more at once than is allowed, and nobody pays for the queue."""
-    places = asyncio.Semaphore(2)
+    places = Places(2)
     with ModelServer([ReplyPlan(text="ok", latency_s=0.15)]) as server:
         chats = [bench.retrying(bench.chat(server), asking=places) for _ in range(6)]
 
@@ -236,8 +239,62 @@ def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Benc
 
 def test_a_failed_attempt_gives_its_place_back_while_it_waits(bench: Bench) -> None:
     """Back-off holds up nobody else."""
-    places = asyncio.Semaphore(1)
+    places = Places(1)
     with ModelServer([ReplyPlan(status=500), OK]) as server:
         reply = bench.ask(bench.retrying(bench.chat(server), asking=places))
 
-    assert (reply.usage.attempts, places.locked()) == (2, False)
+    async def take() -> None:
+        async with asyncio.timeout(5), places:
+            pass
+
+    assert reply.usage.attempts == 2
+    bench.loop.run(take())
+
+
+def test_a_trial_that_waits_behind_itself_is_forgiven_nothing(bench: Bench) -> None:
+    """Of requests that one trial sends at once, each moment counts once: none twice, and none not at all."""
+    places = Places(1)
+    with ModelServer([ReplyPlan(text="ok", latency_s=0.2)]) as server:
+        bench.ask(bench.retrying(bench.chat(server)))  # imports what it takes
+
+        budget = bench.begin()
+
+        async def all_at_once() -> tuple[float, float]:
+            chats = [bench.retrying(bench.chat(server), asking=places) for _ in range(3)]
+            await asyncio.gather(*(chat.ask(QUESTION) for chat in chats))
+            return budget.seconds, budget.at
+
+        own, all_in_all = bench.loop.run(all_at_once())
+
+    assert own == pytest.approx(all_in_all, rel=0.2)
+
+
+def test_requests_that_get_ready_together_are_forgiven_that_once(bench: Bench) -> None:
+    """Seconds of a trial are never below 0, however many of its requests wait for the same thing."""
+    budget = bench.begin()
+    with budget.held_up(3600), budget.held_up(3600):
+        time.sleep(0.1)
+        budget.was_frozen(0.05)
+
+    assert 0 <= budget.seconds < 0.05
+
+
+def test_places_are_shared_by_the_loops_of_many_threads(bench: Bench) -> None:
+    """Agents in threads ask on loops of their own, several requests at once: each gets its place."""
+    places = Places(2)
+    with ModelServer([ReplyPlan(text="ok", latency_s=0.02)]) as server:
+        bench.ask(bench.retrying(bench.chat(server)))  # imports what it takes
+
+        def on_a_loop_of_its_own() -> list[str]:
+            async def ask() -> list[str]:
+                chats = [bench.retrying(bench.chat(server), asking=places) for _ in range(3)]
+                async with asyncio.timeout(60):
+                    return [reply.text for reply in await asyncio.gather(*(c.ask(QUESTION) for c in chats))]
+
+            return asyncio.run(ask())
+
+        with ThreadPoolExecutor(4) as threads:
+            replies = [each.result() for each in [threads.submit(on_a_loop_of_its_own) for _ in range(4)]]
+
+    assert replies == [["ok"] * 3] * 4
+    assert server.peak_in_flight <= 2

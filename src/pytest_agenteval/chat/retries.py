@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.models import TABLE, key_names
+from pytest_agenteval.chat.places import Places
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Model
@@ -75,7 +76,7 @@ class Retrying:
         longest_wait_s: float = 60.0,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
         quiet_until: MutableMapping[str, float] = _quiet_until,
-        asking: asyncio.Semaphore | None = None,
+        asking: Places | None = None,
     ) -> None:
         self._chat, self._budget, self._recorder = chat, budget, recorder
         self._random = random.Random(f"{seed} {chat.model.name}")
@@ -93,7 +94,7 @@ class Retrying:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
-        with _forgiven(self._budget, LONGEST_HOLD_UP_S):
+        with self._budget.held_up(LONGEST_HOLD_UP_S):
             await self._chat.prepare(tools=bool(tools))
         wait_s, attempt = 0.0, 0
         while True:
@@ -101,16 +102,16 @@ class Retrying:
             async with self._place():
                 attempt, began = attempt + 1, self._budget.at
                 try:
-                    with _forgiven(self._budget, self._chat.longest_s):
+                    with self._budget.held_up(self._chat.longest_s) as this:
                         reply = await self._chat.ask(
                             messages, tools=tools, response_schema=response_schema, settings=settings
                         )
+                        this.own = True
                 except AttemptFailed as failed:
                     wait_s = self._failed(failed, attempt, self._budget.at - began)
                 else:
-                    took = self._budget.at - began
-                    self._budget.forgive(-took)
-                    return replace(reply, usage=replace(reply.usage, attempts=attempt), seconds=took)
+                    usage = replace(reply.usage, attempts=attempt)
+                    return replace(reply, usage=usage, seconds=self._budget.at - began)
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -118,12 +119,10 @@ class Retrying:
         if self._asking is None:
             yield
             return
-        with _forgiven(self._budget, LONGEST_HOLD_UP_S):
-            await self._asking.acquire()
-        try:
+        async with AsyncExitStack() as held:
+            with self._budget.held_up(LONGEST_HOLD_UP_S):
+                await held.enter_async_context(self._asking)
             yield
-        finally:
-            self._asking.release()
 
     def _failed(self, failed: AttemptFailed, attempt: int, seconds: float) -> float:
         """Write a failed attempt down and give the seconds until the next; raises where there is none."""
@@ -160,7 +159,7 @@ class Retrying:
         if quiet > wait_s:
             wait_s = quiet * self._random.uniform(1, 1 + SPREAD)
         if wait_s > 0:
-            with _forgiven(self._budget, wait_s):
+            with self._budget.held_up(wait_s):
                 await self._sleep(wait_s)
 
     def _told(self, failed: AttemptFailed, attempts: int) -> str:
@@ -178,14 +177,3 @@ def _advice(failed: AttemptFailed, model: Model) -> str:
     if failed.cause == "connection" and base:
         return f"check that {base} can be reached"
     return _WHAT_TO_DO.get(failed.cause, "try again later")
-
-
-@contextmanager
-def _forgiven(budget: Budget, at_most: float) -> Iterator[None]:
-    """Forgive the time of the block from its beginning on; what was forgiven too much is taken back."""
-    began = budget.at
-    budget.forgive(at_most)
-    try:
-        yield
-    finally:
-        budget.forgive(budget.at - began - at_most)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.agents.agent import Agent
 from pytest_agenteval.canonical import canonical
+from pytest_agenteval.chat.places import Places
 from pytest_agenteval.engine.digests import DigestBook
 from pytest_agenteval.engine.grading import Desk
 from pytest_agenteval.errors import TrialBroken
@@ -54,7 +54,7 @@ class Equipment:
         self.registry = registry
         self.scratch = scratch
         self._root, self._started = root, started
-        self.asking = asyncio.Semaphore(asks_at_once)
+        self.asking = Places(asks_at_once)
         self.desk = Desk(registry)
         self.book = DigestBook()
         self._acting: dict[Budget, bool] = {}
@@ -135,7 +135,7 @@ class Equipment:
             held_up = time.monotonic() - began
             for budget, on_loop in tuple(self._acting.items()):
                 if on_loop:
-                    budget.forgive(held_up)
+                    budget.was_frozen(held_up)
                 else:
                     budget.heard()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -226,10 +228,20 @@ async def _within_limits(
 
 
 def _later(deadline: asyncio.Timeout) -> Callable[[float], None]:
-    def forgive(seconds: float) -> None:
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def postpone(seconds: float) -> None:
         when = deadline.when()
         if when is not None and not deadline.expired():
-            deadline.reschedule(when + seconds)
+            with suppress(RuntimeError):  # nothing is waited for any more
+                deadline.reschedule(when + seconds)
+
+    def forgive(seconds: float) -> None:
+        if threading.get_ident() == thread:
+            postpone(seconds)
+        else:  # an agent in a thread asks on a loop of its own
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(postpone, seconds)
 
     return forgive
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical, compact
@@ -70,14 +71,17 @@ class _Piece:
     default: str | None = None
 
 
+ANYTHING = ".*?"
+
+
 class Text(Value):
     """A text with arguments and secrets in it; absent where one of its arguments is."""
 
-    def __init__(self, text: str, escape: Callable[[str], str] = str, inner: str = ".*?") -> None:
+    def __init__(self, text: str, escape: Callable[[str], str] = str, inner: str = ANYTHING) -> None:
         self._pieces, self._escape = tuple(_pieces(text)), escape
         self.names = self.kept = tuple(piece.name for piece in self._pieces if piece.name)
         self.secrets = tuple(piece.secret for piece in self._pieces if piece.secret)
-        self._pattern = re.compile("".join(_pattern(piece, inner) for piece in self._pieces), re.S)
+        self._pattern = re.compile(_pattern(self._pieces, inner), re.S)
 
     def write(self, args: Args, secrets: Secrets) -> Any:
         """Give the text for a call."""
@@ -243,7 +247,28 @@ def _pieces(text: str) -> Iterator[_Piece]:
         yield _Piece(text[done:])
 
 
-def _pattern(piece: _Piece, inner: str) -> str:
-    if piece.name:
-        return f"({inner})"
-    return ".*?" if piece.secret else re.escape(piece.text)
+def _pattern(pieces: Sequence[_Piece], inner: str) -> str:
+    """Give the pattern that reads a text, as short as can be from the left.
+
+    The first place of what stands between two arguments is as good as any, so it is settled: a text that fits
+    nowhere costs no more than one that fits. Only a secret may go on where arguments do not.
+    """
+    runs = [tuple(run) for _, run in groupby(pieces, key=lambda piece: bool(piece.text))]
+    if runs and runs[0][0].text:
+        runs.insert(0, ())
+    steps = [(gap, between) for gap, between in zip_longest(runs[::2], runs[1::2], fillvalue=())]
+    written = ""
+    for number, (gap, between) in enumerate(steps, start=1):
+        step = _gap(gap, inner) + "".join(re.escape(piece.text) for piece in between)
+        settled = number < len(steps) and (inner == ANYTHING or not any(piece.secret for piece in gap))
+        written += f"(?>{step})" if settled else step
+    return written
+
+
+def _gap(run: Sequence[_Piece], inner: str) -> str:
+    """Give the pattern of arguments and secrets with nothing between them: the last of them has it all."""
+    if not run:
+        return ""
+    *before, last = run
+    over = ".*?" if inner != ANYTHING and any(piece.secret for piece in before) else ""
+    return "()" * sum(bool(piece.name) for piece in before) + (".*?" if last.secret else f"{over}({inner})")
