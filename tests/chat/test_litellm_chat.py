@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.chat import litellm_chat
 from pytest_agenteval.chat.chat import ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed, retry_after_s
 from pytest_agenteval.chat.litellm_chat import LitellmChat
@@ -412,3 +413,13 @@ def test_litellm_comes_late_quietly_and_goes_without_a_trace(tmp_path: Path) -> 
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert len(server.requests) == 12
+
+
+def test_connections_that_were_closed_are_not_used_again(bench: Bench) -> None:
+    """A run that ends closes its connections; the next one in the same process has its own."""
+    with ModelServer([ReplyPlan(text="hello")]) as server:
+        first = bench.ask(bench.chat(server))
+        bench.loop.run(litellm_chat.close())
+        second = bench.ask(bench.chat(server))
+
+    assert (first.text, second.text) == ("hello", "hello")

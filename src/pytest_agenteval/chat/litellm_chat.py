@@ -186,6 +186,8 @@ async def close() -> None:
 
         await GLOBAL_LOGGING_WORKER.stop()
     await _litellm.close_litellm_async_clients()
+    # It would give the closed ones out again, to whoever asks at the same address on such a loop.
+    _litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 def _is_named(setting: str, said: str) -> bool:
