@@ -100,6 +100,57 @@ def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, busy: str, presses: i
     assert "good-1" in names(journal(pytester.path, "finished"))
 
 
+HOLDING = """
+import re
+import time
+from pathlib import Path
+
+
+class Holding:
+    '''An agent in C code that lets nobody else have the interpreter.'''
+
+    def run(self, task_input, ctx):
+        Path(__file__).with_name("begun").touch()
+        time.sleep(0.5)
+        re.search("(a|a)+$", "a" * 60 + "!")
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("holding", Holding)
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n1")], ids=["one-process", "a-worker"])
+def test_ctrl_c_ends_a_run_whose_interpreter_is_held(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    """Where no Python can run, nothing of ours can listen: the process is ended from outside."""
+    tasks: list[dict[str, Any]] = [task("good"), task("bad", agent="holding")]
+    files = {"evals/suite.yaml": suite(), "evals/conftest.py": HOLDING, "evals/tasks.yaml": tasks}
+    write(pytester.path, files)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "evals", "-o", "addopts=", *workers],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        until = time.monotonic() + 60
+        while not (pytester.path / "evals/begun").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(1)
+        pressed = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=60)[0]
+    finally:
+        run.kill()
+    # Promised are 5 seconds; what holds the interpreter here would take longer than anybody lives.
+    assert time.monotonic() - pressed < 20, said
+    assert workers or "something holds the interpreter" in said
+    assert names(journal(pytester.path, "finished")) == ["good-1"]
+
+
 def until_begun(root: Path, trials: int) -> None:
     """Wait until all trials have begun and one has ended, and a little longer: for them to be busy."""
     until = time.monotonic() + 60

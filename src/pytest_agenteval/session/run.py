@@ -22,6 +22,7 @@ from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.ahead import Closures
 from pytest_agenteval.session.cases import Case
+from pytest_agenteval.session.held import end_where_held
 from pytest_agenteval.session.inherited import Inherited
 from pytest_agenteval.session.leftovers import leftovers_of
 from pytest_agenteval.session.orphaned import end_with_controller
@@ -98,6 +99,7 @@ class Run:
         self.pool = Pool(self._executor, settings.concurrency, Witnesses(self.journal, self.spent))
         self._live = _live_line(config)
         end_with_controller(getattr(config, "workerinput", {}), self.pool.close)
+        self._unwatch = end_where_held(config, folder)
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
         """Plan the next attempt at a trial."""
@@ -166,6 +168,7 @@ class Run:
         self.pool.close()
         self.journal.close()
         self._undo()
+        self._unwatch()
 
     def _slot(self, plan: Plan, given: Path | None = None) -> Slot:
         return Slot(plan, given, self._stored.reader(plan.key) if self._stored else None)
