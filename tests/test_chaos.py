@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.kills import Kill, killed
+from tests.chaos.project import TooSlow
+from tests.chaos.verdicts import LOST, NO_VERDICT, OK, verdict
 from tests.journals import journal, names
 from tests.suites import only_our_plugin, suite, task, write
 
@@ -18,6 +20,32 @@ pytest_plugins = ["pytester"]
 def test_a_killed_run_keeps_what_was_answered(tmp_path: Path) -> None:
     """Killed in the middle: every trial that was written down is whole, there, and asked for once."""
     assert killed(tmp_path / "project", Kill(0, "process", signal.SIGKILL, 10), trials=40) == []
+
+
+def test_a_run_too_slow_for_its_kill_is_no_loss(tmp_path: Path) -> None:
+    """It was never killed: there is no verdict, and its stacks show where it was, or where it hangs."""
+    with pytest.raises(TooSlow, match=r"(?s)^\d+ of 40 trials after 1 s: .*most recent call first"):
+        killed(tmp_path / "project", Kill(0, "process", signal.SIGKILL, 40), trials=40, patience_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("tries", "word"),
+    [([TooSlow(), []], OK), ([TooSlow(), ["t1 is gone"]], LOST), ([TooSlow(), TooSlow()], NO_VERDICT)],
+    ids=["then-fine", "then-lost", "twice"],
+)
+def test_a_run_too_slow_is_tried_once_more(tries: list[TooSlow | list[str]], word: str) -> None:
+    """Slow once says nothing, slow twice is told as such, and a loss is never taken for slowness."""
+    left = iter(tries)
+
+    def scenario(root: Path) -> list[str]:
+        match next(left):
+            case TooSlow() as slow:
+                raise slow
+            case wrong:
+                return wrong
+
+    assert verdict(scenario).word == word
+    assert not list(left)
 
 
 def test_a_full_disk_ends_the_run_with_one_clear_line(

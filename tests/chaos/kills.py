@@ -11,7 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.chaos.project import AT_ONCE, bills, journaled, losses, project, provider, start, until
+from tests.chaos.project import (
+    AT_ONCE,
+    PATIENCE_S,
+    TooSlow,
+    bills,
+    finished_lines,
+    journaled,
+    losses,
+    project,
+    provider,
+    stacks,
+    start,
+    until,
+)
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 GONE_S = 6.0
@@ -40,18 +53,18 @@ def kills(count: int, trials: int, seed: int) -> Iterator[Kill]:
         yield Kill(workers, whom, kind, chance.randrange(3, trials * 3 // 4))
 
 
-def killed(root: Path, kill: Kill, trials: int = 200) -> list[str]:
-    """Carry out a run, kill, and say what was lost."""
+def killed(root: Path, kill: Kill, trials: int = 200, patience_s: float = PATIENCE_S) -> list[str]:
+    """Carry out a run, kill, and say what was lost; TooSlow where it never came to its kill point."""
     with provider() as server:
         project(root, server, trials)
         run = start(root, "-n", str(kill.workers), "-q")
         try:
-            if not until(lambda: len(journaled(root)) >= kill.after, run):
-                return [f"the run did not come so far: {run.communicate(timeout=10)[0][-300:]}"]
+            if not until(lambda: finished_lines(root) >= kill.after, run, patience_s):
+                return _not_reached(root, run, kill, patience_s)
             workers = workers_of(root) if kill.workers else []
             os.kill(workers[0] if kill.whom == "worker" else run.pid, kill.signal)
             there = journaled(root)
-            said = _ended(run, workers, kill)
+            said = _ended(root, run, workers, kill)
         finally:
             run.kill()
         paid = bills(server)
@@ -67,13 +80,26 @@ def killed(root: Path, kill: Kill, trials: int = 200) -> list[str]:
     return wrong
 
 
-def _ended(run: subprocess.Popen[str], workers: list[int], kill: Kill) -> list[str]:
+def _not_reached(root: Path, run: subprocess.Popen[str], kill: Kill, patience_s: float) -> list[str]:
+    if run.poll() is not None:
+        return [f"the run did not come so far: {run.communicate(timeout=10)[0][-300:]}"]
+    came = f"{finished_lines(root)} of {kill.after} trials after {patience_s:g} s"
+    raise TooSlow(f"{came}: {stacks(run, workers_of(root))}")
+
+
+def _ended(root: Path, run: subprocess.Popen[str], workers: list[int], kill: Kill) -> list[str]:
     """Wait for the end; say who did not come to one."""
     if kill.whom == "worker":
-        said = run.communicate(timeout=120)[0]
+        try:
+            said = run.communicate(timeout=PATIENCE_S)[0]
+        except subprocess.TimeoutExpired:
+            return [f"not ended {PATIENCE_S:g} s after the signal: {stacks(run, workers_of(root))}"]
         return [f"pytest broke: {said[-600:]}"] if "INTERNALERROR" in said else []
     killed_at = time.monotonic()
-    run.communicate(timeout=60)
+    try:
+        run.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        return [f"not ended 60 s after the signal: {stacks(run, workers)}"]
     while any(map(alive, workers)) and time.monotonic() < killed_at + 30:
         time.sleep(0.02)
     took = time.monotonic() - killed_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,14 @@ from tests.loopback.model_server import ModelServer, ReplyPlan
 
 AT_ONCE = 8
 PATIENCE_S = 120.0
+MOST_STACKS = 6000
+FINISHED = '"kind":"finished"'
 
 SUITE = "name: chaos\nagent: tool_calling\nkind: capability\ndefaults: {model: local}\n"
+
+
+class TooSlow(Exception):
+    """A run that never came to the point it was watched for: nothing can be said of what it loses."""
 
 
 def provider() -> ModelServer:
@@ -75,6 +82,7 @@ def start(root: Path, *args: str, before: Callable[[], object] | None = None) ->
         name: value for name, value in os.environ.items() if not name.startswith(("AGENTEVAL_", "PYTEST_"))
     }
     env |= {"CHAOS_KEY": "sk-chaos", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": os.getcwd()}
+    env |= {"PYTHONFAULTHANDLER": "1"}
     return subprocess.Popen(
         command,
         cwd=root,
@@ -98,12 +106,38 @@ def until(happened: Callable[[], bool], run: subprocess.Popen[str], seconds: flo
     return False
 
 
+def output(run: subprocess.Popen[str]) -> str:
+    """Wait for the end and give what was printed; nobody waits for ever, and then there is no verdict."""
+    try:
+        return run.communicate(timeout=PATIENCE_S)[0]
+    except subprocess.TimeoutExpired:
+        raise TooSlow(f"not ended after {PATIENCE_S:g} s: {stacks(run)}") from None
+
+
+def stacks(run: subprocess.Popen[str], workers: Sequence[int] = ()) -> str:
+    """End a run that came no further, and give the stacks of its threads: a hang shows where it hangs."""
+    for pid in (*workers, run.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGABRT)
+    try:
+        return run.communicate(timeout=10)[0][-MOST_STACKS:]
+    except subprocess.TimeoutExpired:
+        run.kill()
+        return "it did not even end on SIGABRT"
+
+
+def finished_lines(root: Path) -> int:
+    """Count the trials written down as finished without reading them: cheap enough to ask all the time."""
+    journals = root.glob(".agenteval/runs/2*/journal-*.jsonl")
+    return sum(path.read_bytes().count(FINISHED.encode()) for path in journals)
+
+
 def journaled(root: Path) -> set[str]:
     """Give the tasks whose trials are written down as finished, in whole lines."""
     found = set()
     for path in root.glob(".agenteval/runs/2*/journal-*.jsonl"):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
-            if line.endswith("\n") and '"kind":"finished"' in line:
+            if line.endswith("\n") and FINISHED in line:
                 found.add(json.loads(line)["task"])
     return found
 

@@ -6,7 +6,7 @@ import resource
 import subprocess
 from pathlib import Path
 
-from tests.chaos.project import bills, journaled, losses, project, provider, start
+from tests.chaos.project import bills, journaled, losses, output, project, provider, start
 
 TRIALS = 40
 
@@ -55,7 +55,7 @@ def disk_full(root: Path) -> list[str]:
         project(root, server, 200)
         full = (16 * 1024, 16 * 1024)
         run = start(root, "-s", before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, full))
-        said = run.communicate(timeout=120)[0]
+        said = output(run)
         asked = sum(bills(server).values())
     # The line that did not fit is torn: it is told as such, and no trial of it was given out.
     wrong = [each for each in losses(root) if not each.startswith("torn")]
@@ -74,7 +74,7 @@ def results_cannot_be_written(root: Path) -> list[str]:
     with provider() as server:
         project(root, server, TRIALS)
         run = start(root, "--agent-results=/proc/agenteval/runs")
-        said = run.communicate(timeout=120)[0]
+        said = output(run)
         asked = sum(bills(server).values())
     return _told(run, said, "/proc/agenteval") + ([f"{asked} were asked all the same"] if asked else [])
 
@@ -85,7 +85,7 @@ def two_runs_at_once(root: Path) -> list[str]:
         project(root, server, TRIALS)
         both = [start(root, "-q"), start(root, "-q")]
         for run in both:
-            run.communicate(timeout=120)
+            output(run)
     folders = list(root.glob(".agenteval/runs/2*"))
     wrong = [f"exit status {run.returncode}" for run in both if run.returncode]
     wrong += [] if len(folders) == 2 else [f"{len(folders)} folders"]
@@ -102,7 +102,7 @@ def no_temporary_folder(root: Path) -> list[str]:
         (root / "fixtures" / "start" / "PKM").mkdir(parents=True)
         (root / "fixtures" / "start" / "PKM" / "note.md").write_text("hello", encoding="utf-8")
         run = start(root, "--capture=sys")
-        said = run.communicate(timeout=120)[0]
+        said = output(run)
     wrong = _told(run, said, "the workspace could not be built")
     count = len(journaled(root))
     return wrong + ([] if count == TRIALS else [f"{count} of {TRIALS} trials are written down"])
@@ -113,7 +113,7 @@ def clock_goes_backwards(root: Path) -> list[str]:
     with provider() as server:
         project(root, server, TRIALS, BACKWARDS)
         run = start(root, "-q")
-        said = run.communicate(timeout=120)[0]
+        said = output(run)
     wrong = losses(root)
     wrong += [] if run.returncode == 0 else [f"exit status {run.returncode}: {said[-300:]}"]
     return wrong + ([] if len(journaled(root)) == TRIALS else ["trials are missing"])
