@@ -1,4 +1,4 @@
-"""A little of ``python -m tests.chaos``, whose whole takes five minutes: that its scenarios still run."""
+"""A little of ``python -m tests.chaos``, whose whole takes minutes: that its scenarios still run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """``python -m tests.chaos [--kills N] [--seed N] [-k WORD]``: a table with a verdict for each scenario.
 
-The exit status is 1 where anything was lost, or where a run was twice too slow for a verdict.
+The exit status is 1 where anything was lost, or where a run was twice too slow for a verdict. Took 121 s
+on 2 quiet cores; what is printed beside each scenario is its time while another one ran.
 """
 
 from __future__ import annotations
