@@ -203,3 +203,11 @@ def test_tasks_that_are_all_alike_below_nothing_have_no_interval() -> None:
     alike = [Observed("L6", "RedundantCallRate", task, -2.0) for task in "abc"]
 
     assert (level(alike, "L6").value, level(alike, "L6").total.interval) == (-2.0, None)
+
+
+def test_nothing_but_zeros_have_an_interval_where_values_may_lie_below_too() -> None:
+    """0 is on the scale: only where all tasks are alike below it is nothing known of the spread."""
+    zeros = [0.0] * 5
+
+    assert interval_over_tasks(zeros, endless=True) == interval_over_tasks(zeros) is not None
+    assert interval_over_tasks([-1.0] * 5, endless=True) is None

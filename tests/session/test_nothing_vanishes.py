@@ -148,6 +148,7 @@ def test_what_pytest_does_not_look_into_is_not_looked_at(pytester: pytest.Pytest
             "evals/greet.yaml looks like a task, but no suite",
         ),
         ({"suites.yaml": suite(), "a.json": task("a")}, "evals/suites.yaml: did you mean 'suite.yaml'?"),
+        ({"suits.yaml": suite(), "a.json": task("a")}, "evals/suits.yaml: did you mean 'suite.yaml'?"),
     ],
 )
 def test_tasks_without_a_suite_are_hinted_at_where_nothing_was_collected(
