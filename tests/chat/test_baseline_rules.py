@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.chat.offline.baseline import tool_calling
 from pytest_agenteval.chat.offline.baseline.card_fields import (
     Note,
     filled,
@@ -25,6 +26,7 @@ from pytest_agenteval.chat.offline.baseline.pkm_words import (
     opt_out,
     telling_words,
 )
+from pytest_agenteval.records.tool import ToolSpec
 
 PUBLISHED = "Thursday, 2026-09-17 20:30:00"
 
@@ -254,3 +256,17 @@ def test_trees_and_lists_are_read() -> None:
     assert unique_end(["a", "x", "b", "x", ""]) == "b\nx"
     assert unique_end(["x"]) == "x"
     assert unique_end([]) is None
+
+
+def test_what_stands_in_quotes_is_what_a_tool_is_asked_for() -> None:
+    """A title in quotes goes to the tool as it is, and not the words around it."""
+    search = ToolSpec(
+        "search_books", "Searches books.", {"type": "object", "properties": {"query": {"type": "string"}}}
+    )
+
+    move = tool_calling.play(
+        [{"role": "user", "content": "Please search books for 'The Old Mill' now."}], [search]
+    )
+
+    assert move is not None
+    assert [dict(call.args) for call in move.calls] == [{"query": "The Old Mill"}]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pytest_agenteval.tasks.spec import GraderSpec, Limits, ReferenceSolution, Suite, Task
+from pytest_agenteval.tasks.spec import FaultSpec, GraderSpec, Limits, ReferenceSolution, Suite, Task
 
 LEAST: dict[str, Any] = {"id": "a", "input": {"content": "x"}, "graders": [{"name": "n"}]}
 
@@ -224,3 +224,8 @@ def _seconds(values: list[dict[str, Any]]) -> float:
     for value in values:
         Task.model_validate(value)
     return time.process_time() - start
+
+
+def test_a_fault_strikes_from_the_first_call_on() -> None:
+    """Calls are let through first only where the task says how many."""
+    assert FaultSpec.model_validate({"tool": "weather", "type": "timeout"}).after == 0
