@@ -260,13 +260,11 @@ def test_trees_and_lists_are_read() -> None:
 
 def test_what_stands_in_quotes_is_what_a_tool_is_asked_for() -> None:
     """A title in quotes goes to the tool as it is, and not the words around it."""
-    search = ToolSpec(
-        "search_books", "Searches books.", {"type": "object", "properties": {"query": {"type": "string"}}}
-    )
+    query = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    search = ToolSpec("search_books", "Searches books.", query)
+    asked = {"role": "user", "content": "Please search books for 'The Old Mill' now."}
 
-    move = tool_calling.play(
-        [{"role": "user", "content": "Please search books for 'The Old Mill' now."}], [search]
-    )
+    move = tool_calling.play([asked], [search])
 
     assert move is not None
-    assert [dict(call.args) for call in move.calls] == [{"query": "The Old Mill"}]
+    assert [(tool, dict(args)) for tool, args in move.calls] == [("search_books", {"query": "The Old Mill"})]
