@@ -50,18 +50,18 @@ class Pattern:
 
     def search(self, text: str) -> regex.Match[str] | None:
         """Give the first match; raises PatternTooSlow where that takes longer than anyone waits."""
-        with _told(self.pattern, text):
+        with _naming_the_pattern(self.pattern, text):
             return _compiled(self.pattern, self.flags).search(text, concurrent=True, timeout=SECONDS)
 
     def sub(self, mark: str, text: str, seconds: float = SECONDS) -> str:
         """Put a mark in place of each match; raises PatternTooSlow as ``search`` does."""
-        with _told(self.pattern, text):
+        with _naming_the_pattern(self.pattern, text):
             compiled = _compiled(self.pattern, self.flags)
             return str(compiled.sub(lambda _: mark, text, concurrent=True, timeout=seconds))
 
 
 @contextmanager
-def _told(pattern: str, text: str) -> Iterator[None]:
+def _naming_the_pattern(pattern: str, text: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError:

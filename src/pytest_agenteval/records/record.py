@@ -57,7 +57,7 @@ def jsonable(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
-        return value if isinstance(value, int) or math.isfinite(value) else _named(value)
+        return value if isinstance(value, int) or math.isfinite(value) else _float_name(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: jsonable(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -69,7 +69,7 @@ def jsonable(value: Any) -> Any:
     return repr(value)
 
 
-def _named(number: float) -> str:
+def _float_name(number: float) -> str:
     """Name what is no number as a run's files do."""
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 

@@ -25,7 +25,7 @@ def trial_finished(config: pytest.Config, trial: Trial, failed: dict[str, str]) 
             raise
         except BaseException as raised:  # also pytest.fail, pytest.skip and sys.exit: the trial has ended
             if place not in failed:
-                failed[place] = _told(place, raised)
+                failed[place] = _summary_line(place, raised)
 
 
 def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -46,7 +46,7 @@ def _place(implementation: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else str(implementation.plugin_name)
 
 
-def _told(place: str, raised: BaseException) -> str:
+def _summary_line(place: str, raised: BaseException) -> str:
     last = theirs_first(raised).rstrip().splitlines()[-MOST_LINES:]
     where = f"hook {NAME}" if place == NAME else f"hook {NAME} in {place}"
     head = f"warning: {where} raised {headline(raised)}; no trial is changed by it"

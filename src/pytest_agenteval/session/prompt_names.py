@@ -50,7 +50,7 @@ def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterab
         return
     wrong = [line for variant in variants for line in known.unread_of(variant)]
     if wrong:
-        raise UsageMistake("\n".join([*wrong, *map(_told, known.by_agent, known.by_agent.values())]))
+        raise UsageMistake("\n".join([*wrong, *map(_prompts_line, known.by_agent, known.by_agent.values())]))
 
 
 class _Known:
@@ -95,7 +95,7 @@ def _nobody(variant: str, name: str) -> str:
     return f"--agent-prompt {variant}: nobody reads its prompt {name!r}"
 
 
-def _told(agent: str, names: Collection[str]) -> str:
+def _prompts_line(agent: str, names: Collection[str]) -> str:
     if names:
         return f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
     how = "its class names those that it asks for: templates = {name: text}, or prompt_names"

@@ -31,7 +31,7 @@ def name_judges_heard(folder: Path, stored: Sequence[Path]) -> None:
         if known and known.keys() <= heard.keys():  # nobody else can have been asked
             break
         trial = run.trial_if_readable(entry) if entry.grades else None
-        heard |= dict.fromkeys(_heard(trial) if trial else ())
+        heard |= dict.fromkeys(_judge_names(trial) if trial else ())
     if heard:
         judges = tuple(known.get(name) or RunModel(name, name) for name in heard)
         meant = run.header.self_judge or all(header.self_judge for header in headers)
@@ -39,7 +39,7 @@ def name_judges_heard(folder: Path, stored: Sequence[Path]) -> None:
         replace_json(folder / HEADER, header.to_json())
 
 
-def _heard(trial: Trial) -> Iterator[str]:
+def _judge_names(trial: Trial) -> Iterator[str]:
     asked = (event for event in trial.transcript.events if event.kind == "judge_ask")
     return (event.details["role"].partition(" for ")[0] for event in asked)
 

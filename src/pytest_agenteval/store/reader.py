@@ -64,7 +64,7 @@ class Run:
         try:
             return self.trial(entry)
         except TranscriptLost as lost:
-            told = f"{_named(entry.key)}: {str(lost).removeprefix(f'{self.folder}: ')}"
+            told = f"{_trial_label(entry.key)}: {str(lost).removeprefix(f'{self.folder}: ')}"
             if told not in self.odd:
                 self.odd = (*self.odd, told)
             return None
@@ -178,7 +178,7 @@ class Journal:
                 self._note(path, number, HALF)
 
 
-def _named(key: TrialKey) -> str:
+def _trial_label(key: TrialKey) -> str:
     variant = f"@{key.variant}" if key.variant else ""
     return f"{key.suite}/{key.task}[{key.model}{variant}-{key.repetition}]"
 

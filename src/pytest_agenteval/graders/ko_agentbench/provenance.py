@@ -60,10 +60,10 @@ def _holds(result: Any, output: str, value: Any) -> bool:
     """
     steps = _steps(output)
     keys = tuple(step for step in steps if isinstance(step, str))
-    everywhere = list(_named(result, keys)) if keys else [result] if steps else []
+    everywhere = list(_values_at(result, keys)) if keys else [result] if steps else []
     if not everywhere:
         return any(likeness(one, leaves(result), phrases=False) != UNLIKE for one in leaves(value))
-    meant = list(_named(result, steps) if keys else _at(result, steps))
+    meant = list(_values_at(result, steps) if keys else _at(result, steps))
     return any(_is_of(one, meant, everywhere) for one in leaves(value))
 
 
@@ -79,7 +79,7 @@ def _steps(output: str) -> Path:
     return tuple(parts)
 
 
-def _named(value: Any, steps: Path) -> Iterator[Any]:
+def _values_at(value: Any, steps: Path) -> Iterator[Any]:
     """Give whatever stands at a path that ends with these steps; where they say no place, any will do."""
     for path, inner in _paths(value, ()):
         if _ends_with(path, steps):

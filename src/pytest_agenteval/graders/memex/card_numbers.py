@@ -62,7 +62,7 @@ class CardNumbersGiven:
         entry = str(evidence.task_input.get("content") or "")
         own = entry_day(evidence.task_input.get("fact_id"))
         year = {Decimal(own.year)} if own else set()
-        given = frozenset(_given(" ; ".join((entry, *self.also)))) | _SCALES | year
+        given = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
         untrue = disagreement(stated, shown, "card_yaml_blob")
         said = values(blob_of(merged(stated, shown)))
         days_known, times_known = self._days_known(entry, own), times_in(plain(entry))
@@ -98,7 +98,7 @@ def _is_one_of(written: str, days_known: frozenset[Day], times_known: frozenset[
     )
 
 
-def _given(entry: str) -> Iterator[Decimal]:
+def _numbers_of_entry(entry: str) -> Iterator[Decimal]:
     said = tokens(plain(entry))
     for place, token in enumerate(said):
         yield from token.readings

@@ -60,7 +60,7 @@ class PkmFactsFiled:
         if merged(evidence.state, pkm_state(evidence)).get("skipped_pkm") is True:
             return Grade(NAME, None, "the entry was skipped: there is nothing to file")
         new = new_text(evidence)
-        checks = [_said(tuple(wordings), new) for wordings in self.facts]
+        checks = [_fact_check(tuple(wordings), new) for wordings in self.facts]
         return Grade.from_checks(
             NAME, [*checks, _not_pasted(evidence, new), _no_stray(evidence), self._days(evidence, new)]
         )
@@ -87,7 +87,7 @@ def _is(day: date, other: Day) -> bool:
     return Day(day.month, day.day, day.year).may_be(other)
 
 
-def _said(wordings: Sequence[str], new: str) -> Check:
+def _fact_check(wordings: Sequence[str], new: str) -> Check:
     expected = " or ".join(wordings)
     passed = any(mentions(new, wording) for wording in wordings)
     return Check(f"the notes newly say {expected!r}", passed, expected, _cut(new) or "nothing new")
