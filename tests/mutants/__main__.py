@@ -5,8 +5,9 @@
     python -m tests.mutants --replay living.json  those again that lived
 
 The package is broken in a copy, never here. A mutant is tried on the tests that are named after its
-module, then on those of its room, then on the rest; the first failure, or a hang, kills it. One that lives
-and may (``survivors.yaml`` says why) is told apart from one that lives and should not.
+module, then on those of its room, then on the rest; the first test that fails, or a hang, kills it. A test
+is believed when it fails on the mutant a second time and passes on the whole package. One that lives and
+may (``survivors.yaml`` says why) is told apart from one that lives and should not.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SURVIVORS = Path(__file__).with_name("survivors.yaml")
 ROOMS = ("scoring", "engine", "session", "store", "cassettes", "chat", "tasks", "graders")
 WHOLE = ("tests/engine", "tests/session", "tests/store", "tests/reports", "tests/graders", "tests/chat")
 MOST_LIVING = 0.08
-LONGEST_S = 900
+LONGEST_S = 1800
 
 
 @dataclass(frozen=True)
@@ -92,37 +93,73 @@ def stages(path: str) -> Iterator[list[str]]:
     yield [name for name in names if name not in rest and name != f"tests/{room}"]
 
 
-def killer_of(mutant: Mutant, copy: Path, workers: str) -> str:
-    """Give the test that kills a mutant, or an empty text where all pass."""
-    module = copy / "pytest_agenteval" / mutant.path
-    whole = module.read_text(encoding="utf-8")
-    module.write_text(mutant.mutation.applied_to(whole), encoding="utf-8")
-    try:
+class Broken:
+    """A copy of the package in which one module at a time is broken."""
+
+    def __init__(self, place: Path, workers: str) -> None:
+        self._copy = place
+        self._workers = workers
+        shutil.copytree(PACKAGE, place / "pytest_agenteval", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def killer_of(self, mutant: Mutant) -> str:
+        """Give the test that kills a mutant, or an empty text where all pass."""
+        unsound: list[str] = []
         for tests in stages(mutant.path):
-            killer = _first_failure(tests, copy, workers)
-            if killer:
-                return killer
+            while killer := self._failure(mutant, [*tests, *(f"--deselect={name}" for name in unsound)]):
+                if self._is_sound(killer, mutant):
+                    return killer
+                unsound.append(killer)
         return ""
-    finally:
-        module.write_text(whole, encoding="utf-8")
 
+    def _is_sound(self, killer: str, mutant: Mutant) -> bool:
+        """A killer fails on the mutant each time and never on the whole package: else it was the machine."""
+        if "::" not in killer:
+            return True
+        return bool(self._failure(mutant, [killer])) and not self._failure(None, [killer])
 
-def _first_failure(tests: Sequence[str], copy: Path, workers: str) -> str:
-    options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "--timeout=120", "-n", workers, "-rfE"]
-    places = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": places, "HYPOTHESIS_DATABASE": "none"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = [sys.executable, "-m", "pytest", *options, *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "a hang"
-    if done.returncode in (0, 5):  # 5: no tests there
-        return ""
-    named = [row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))]
-    return named[0] if named else f"pytest ended with {done.returncode}"
+    def _failure(self, mutant: Mutant | None, tests: Sequence[str]) -> str:
+        if mutant is None:
+            return self._first_failure(tests)
+        module = self._copy / "pytest_agenteval" / mutant.path
+        whole = module.read_text(encoding="utf-8")
+        module.write_text(mutant.mutation.applied_to(whole), encoding="utf-8")
+        try:
+            return self._first_failure(tests)
+        finally:
+            module.write_text(whole, encoding="utf-8")
+
+    def _first_failure(self, tests: Sequence[str]) -> str:
+        options = [
+            "-q",
+            "-x",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            "--timeout=120",
+            "-n",
+            self._workers,
+            "-rfE",
+        ]
+        places = os.pathsep.join([str(self._copy), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": places, "HYPOTHESIS_DATABASE": "none"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        command = [sys.executable, "-m", "pytest", *options, *tests]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "a hang"
+        if done.returncode in (0, 5):  # 5: no tests there
+            return ""
+        named = [row for row in done.stdout.splitlines() if row.startswith(("FAILED ", "ERROR "))]
+        return named[0].split(" ", 1)[1].split(" - ")[0] if named else f"pytest ended with {done.returncode}"
 
 
 def excuses() -> dict[tuple[str, str, str], str]:
@@ -141,12 +178,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mutants = sample(options.room or ROOMS, options.count, options.seed)
     reasons, living = excuses(), []
     with tempfile.TemporaryDirectory() as place:
-        shutil.copytree(
-            PACKAGE, Path(place) / "pytest_agenteval", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        broken = Broken(Path(place), options.workers)
         for number, mutant in enumerate(mutants, 1):
             began = time.monotonic()
-            killer = killer_of(mutant, Path(place), options.workers)
+            killer = broken.killer_of(mutant)
             change = mutant.mutation
             why = reasons.get((mutant.path, change.before, change.after), "")
             if not killer:
