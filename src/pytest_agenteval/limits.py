@@ -59,7 +59,7 @@ class Budget:
         self._now = now
         self._began = now()
         self._forgiven = 0.0
-        self._answered: float | None = None
+        self._answered_at: float | None = None
         self._spans: list[Span] = []
         self._open, self._forgiven_of_spans = 0, 0.0
         self._lock = threading.RLock()
@@ -96,14 +96,14 @@ class Budget:
         if self.forgiving is not None:
             self.forgiving(seconds)
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that an agent in a thread has answered, which a busy loop may hear of much later."""
-        self._answered = self.at
+        self._answered_at = self.at
 
-    def heard(self) -> None:
+    def forgive_wait_of_answer(self) -> None:
         """Leave out what an answer has waited for the loop; nothing where there is none yet."""
-        if self._answered is not None:
-            waited, self._answered = self.at - self._answered, None
+        if self._answered_at is not None:
+            waited, self._answered_at = self.at - self._answered_at, None
             self.forgive(waited)
 
     @contextmanager
@@ -122,7 +122,7 @@ class Budget:
                 self._open -= 1
                 self._settle()
 
-    def was_frozen(self, seconds: float) -> None:
+    def forgive_frozen(self, seconds: float) -> None:
         """Forgive the last seconds, in which nothing of the trial could go on, whatever it waited for."""
         with self._lock:
             self._spans.append(Span(self.at - seconds, self.at, frozen=True))

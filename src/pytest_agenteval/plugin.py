@@ -159,9 +159,9 @@ def pytest_make_collect_report(
         refuse(collector.config, raised.value)
         report.longrepr = str(raised.value)
     if report.longrepr is not None and _evals(collector.config) is not None:
-        from pytest_agenteval.session.hiding import hidden
+        from pytest_agenteval.session.hiding import without_secrets
 
-        report.longrepr = hidden(report.longrepr)
+        report.longrepr = without_secrets(report.longrepr)
     return report
 
 

@@ -43,11 +43,11 @@ class _Shelf:
         if name not in self.found:
             if name not in self.claims:
                 raise UnknownName(self.kind, name, self.claims)
-            claim = self._loaded(name)
+            claim = self._imported_claim(name)
             self.found[name] = factory_of(kind, claim) if kind else claim
         return self.found[name]
 
-    def _loaded(self, name: str) -> Any:
+    def _imported_claim(self, name: str) -> Any:
         claim = self.claims[name]
         if not isinstance(claim, str):
             return claim

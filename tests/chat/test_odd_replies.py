@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.chat.tape import _read
-from pytest_agenteval.chat.usage import MOST_TOKENS, UNKNOWN, usage_told
+from pytest_agenteval.chat.usage import MOST_TOKENS, UNKNOWN, credible_usage
 from pytest_agenteval.records.arguments import DEEPEST, args_complaint, parse_args
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Usage
@@ -70,7 +70,7 @@ def test_a_recorded_count_below_0_is_unknown_too() -> None:
 @given(st.integers(), st.one_of(st.none(), st.floats()))
 def test_no_usage_takes_anything_away(count: int, cost: float | None) -> None:
     """Whatever is told, a sum of usages never shrinks."""
-    told = usage_told(Usage(count, 5, 0, 0, cost, 1, 1))
+    told = credible_usage(Usage(count, 5, 0, 0, cost, 1, 1))
     assert 0 <= told.tokens <= MOST_TOKENS + 5
     assert told.cost_usd is None or 0 <= told.cost_usd < float("inf")
 

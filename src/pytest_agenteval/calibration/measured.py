@@ -75,10 +75,10 @@ class Findings:
     @property
     def shortfalls(self) -> tuple[Wanted, ...]:
         """The thresholds that were not reached; an undefined figure reaches none."""
-        return tuple(each for each in self.wanted if not self._reached(each))
+        return tuple(each for each in self.thresholds if not self._reached(each))
 
     @property
-    def wanted(self) -> tuple[Wanted, ...]:
+    def thresholds(self) -> tuple[Wanted, ...]:
         """The thresholds that were said, and those that go without saying where they were not reached.
 
         Where nobody said how many examples have to be scored, half of a dimension's have to.
@@ -94,7 +94,7 @@ class Findings:
     @property
     def unread(self) -> tuple[Unread, ...]:
         """The judges with replies that could not be read, even after a repair, in their order."""
-        return tuple(_unread(judge.name, self.answers.asked) for judge in self.answers.judges)
+        return tuple(_unread_replies(judge.name, self.answers.asked) for judge in self.answers.judges)
 
     def _reached(self, wanted: Wanted) -> bool:
         value = self.figure_of(wanted).value
@@ -116,7 +116,7 @@ class Unread:
         return self.count == self.asks > 0
 
 
-def _unread(judge: str, asked: Sequence[Asked]) -> Unread:
+def _unread_replies(judge: str, asked: Sequence[Asked]) -> Unread:
     votes = [vote for each in asked for vote in each.judgement.votes if vote.judge == judge]
     problems = Counter(vote.problem for vote in votes if vote.problem)
     problem = problems.most_common(1)[0][0] if problems else ""

@@ -39,7 +39,7 @@ def to_json(findings: Findings) -> dict[str, Any]:
                 "id": judge.id,
                 "offline": judge.offline,
                 "usage": _usage(findings, judge.name),
-                **_unread(unread),
+                **_unread_replies(unread),
             }
             for judge, unread in zip(answers.judges, findings.unread, strict=True)
         ],
@@ -47,7 +47,7 @@ def to_json(findings: Findings) -> dict[str, Any]:
         "tolerance": plan.tolerance,
         "pass_threshold": plan.pass_threshold,
         "intervals": asdict(findings.how),
-        "thresholds": [_wanted(findings, wanted) for wanted in findings.wanted],
+        "thresholds": [_threshold(findings, wanted) for wanted in findings.thresholds],
         "passed": not findings.shortfalls and not any(unread.whole for unread in findings.unread),
         "measured": [_measured(each) for each in findings.measured],
         "among_judges": {name: _figure(found) for name, found in findings.among},
@@ -63,14 +63,14 @@ def _usage(findings: Findings, judge: str) -> dict[str, Any]:
     return {"asks": used.asks, "tokens": used.tokens, "cost_usd": used.cost_usd}
 
 
-def _unread(found: Unread) -> dict[str, Any]:
+def _unread_replies(found: Unread) -> dict[str, Any]:
     """Give what of a judge's replies could not be read, where there is anything."""
     if not found.count:
         return {}
     return {"unread": {"asks": found.asks, "count": found.count, "problem": found.problem}}
 
 
-def _wanted(findings: Findings, wanted: Wanted) -> dict[str, Any]:
+def _threshold(findings: Findings, wanted: Wanted) -> dict[str, Any]:
     found = findings.figure_of(wanted)
     return {
         "metric": wanted.metric,

@@ -80,7 +80,7 @@ class Library:
         """Save what holds something new, of all cassettes or of these, and say which; problems come last."""
         saved: list[Path] = []
         problems: list[Problem] = []
-        for cassette in self.cassettes if paths is None else self._opened(paths):
+        for cassette in self.cassettes if paths is None else self._cassettes_at(paths):
             try:
                 if cassette.save():
                     saved.append(cassette.path)
@@ -90,7 +90,7 @@ class Library:
             raise ProblemsFound(problems)
         return tuple(saved)
 
-    def _opened(self, paths: Iterable[Path]) -> list[Cassette]:
+    def _cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
         found = (self._open.get((self._root / path).resolve()) for path in paths)
         return [cassette for cassette in found if cassette is not None]
 

@@ -73,8 +73,8 @@ class Redactor:
 
     def request(self, given: Request) -> Request:
         """Give the request without secrets; the same request always redacts to the same text."""
-        said = self._asked(given.body) if given.uri.startswith(CHAT) else given.body
-        body, uri, headers = self._body(said), self.uri(given.uri), self._headers(given.headers)
+        sent = self._without_header_values(given.body) if given.uri.startswith(CHAT) else given.body
+        body, uri, headers = self._body(sent), self.uri(given.uri), self._headers(given.headers)
         if (body, uri, headers) == (given.body, given.uri, given.headers):
             return given
         return replace(given, uri=uri, body=body, headers=headers)
@@ -99,16 +99,16 @@ class Redactor:
             return self._text_body(body.decode("latin-1")).encode("latin-1")
         return self._text_body(body) if body else body
 
-    def _asked(self, body: Body) -> Body:
+    def _without_header_values(self, body: Body) -> Body:
         """Give a chat's request without the values of its headers: any of them may hold a key."""
         text = body.decode() if isinstance(body, bytes) else body
         if not text or "headers" not in text:
             return body
-        asked = json.loads(text)
-        settings = asked.get("settings", {})
+        request = json.loads(text)
+        settings = request.get("settings", {})
         for name in HEADERS & settings.keys():
             settings[name] = dict.fromkeys(settings[name], MARK) if isinstance(settings[name], dict) else MARK
-        return compact(asked)
+        return compact(request)
 
     def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):

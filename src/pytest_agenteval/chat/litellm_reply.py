@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.chat.usage import usage_told
+from pytest_agenteval.chat.usage import credible_usage
 from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
@@ -71,7 +71,7 @@ def _usage(answer: Any) -> Usage:
     written = getattr(told, "completion_tokens_details", None)
     # A price of 0 is that of a model whose price litellm does not know yet.
     cost = answer._hidden_params.get("response_cost") or None
-    return usage_told(
+    return credible_usage(
         Usage(
             input_tokens=_count(told, "prompt_tokens"),
             output_tokens=_count(told, "completion_tokens"),

@@ -10,7 +10,7 @@ from pytest_agenteval.cassettes.http.scope import untaped
 from pytest_agenteval.cassettes.interaction import Request, chat_reply, chat_request, chat_response
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.usage import usage_told
+from pytest_agenteval.chat.usage import credible_usage
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.plan import Model, RecordMode
 from pytest_agenteval.records.tool import ToolSpec
@@ -148,7 +148,7 @@ def _read(written: Mapping[str, Any]) -> Reply:
     return Reply(
         text=written.get("text", ""),
         calls=tuple(_call_read(index, call) for index, call in enumerate(written.get("calls", ()))),
-        usage=usage_told(Usage(**usage)),
+        usage=credible_usage(Usage(**usage)),
         finish=written.get("finish", "stop"),
         reasoning=written.get("reasoning", ""),
         first_token_s=written.get("first_token_s"),

@@ -14,7 +14,7 @@ UNKNOWN = Usage(cost_usd=None, asks=1, attempts=1)
 """The usage of one reply that nobody can tell: no tokens to add, and a price that is not known."""
 
 
-def usage_told(usage: Usage) -> Usage:
+def credible_usage(usage: Usage) -> Usage:
     """Give the usage of one reply, or ``UNKNOWN`` where one of its counts cannot be true.
 
     What is below 0 would take tokens off other replies' when they are added up.

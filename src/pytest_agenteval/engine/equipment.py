@@ -135,9 +135,9 @@ class Equipment:
             held_up = time.monotonic() - began
             for budget, on_loop in tuple(self._acting.items()):
                 if on_loop:
-                    budget.was_frozen(held_up)
+                    budget.forgive_frozen(held_up)
                 else:
-                    budget.heard()
+                    budget.forgive_wait_of_answer()
 
     @contextmanager
     def acting(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:

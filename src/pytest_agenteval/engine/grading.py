@@ -107,7 +107,7 @@ class Desk:
             await here[0].ask_here()
         else:
             await asyncio.gather(self._ask_in_thread(plain), *(each.ask_here() for each in here))
-        return _together([(each.graded(), each.broken) for each in asked])
+        return _all_grades([(each.grade(), each.broken) for each in asked])
 
     async def _ask_in_thread(self, plain: Sequence[_Asked]) -> None:
         if plain:
@@ -203,7 +203,7 @@ class _Asked:
             late = isinstance(raised, TimeoutError) and deadline.expired()
             self.raised = GraderHangs(f"no grade within {GRADING_S:g} s") if late else raised
 
-    def graded(self) -> Grade:
+    def grade(self) -> Grade:
         """Give the grade, with the task's label, threshold and weight."""
         planned, own = self.planned, 1.0
         grade: Grade | None = None
@@ -213,7 +213,7 @@ class _Asked:
             except Exception as raised:  # a part of it that raises when it is looked at
                 self.raised = raised
         return replace(
-            bounded_grade(grade or self._undecided()),
+            bounded_grade(grade or self._undecided_grade()),
             grader=planned.label,
             threshold=own if planned.threshold is None else planned.threshold,
             weight=planned.weight,
@@ -234,7 +234,7 @@ class _Asked:
         trace = "" if isinstance(raised, AgentEvalError) else theirs_first(raised)
         return Broken(CRASH, f"{label} raised {headline(raised)}", trace)
 
-    def _undecided(self) -> Grade:
+    def _undecided_grade(self) -> Grade:
         """Give the grade of one that gave none."""
         found, label = self.broken, self.planned.label
         if found is None:
@@ -251,7 +251,7 @@ def _is_ours(grader: Any) -> bool:
     return bool(module.partition(".")[0] == PACKAGE)
 
 
-def _together(found: Sequence[tuple[Grade, Broken | None]]) -> Graded:
+def _all_grades(found: Sequence[tuple[Grade, Broken | None]]) -> Graded:
     """Put all grades together; the first grader that broke names the cause, each has its line."""
     broken = [each for _, each in found if each is not None]
     grades = tuple(grade for grade, _ in found)

@@ -28,7 +28,7 @@ class OwnRequests:
         self._nowhere: ToolTape | None = None
 
     @contextmanager
-    def answered(self, *, closing: bool = True) -> Iterator[None]:
+    def answering(self, *, closing: bool = True) -> Iterator[None]:
         """Answer what is asked inside; once it is over nothing more goes out, if it is ``closing``.
 
         Raises CassetteMiss in place of what came of a refusal.
@@ -54,7 +54,7 @@ class OwnRequests:
 
     @property
     def _tape(self) -> ToolTape:
-        return self._box.opened() or self._without_cassette()
+        return self._box.open_tape() or self._without_cassette()
 
     def _without_cassette(self) -> ToolTape:
         """Give a tape of nothing, for a plan that was made by hand and has no cassette."""

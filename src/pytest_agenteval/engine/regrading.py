@@ -51,7 +51,7 @@ async def regrade(plan: Plan, equipment: Equipment, stored: Trial) -> Trial:
     except TrialBroken as broken:
         return _broken(plan, stored, broken)
     told = replace(stored, digests=replace(stored.digests, ruler=digests.ruler))
-    return _graded(plan, told, graded, recorder.transcript().events)
+    return _regraded_trial(plan, told, graded, recorder.transcript().events)
 
 
 def _was_graded(stored: Trial) -> bool:
@@ -73,7 +73,7 @@ def _judged(plan: Plan, heard: StoredJudges) -> Plan:
     return replace(plan, conditions=replace(plan.conditions, judges=heard.models))
 
 
-def _graded(plan: Plan, stored: Trial, graded: Graded, asked: tuple[Event, ...]) -> Trial:
+def _regraded_trial(plan: Plan, stored: Trial, graded: Graded, asked: tuple[Event, ...]) -> Trial:
     grades = graded.grades
     broken = graded.broken or ungraded(grades)
     kept = tuple(event for event in stored.transcript.events if event.kind != "judge_ask")

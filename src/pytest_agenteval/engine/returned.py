@@ -29,10 +29,10 @@ def as_grade(label: str, returned: Any) -> Grade:
     Raises NoGrade for anything else, and for a grade with a part that is not what it should be.
     """
     if isinstance(returned, Grade):
-        return _whole(returned)
+        return _sound_grade(returned)
     if isinstance(returned, Real):
-        return Grade(label, _score(returned, "returned"), f"returned {shown(returned)}")
-    raise NoGrade(f"returned {shown(returned)}: {EXPECTED}")
+        return Grade(label, _score(returned, "returned"), f"returned {_short_repr(returned)}")
+    raise NoGrade(f"returned {_short_repr(returned)}: {EXPECTED}")
 
 
 def threshold_of(grader: Any) -> float:
@@ -40,10 +40,10 @@ def threshold_of(grader: Any) -> float:
     own = getattr(grader, "threshold", 1.0)
     if _is_share(own):
         return float(own)
-    raise NoGrade(f"has the threshold {shown(own)}: expected a number from 0 to 1")
+    raise NoGrade(f"has the threshold {_short_repr(own)}: expected a number from 0 to 1")
 
 
-def shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     """Write a value in one short line, with its type where that is not plain to see."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
@@ -55,7 +55,7 @@ def _score(given: Any, where: str) -> float:
     """Give a score from 0 to 1; what rounding carries past an end, as in twenty times 0.05, is that end."""
     if isinstance(given, Real) and -ROUNDING <= given <= 1 + ROUNDING:  # type: ignore[operator]  # as below
         return min(max(float(given), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
-    raise NoGrade(f"{where} {shown(given)}: {EXPECTED}")
+    raise NoGrade(f"{where} {_short_repr(given)}: {EXPECTED}")
 
 
 def _is_finite(given: Any) -> bool:
@@ -68,25 +68,25 @@ def _is_share(given: Any) -> bool:
     return isinstance(given, Real) and bool(0 <= given <= 1)  # type: ignore[operator]  # Real has no order
 
 
-def _whole(grade: Grade) -> Grade:
+def _sound_grade(grade: Grade) -> Grade:
     """Give a grade whose parts are what they should be; most are already, and stay the same object."""
     if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
         grade = replace(grade, score=_score(grade.score, "returned a Grade with the score"))
     if not isinstance(grade.rationale, str):
-        raise NoGrade(f"returned a Grade with the rationale {shown(grade.rationale)}: expected a text")
+        raise NoGrade(f"returned a Grade with the rationale {_short_repr(grade.rationale)}: expected a text")
     if not isinstance(grade.details, dict | Mapping):
-        raise NoGrade(f"returned a Grade with the details {shown(grade.details)}: expected a mapping")
+        raise NoGrade(f"returned a Grade with the details {_short_repr(grade.details)}: expected a mapping")
     if grade.unclamped is not None and not _is_finite(grade.unclamped):
-        raise NoGrade(f"returned a Grade with {shown(grade.unclamped)} unclamped: expected a number")
+        raise NoGrade(f"returned a Grade with {_short_repr(grade.unclamped)} unclamped: expected a number")
     if not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
-        grade = replace(grade, checks=tuple(map(_plain, _listed(grade.checks))))
+        grade = replace(grade, checks=tuple(map(_plain, _list_of_checks(grade.checks))))
     return grade
 
 
-def _listed(checks: Any) -> list[Any]:
+def _list_of_checks(checks: Any) -> list[Any]:
     if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
         return list(checks)
-    raise NoGrade(f"returned a Grade with the checks {shown(checks)}: expected a list of Check")
+    raise NoGrade(f"returned a Grade with the checks {_short_repr(checks)}: expected a list of Check")
 
 
 def _is_plain(check: Any) -> bool:

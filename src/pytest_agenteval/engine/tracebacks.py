@@ -28,8 +28,8 @@ def theirs_first(raised: BaseException) -> str:
     ours, all are shown: then it is our mistake.
     """
     told = TracebackException.from_exception(raised)
-    if any(_is_theirs(frame) for each in _chained(told) for frame in each.stack):
-        for each in _chained(told):
+    if any(_is_theirs(frame) for each in _with_causes(told) for frame in each.stack):
+        for each in _with_causes(told):
             each.stack = _Folded(_without_ours(each.stack))
     return "".join(told.format())
 
@@ -50,7 +50,7 @@ class _Folded(StackSummary):
         return super().format_frame_summary(frame_summary)
 
 
-def _chained(told: TracebackException) -> Iterator[TracebackException]:
+def _with_causes(told: TracebackException) -> Iterator[TracebackException]:
     """Give a traceback with those of its causes, and of the members of a group."""
     coming, met = [told], set()
     while coming:

@@ -120,7 +120,7 @@ async def _act(
     with equipment.setting_up():
         stage = _set_up(plan, equipment, budget, recorder, workspace, course, tapes)
     agent, ctx, box, own = stage.agent, stage.ctx, stage.box, stage.own
-    with own.answered():
+    with own.answering():
         on_loop = inspect.iscoroutinefunction(agent.run)
         try:
             with equipment.acting(budget, on_loop=on_loop):
@@ -175,10 +175,10 @@ def _set_up(
         registered=equipment.tools(task),
     )
     own = OwnRequests(plan, box, recorder)
-    with own.answered(closing=False):  # an agent, and the threads that it starts, serve later trials too
+    with own.answering(closing=False):  # an agent, and the threads that it starts, serve later trials too
         agent = equipment.agent(task)
         prompts, prompt_digest = equipment.prompts(task, plan.variant)
-    box.offer_named(_offered(agent, plan, equipment))
+    box.offer_named(_tool_names(agent, plan, equipment))
     load_checking(box.specs)
     prompts.load()
     chat = TrialChat(inner, recorder=recorder, budget=budget, tape=tapes.chat)
@@ -188,7 +188,7 @@ def _set_up(
     return _Stage(agent, ctx, box, own, prompt_digest)
 
 
-def _offered(agent: Any, plan: Plan, equipment: Equipment) -> Sequence[str]:
+def _tool_names(agent: Any, plan: Plan, equipment: Equipment) -> Sequence[str]:
     """Give the names of the tools to offer: those the agent has, else all of the suite's.
 
     Where the settings say ``tools``, the agent has these and no others, be there none.
@@ -262,12 +262,12 @@ async def _in_thread(run: Callable[..., Any], task_input: Mapping[str, Any], ctx
         try:
             return run(task_input, ctx)
         finally:
-            ctx.limits.answered()
+            ctx.limits.note_answer()
 
     try:
         return await in_daemon_thread(acting)
     finally:
-        ctx.limits.heard()
+        ctx.limits.forgive_wait_of_answer()
 
 
 def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:

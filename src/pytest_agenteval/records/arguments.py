@@ -60,7 +60,7 @@ class _NotTaken(ValueError):
     """What Python's reader would take, and nobody else."""
 
 
-def _refused(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise _NotTaken(f"{constant} is no number of JSON")
 
 
@@ -71,4 +71,4 @@ def _finite(text: str) -> float:
     return number
 
 
-_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_refused)
+_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)

@@ -26,15 +26,15 @@ def cleaned(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
     """
     secrets.know_environment()
     before, after = trial.outcome.before, trial.outcome.after
-    said = [getattr(trial, name) for name in _said(Trial)]
-    texts = "\n".join(_texts([*said, trial.outcome.answer]))
+    spoken = [getattr(trial, name) for name in _spoken_fields(Trial)]
+    texts = "\n".join(_texts([*spoken, trial.outcome.answer]))
     if not (
         secrets.dirty(texts)
         or _is_dirty(before, secrets)
         or (after is not before and _is_dirty(after, secrets))
     ):
         return trial
-    rest = {name: _clean(getattr(trial, name), secrets) for name in _said(Trial)}
+    rest = {name: _clean(getattr(trial, name), secrets) for name in _spoken_fields(Trial)}
     outcome = Outcome(
         _clean(trial.outcome.answer, secrets), _clean_tree(before, secrets), _clean_tree(after, secrets)
     )
@@ -42,7 +42,8 @@ def cleaned(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
 
 
 @lru_cache(64)
-def _said(kind: type) -> tuple[str, ...]:
+def _spoken_fields(kind: type) -> tuple[str, ...]:
+    """Give the names of the fields that may hold what an agent, a model or a tool said."""
     return tuple(each.name for each in fields(kind) if each.name not in (*NAMES, "outcome"))
 
 

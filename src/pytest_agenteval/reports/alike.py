@@ -28,14 +28,14 @@ def alike(run: Run) -> Iterator[str]:
             by_variant.setdefault(key.variant, {})[key.task, key.repetition] = messages
     for (suite, _, model), by_variant in sent.items():
         for one, other in combinations(filter(by_variant.__contains__, run.header.variants), 2):
-            trials = _equal(by_variant[one], by_variant[other])
+            trials = _trials_alike(by_variant[one], by_variant[other])
             if trials:
                 names = f"{safe(who(model, one))} and {safe(who(model, other))}"
                 many = counted(trials, "trial")
                 yield f"{safe(suite)}: {names} sent the same messages in {many}: their prompts change nothing"
 
 
-def _equal(one: Sent, other: Sent) -> int:
+def _trials_alike(one: Sent, other: Sent) -> int:
     """Give how many trials both have, 0 where they differ in any."""
     both = one.keys() & other.keys()
     return len(both) if all(one[key] == other[key] for key in both) else 0

@@ -37,7 +37,7 @@ class Missed(NamedTuple):
 
 def missed_in(events: Iterable[Event]) -> Counter[Missed]:
     """Count what a trial asked and was not recorded, in the order of asking."""
-    return Counter(_read(event) for event in events if event.kind == KIND)
+    return Counter(_missed_call(event) for event in events if event.kind == KIND)
 
 
 def missed_lines(run: Run, most: int, width: int) -> Iterator[str]:
@@ -61,6 +61,6 @@ def missed_lines(run: Run, most: int, width: int) -> Iterator[str]:
         yield f"and {len(ranked) - most} more"
 
 
-def _read(event: Event) -> Missed:
+def _missed_call(event: Event) -> Missed:
     told = event.details
     return Missed(*(safe(str(told.get(name, ""))) for name in ("file", "asked", "found", "hint")))

@@ -53,7 +53,7 @@ def explain(trial: Trial, width: int = 100) -> list[str]:
 
     The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
     """
-    lines = [short_reason(trial), *_broken(trial), *graded(trial)]
+    lines = [short_reason(trial), *_broken(trial), *grade_lines(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
     lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in notes(trial)]
@@ -85,7 +85,7 @@ def notes(trial: Trial) -> list[str]:
     ]
 
 
-def graded(trial: Trial | Entry) -> Iterator[str]:
+def grade_lines(trial: Trial | Entry) -> Iterator[str]:
     """Give what each grader found, with the checks that failed."""
     name = max((cell_width(safe(grade.grader)) for grade in trial.grades), default=0)
     for grade in trial.grades:

@@ -24,10 +24,10 @@ def caveats(suite: SuiteView) -> Iterator[str]:
     """Give what has to be known before the figures are read: what those that are marked are without."""
     total = suite.total
     if total.lacking:
-        yield lacking(total)
+        yield caveat(total)
 
 
-def lacking(total: Figures) -> str:
+def caveat(total: Figures) -> str:
     """Say how many trials lack a judge's grade, and whose."""
     trials = max(total.unscored, total.unproven)
     said = f"{trials} of {counted(total.averaged, 'trial')} without what only a judge decides"

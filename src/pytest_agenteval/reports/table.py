@@ -79,7 +79,7 @@ def table_lines(suite: SuiteView, width: int) -> list[str]:
     every = columns_of(suite.total.k)
     names = [one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows_of(suite)]
     longest = max(NARROWEST_NAME, *map(cell_width, names))
-    columns, gap, room = _fitted(suite, every, width, min(WIDEST_NAME, longest))
+    columns, gap, room = _fitting_columns(suite, every, width, min(WIDEST_NAME, longest))
     beside = ["bucket", *(name if cell_width(name) <= room else "" for name in names)]
     cells = _cells(suite, columns)
     lines = aligned([[name, *row] for name, row in zip(beside, cells, strict=True)], gap)
@@ -90,7 +90,7 @@ def table_lines(suite: SuiteView, width: int) -> list[str]:
     return [*table, *(wrap(f"no room for {left_out}", width) if left_out else ())]
 
 
-def _fitted(
+def _fitting_columns(
     suite: SuiteView, columns: list[Column], width: int, longest: int
 ) -> tuple[list[Column], int, int]:
     """Give the columns that have room, how far they stand apart, and the room that is left for names."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 from pytest_agenteval.reports.cells import wrap
-from pytest_agenteval.reports.reasons import explain, graded, short_reason
+from pytest_agenteval.reports.reasons import explain, grade_lines, short_reason
 from pytest_agenteval.reports.remarks import caveats, remarks
 from pytest_agenteval.reports.table import table_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
@@ -75,7 +75,7 @@ def _miss(run: Run, entry: Entry, width: int) -> Iterator[Line]:
     style: Style = "yellow" if entry.ending == "missed" else "red"
     yield from (Line(piece, style) for piece in wrap(f"{word}  {trial_name(entry.key)}", width))
     trial = run.trial_if_readable(entry)
-    said = explain(trial, width - len(INDENT)) if trial else [short_reason(entry), *graded(entry)]
+    said = explain(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]
     # The first line says in brief what the others say at length, but for a trial that broke.
     for_short = entry.ending == "errored"
     yield from (Line(piece) for line in said[0 if for_short else 1 :] for piece in wrap(INDENT + line, width))

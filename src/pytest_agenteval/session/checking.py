@@ -63,7 +63,7 @@ class Checker:
         key = ("agent", name, canonical(settings) if settings else "")
         wrong: tuple[Misfit, ...] = ()
         if key not in self._fitting:
-            wrong = misfits(name, factory, settings) or _untaken(factory, settings)
+            wrong = misfits(name, factory, settings) or _unfit_settings(factory, settings)
         if not wrong:
             self._fits(key)
             wrong = self._without_tool(factory, settings, tools)
@@ -92,14 +92,16 @@ class Checker:
     def settings_of_grader(self, name: str) -> Collection[str]:
         """Give the names of a grader's settings, as far as they are known."""
         try:
-            return _taken(self._registry.grader_factory(name)) if not self._registry.group(name) else ()
+            return (
+                _setting_names(self._registry.grader_factory(name)) if not self._registry.group(name) else ()
+            )
         except (UnknownName, NotImported):
             return ()
 
     def settings_of_agent(self, name: str) -> Collection[str]:
         """Give the names of an agent's settings, as far as they are known."""
         try:
-            return _taken(self._registry.agent_factory(name))
+            return _setting_names(self._registry.agent_factory(name))
         except (UnknownName, NotImported):
             return ()
 
@@ -168,7 +170,7 @@ def misfits(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfi
     return tuple(unknown) or _mistyped(name, factory, settings)
 
 
-def _untaken(factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+def _unfit_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
     """Say which settings a class or a function does not take, or lacks."""
     known = None if is_dataclass(factory) else settings_of(factory)
     if known is None:
@@ -179,15 +181,15 @@ def _untaken(factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
     unknown = [key for key in settings if key not in names]
     return (
         *(Misfit((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
-        *(_lacking(key) for key in needed if key not in settings),
+        *(_missing_setting(key) for key in needed if key not in settings),
     )
 
 
-def _lacking(key: str) -> Misfit:
+def _missing_setting(key: str) -> Misfit:
     return Misfit((key,), "a value: it has no default", f"no key {key!r}")
 
 
-def _taken(factory: Any) -> Collection[str]:
+def _setting_names(factory: Any) -> Collection[str]:
     known = settings_of(factory)
     return () if known is None else known[0]
 
@@ -216,7 +218,7 @@ def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> Misfit:
         refused = _refused(name, detail["ctx"]["error"])
         return refused if refused.path else refused._replace(path=_real(detail["loc"], settings))
     if detail["type"].startswith("missing"):
-        return _lacking(detail["loc"][-1])
+        return _missing_setting(detail["loc"][-1])
     expected = detail["msg"].lower().removeprefix("input should be ")
     return Misfit(_real(detail["loc"], settings), expected, in_words(detail["input"]))
 

@@ -60,7 +60,7 @@ def hide_in_report(report: pytest.TestReport) -> None:
         path, line, reason = report.longrepr
         report.longrepr = (path, line, KNOWN.text(reason))
     else:
-        report.longrepr = hidden(report.longrepr)
+        report.longrepr = without_secrets(report.longrepr)
     if hasattr(report, "wasxfail"):
         report.wasxfail = KNOWN.text(report.wasxfail)
 
@@ -71,18 +71,18 @@ def hide_in_warning(recorded: warnings.WarningMessage) -> None:
     if isinstance(said, str):
         recorded.message = KNOWN.text(said)
     else:
-        said.args = hidden(said.args)
+        said.args = without_secrets(said.args)
 
 
-def hidden(told: Any) -> Any:
+def without_secrets(told: Any) -> Any:
     """Give pytest's own picture of an exception without secrets; its parts can be changed in place."""
     if isinstance(told, str):
         return KNOWN.text(told)
     if isinstance(told, list | tuple):
-        return type(told)(map(hidden, told))
+        return type(told)(map(without_secrets, told))
     if is_dataclass(told) and not isinstance(told, type):
         for each in fields(told):
-            setattr(told, each.name, hidden(getattr(told, each.name)))
+            setattr(told, each.name, without_secrets(getattr(told, each.name)))
     return told
 
 

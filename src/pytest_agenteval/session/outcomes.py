@@ -10,7 +10,7 @@ from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocat
 
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
-from pytest_agenteval.reports.reasons import graded, notes, short_reason, why
+from pytest_agenteval.reports.reasons import grade_lines, notes, short_reason, why
 from pytest_agenteval.reports.wording import figure
 from pytest_agenteval.session.evals import evals_of
 
@@ -85,4 +85,4 @@ def _broken(trial: Trial) -> str:
     if first not in head:  # it was too long for one line
         head, body = f"{trial.cause}: {first}", body
     trace = trial.traceback[-MOST_TRACE:]
-    return "\n".join(part for part in (head, body, trace, *graded(trial), *notes(trial)) if part)
+    return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes(trial)) if part)

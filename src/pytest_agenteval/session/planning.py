@@ -70,7 +70,7 @@ class Planner:
             return ()
         if not named and path in found.names:
             return ()
-        loaded = self._loaded(path, found, named)
+        loaded = self._tasks_in(path, found, named)
         if not loaded and found.suite is not None:
             self._not_tasks.append(path)
         if loaded:
@@ -89,7 +89,7 @@ class Planner:
         beside = [folder / "workspace" for folder, own in self._folders.items() if not own]
         return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
 
-    def _loaded(self, path: Path, found: FoundSuite, named: bool) -> tuple[LoadedTask, ...]:
+    def _tasks_in(self, path: Path, found: FoundSuite, named: bool) -> tuple[LoadedTask, ...]:
         try:
             top = found.folder or self._root
             return load_tasks(path, found.suite, top, named=named, alone=found.suite is None)
@@ -122,7 +122,7 @@ class Planner:
         prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
         if prompts and not wrong:
             misfits = unread_misfits(self._registry.agent_factory(said.agent or DEFAULT_AGENT), prompts)
-            wrong += self._placed(misfits, loaded, found)
+            wrong += self._problems_of(misfits, loaded, found)
         problems += wrong
         if wrong:
             return None
@@ -218,9 +218,11 @@ class Planner:
         misfits += _toothless(loaded.task, said.settings.get("tools", self._all_offered(said, found)))
         for index, spec in enumerate(loaded.task.graders):
             misfits += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
-        yield from self._placed(misfits, loaded, found)
+        yield from self._problems_of(misfits, loaded, found)
 
-    def _placed(self, misfits: Sequence[Misfit], loaded: LoadedTask, found: FoundSuite) -> Iterator[Problem]:
+    def _problems_of(
+        self, misfits: Sequence[Misfit], loaded: LoadedTask, found: FoundSuite
+    ) -> Iterator[Problem]:
         """Say where each stands: in the task's file, or in the suite's."""
         for path, *rest in misfits:
             above = _in_suite(path, loaded.task, found.suite)

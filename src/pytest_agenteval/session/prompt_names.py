@@ -23,7 +23,7 @@ def names_of(agent: Any) -> frozenset[str] | None:
     return frozenset((*(own or ()), *(more or ())))
 
 
-def unread(texts: Mapping[str, str], names: Collection[str], own: Mapping[str, str]) -> list[str]:
+def unread_prompts(texts: Mapping[str, str], names: Collection[str], own: Mapping[str, str]) -> list[str]:
     """Give the prompts of these texts that are none of the names, nor included by any other prompt."""
     used = {name for text in (*own.values(), *texts.values()) for name in _INCLUDED.findall(text)}
     return [name for name in texts if name not in names and name not in used]
@@ -37,7 +37,7 @@ def unread_misfits(agent: Any, prompts: Mapping[str, str]) -> list[Misfit]:
     expected = f"one of {', '.join(sorted(names))}" if names else "nothing: the agent has no prompts"
     return [
         Misfit(("prompts", name), expected, f"{name!r}, which the agent never asks for", nearest(name, names))
-        for name in unread(prompts, names, getattr(agent, "templates", None) or {})
+        for name in unread_prompts(prompts, names, getattr(agent, "templates", None) or {})
     ]
 
 
@@ -77,8 +77,8 @@ class _Known:
         """Say which of a variant's files nobody asks for."""
         every = {name for names in self.by_agent.values() for name in names}
         return [
-            "; ".join(part for part in (_nobody(variant.name, name), nearest(name, every)) if part)
-            for name in unread(variant.prompts, every, self._own)
+            "; ".join(part for part in (_unread_line(variant.name, name), nearest(name, every)) if part)
+            for name in unread_prompts(variant.prompts, every, self._own)
         ]
 
     def _agent(self, task: PlannedTask) -> Any:
@@ -91,7 +91,7 @@ class _Known:
             return factory
 
 
-def _nobody(variant: str, name: str) -> str:
+def _unread_line(variant: str, name: str) -> str:
     return f"--agent-prompt {variant}: nobody reads its prompt {name!r}"
 
 

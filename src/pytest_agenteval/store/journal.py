@@ -71,7 +71,7 @@ class JournalWriter:
             return trial, as_bytes(transcript_line(trial, self._keep))
         except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
             self._waiting = waiting
-            broken = _unwritten(trial, raised)
+            broken = _unwritable_trial(trial, raised)
             return broken, as_bytes(transcript_line(broken, self._keep))
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class JournalWriter:
         self._waiting = {}
 
 
-def _unwritten(trial: Trial, raised: Exception) -> Trial:
+def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
     """Give what can be said for certain of a trial that cannot be written down."""
     told = f"the trial could not be written down: {type(raised).__name__}: {words_in(raised)}"
     return replace(

@@ -57,7 +57,7 @@ class Run:
         try:
             return read_trial(entry, line, self._texts.text)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
-            raise self._lost(entry, broken) from broken
+            raise self._lost_transcript(entry, broken) from broken
 
     def trial_if_readable(self, entry: Entry) -> Trial | None:
         """Read the whole record of a trial; where it cannot be read, say so in ``odd`` and give None."""
@@ -77,12 +77,12 @@ class Run:
                 line = read_line(transcripts.read(length))
             found = tuple(line["trial"])
         except (OSError, ValueError, KeyError, TypeError) as broken:
-            raise self._lost(entry, broken) from broken
+            raise self._lost_transcript(entry, broken) from broken
         if found != (*entry.key, entry.attempt):
             raise TranscriptLost(f"{self.folder}: {entry.place} holds the transcript of another trial")
         return dict(line)
 
-    def _lost(self, entry: Entry, broken: Exception) -> TranscriptLost:
+    def _lost_transcript(self, entry: Entry, broken: Exception) -> TranscriptLost:
         why = broken.strerror if isinstance(broken, OSError) else in_words(broken)
         return TranscriptLost(f"{self.folder}: no transcript at {entry.place} ({why})")
 

@@ -113,7 +113,7 @@ class ToolBox:
                 ),
             )
 
-    def opened(self) -> ToolTape | None:
+    def open_tape(self) -> ToolTape | None:
         """Give the trial's one tape, opened by whoever needs it first; None where there is none."""
         with self._opening:
             if self.tape is None and self._open is not None:
@@ -147,7 +147,7 @@ class ToolBox:
         refused = self._refusal(call, tool)
         if refused is not None or tool is None:
             return "none", refused or ToolResult()
-        tape = self.opened() if tool.spec.taped else None
+        tape = self.open_tape() if tool.spec.taped else None
         if tape is not None:
             return await self._taped(tool, call, tape)
         return "none", await self._made(tool, call)

@@ -47,14 +47,14 @@ class Panel:
         note = self._note(rubric, values)
         asking = self.notes.get(note)
         if asking is None:
-            asking = self.notes[note] = asyncio.ensure_future(self._asked(rubric, values))
+            asking = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
         found: Found = await asking
         return found
 
     def _note(self, rubric: str, values: Mapping[str, str]) -> str:
         return digest([rubric, self.combine, dict(values)])
 
-    async def _asked(self, rubric: str, values: Mapping[str, str]) -> Found:
+    async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> Found:
         """Ask every judge; who cannot be reached or read is left out, and named."""
         made = packaged_rubric(rubric)
         if made.combine != "majority":

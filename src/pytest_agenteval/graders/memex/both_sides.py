@@ -25,7 +25,7 @@ def as_upstream(evidence: Evidence, shown: Callable[[Evidence], State | None]) -
     return {**stated, **seen} if seen else stated
 
 
-def answered(claim: str, key: str, wanted: Any, stated: State, shown: State | None) -> Check:
+def value_check(claim: str, key: str, wanted: Any, stated: State, shown: State | None) -> Check:
     """Ask whether this key has the wanted value; where agent and workspace both tell it, both must have it.
 
     Only the very value counts: what is merely true is not ``True``.
@@ -33,7 +33,7 @@ def answered(claim: str, key: str, wanted: Any, stated: State, shown: State | No
     told, there = merged(stated, shown).get(key), None if shown is None else shown[key]
     passed = all(type(value) is type(wanted) and value == wanted for value in _values(told, there, shown))
     differs = shown is not None and told != there
-    found = told_apart(_word(told), _word(there)) if differs else _word(told)
+    found = contrast(_word(told), _word(there)) if differs else _word(told)
     return Check(claim, passed, _word(wanted), found)
 
 
@@ -41,7 +41,7 @@ def _values(told: Any, there: Any, shown: State | None) -> tuple[Any, ...]:
     return (told,) if shown is None else (told, there)
 
 
-def told_apart(stated: str, shown: str) -> str:
+def contrast(stated: str, shown: str) -> str:
     """Write what an agent says beside what the workspace shows."""
     return f"{stated} in the agent's state, {shown} in the workspace"
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.graders.memex.both_sides import (
-    answered,
     as_upstream,
+    contrast,
     disagreement,
     merged,
-    told_apart,
+    value_check,
 )
 from pytest_agenteval.graders.memex.on_disk import State, card_path, card_state, title_of
 from pytest_agenteval.graders.memex.settings import Mode, check_flag, check_mode, check_template_ids, texts
@@ -51,10 +51,10 @@ class CardCompletion:
         if self.mode == "upstream" and not isinstance(stated.get("status"), str | None):
             raise Unreadable("status in the agent's state", "a text", stated["status"])
         checks: tuple[Check, ...] = (
-            answered("the card was saved", "card_save_tool_called", True, stated, shown),
-            answered("the card's status is completed", "status", "completed", stated, shown),
-            answered("the card has a title", "has_title", True, stated, shown),
-            answered("the card has a filled template", "has_ui_configs", True, stated, shown),
+            value_check("the card was saved", "card_save_tool_called", True, stated, shown),
+            value_check("the card's status is completed", "status", "completed", stated, shown),
+            value_check("the card has a title", "has_title", True, stated, shown),
+            value_check("the card has a filled template", "has_ui_configs", True, stated, shown),
             _nothing_missing(stated, shown),
         )
         if self.mode == "default":
@@ -83,7 +83,7 @@ def _other_cards(evidence: Evidence) -> tuple[Check, ...]:
 def _nothing_missing(stated: State, shown: State | None) -> Check:
     sides = [merged(stated, shown), *([] if shown is None else [shown])]
     words = [_what_is_missing(side) for side in sides]
-    found = words[0] if len(set(words)) == 1 else told_apart(*words)
+    found = words[0] if len(set(words)) == 1 else contrast(*words)
     return Check("nothing is missing", set(words) == {COMPLETE}, COMPLETE, found)
 
 

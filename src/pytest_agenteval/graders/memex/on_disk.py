@@ -181,7 +181,7 @@ def _of_a_card(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[s
     """Ask what a finished card needs, by the names that Memex has for each."""
     fact = evidence.task_input["fact_id"]
     return {
-        "matching_successful_save_timeline_card_tool_call": _saved(evidence, path),
+        "matching_successful_save_timeline_card_tool_call": _was_saved(evidence, path),
         "card_file_exists": path in evidence.after,
         "persisted_fact_id_matches": card.get("fact_id") == fact,
         "status_completed": card.get("status") == "completed",
@@ -190,7 +190,7 @@ def _of_a_card(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[s
     }
 
 
-def _saved(evidence: Evidence, path: str) -> bool:
+def _was_saved(evidence: Evidence, path: str) -> bool:
     """Whether the card came or changed, or was saved as it already was."""
     before, after = evidence.before.files.get(path), evidence.after.files.get(path)
     if after is not None and (before is None or before.digest != after.digest):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
-from pytest_agenteval.graders.memex.both_sides import as_upstream, merged, told_apart
+from pytest_agenteval.graders.memex.both_sides import as_upstream, contrast, merged
 from pytest_agenteval.graders.memex.card import scored
 from pytest_agenteval.graders.memex.on_disk import State, insights_given, newly_holding, pkm_state
 from pytest_agenteval.graders.memex.pkm_changes import changed_below, files_below, missing_requirements
@@ -62,8 +62,8 @@ class PkmCompletion:
         state = merged(evidence.state, pkm_state(evidence))
         path = self._path()
         skips = path == "skip" or (path == "either" and _says(state, "skipped_pkm"))
-        checks = _skipped(evidence, state) if skips else _persisted(evidence, state)
-        grade = scored("pkm_completion", (*checks, _complete(state)))
+        checks = _skip_checks(evidence, state) if skips else _filing_checks(evidence, state)
+        grade = scored("pkm_completion", (*checks, _completeness_check(state)))
         return replace(grade, details={"expected_path": path, "ending": _ending(state)})
 
     def _path(self) -> ExpectedPath:
@@ -88,7 +88,7 @@ def _upstream(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check
     )
 
 
-def _persisted(evidence: Evidence, state: State) -> tuple[Check, ...]:
+def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
     fact, filed, told = _fact_id(evidence), state.get("wrote_para"), state.get("updated_insight")
     files, insights = newly_holding(fact, evidence), insights_given(evidence)
     return (
@@ -105,33 +105,31 @@ def _persisted(evidence: Evidence, state: State) -> tuple[Check, ...]:
             _beside(told, fact in insights, _some(insights, "no insight")),
         ),
         _check("the entry was not skipped", not _says(state, "skipped_pkm")),
-        *_wrong("no other entry of the day was dealt with", _others(fact, insights, evidence)),
-        *_wrong("no line that was there is gone", _lossy(evidence)),
+        *_failed_check("no other entry of the day was dealt with", _other_facts(fact, insights, evidence)),
+        *_failed_check("no line that was there is gone", _files_that_lost_words(evidence)),
     )
 
 
-def _others(fact: str, insights: list[str], evidence: Evidence) -> list[str]:
+def _other_facts(fact: str, insights: list[str], evidence: Evidence) -> list[str]:
     return list(dict.fromkeys((*others_filed(evidence), *(id for id in insights if id != fact))))
 
 
-def _lossy(evidence: Evidence) -> list[str]:
+def _files_that_lost_words(evidence: Evidence) -> list[str]:
     found = survivals(files_below(evidence.before), files_below(evidence.after))
     return [path for path, each in found.items() if each.loses_words]
 
 
-def _wrong(claim: str, found: list[str]) -> tuple[Check, ...]:
+def _failed_check(claim: str, found: list[str]) -> tuple[Check, ...]:
     """Give a failed check where something was found that must not be; what was left alone earns nothing."""
     return (Check(claim, False, "none", _some(found, "none")),) if found else ()
 
 
 def _beside(stated: Any, shown: bool, found: str) -> str:
     """Write what was found, and what the agent says of it where that is something else."""
-    return (
-        found if stated is None or stated is shown else told_apart("yes" if stated is True else "no", found)
-    )
+    return found if stated is None or stated is shown else contrast("yes" if stated is True else "no", found)
 
 
-def _skipped(evidence: Evidence, state: State) -> tuple[Check, ...]:
+def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
     changes, insights = changed_below(evidence), insights_given(evidence)
     touched = [*changes.created, *changes.modified, *changes.deleted]
     called = "changes that left no trace" if _says(state, "successful_pkm_mutation") else "no change"
@@ -148,7 +146,7 @@ def _skipped(evidence: Evidence, state: State) -> tuple[Check, ...]:
     )
 
 
-def _complete(state: State) -> Check:
+def _completeness_check(state: State) -> Check:
     complete, missing = state.get("is_complete") is True, missing_requirements(state)
     found = ", ".join(map(str, missing)) or ("nothing" if complete else "an incomplete end state")
     return Check("nothing is missing", complete and not missing, "nothing", found)

@@ -104,9 +104,9 @@ def _import(suite: FoundSuite, place: Path, source: Path, known: Known, mode: st
     (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
     fixtures: list[str] = []
     problems: list[Problem] = []
-    loaded = list(_loaded(suite, place, problems))
+    loaded = list(_tasks_of(suite, place, problems))
     for one in loaded:
-        fixtures += _mapped(one, place, source)
+        fixtures += _copy_shared_tree(one, place, source)
         problems += _misfits(one, suite, place, known)
     others = _others(suite.folder, place)
     return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
@@ -145,7 +145,7 @@ def _in_mode(path: Path, mode: str, known: Known) -> None:
     path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def _loaded(suite: FoundSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
+def _tasks_of(suite: FoundSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
     ours = load_suite(place / OURS)
     first: dict[str, LoadedTask] = {}
     for path in suite.tasks:
@@ -161,7 +161,7 @@ def _loaded(suite: FoundSuite, place: Path, problems: list[Problem]) -> Iterator
             yield one
 
 
-def _mapped(one: LoadedTask, place: Path, source: Path) -> Iterator[str]:
+def _copy_shared_tree(one: LoadedTask, place: Path, source: Path) -> Iterator[str]:
     """Copy a shared tree that lies elsewhere in their folder to where it is looked up."""
     name = one.task.input.get("base_fixture")
     if not isinstance(name, str) or not name.strip() or (place / name).is_dir():

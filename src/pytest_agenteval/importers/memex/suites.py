@@ -92,7 +92,7 @@ def _found(folder: Path, tasks: tuple[Path, ...], root: Path) -> FoundSuite:
     clock = "" if "clock" in _defaults(said) else _clock(entries)
     said |= {"defaults": {**_defaults(said), "clock": clock}} if clock else {}
     _check(theirs, given, said)
-    changes = [*told, *_left_out(given)]
+    changes = [*told, *_unknown_keys(given)]
     changes += [f"the clock stands at {clock}, the day of its entries"] if clock else []
     return FoundSuite(folder, tasks, said, tuple(changes))
 
@@ -102,7 +102,7 @@ def _defaults(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _left_out(given: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_keys(given: Mapping[str, Any]) -> Iterator[str]:
     """Say which keys of their suite file are none of ours."""
     for key in given:
         if key not in KNOWN:

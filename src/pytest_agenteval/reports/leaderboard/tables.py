@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid
 from pytest_agenteval.reports.leaderboard.standing import Board, Standing, graded_differently
-from pytest_agenteval.reports.remarks import lacking
+from pytest_agenteval.reports.remarks import caveat
 from pytest_agenteval.reports.table import interval as mean_interval
 from pytest_agenteval.reports.table import marked
 from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, counted, figure, one_line
@@ -174,7 +174,7 @@ def _without_judge(rows: Sequence[Standing]) -> Iterator[str]:
     """Say whose figures rest on trials that lack a judge's grade."""
     for name, row in zip(_names(rows), rows, strict=True):
         if row.view.total.lacking:
-            yield f"{name}: {lacking(row.view.total)}" if len(rows) > 1 else lacking(row.view.total)
+            yield f"{name}: {caveat(row.view.total)}" if len(rows) > 1 else caveat(row.view.total)
 
 
 def _bucket(row: Standing, name: str) -> str:
