@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cassettes import Library
-from pytest_agenteval.cassettes.http import NotRecorded, own_requests, remove, taped_http
+from pytest_agenteval.cassettes.http import NotRecorded, own_requests, remove, taped_http, untaped
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.daemon import DaemonThreads
 from tests.cassettes.http_server import Server, serving
@@ -86,6 +87,59 @@ def test_a_pool_s_thread_belongs_to_nobody(tmp_path: Path, pool_of: Callable[[],
     remove()
 
     assert found == [True, None]
+
+
+def test_a_task_that_a_trial_has_left_behind_asks_for_whoever_gives_it_work(
+    tmp_path: Path, server: Server
+) -> None:
+    """Its requests are those of the trial that put the work into its queue: a miss there, and it lives on."""
+
+    async def work_off(work: asyncio.Queue[asyncio.Future[object]]) -> None:
+        while True:
+            reply = await work.get()
+            try:
+                reply.set_result(urllib3.request("GET", f"{server.base}/a", retries=0))
+            except Exception as refused:
+                reply.set_exception(refused)
+
+    async def twice() -> list[int]:
+        work: asyncio.Queue[asyncio.Future[object]] = asyncio.Queue()
+        misses = []
+        with own_requests(lambda: ()):
+            serving = asyncio.create_task(work_off(work))
+            await asyncio.sleep(0)
+        for _ in range(2):
+            tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
+            with own_requests(lambda tape=tape: (tape,)) as scope:
+                reply = asyncio.get_running_loop().create_future()
+                await work.put(reply)
+                with pytest.raises(urllib3.exceptions.HTTPError, match="nothing may be sent"):
+                    await asyncio.wait_for(reply, 60)
+            misses.append(len(scope.missed))
+        serving.cancel()
+        return misses
+
+    assert asyncio.run(twice()) == [1, 1]
+    assert server.asked == []
+
+
+def test_what_a_trial_takes_from_a_queue_leaves_it_the_trial_it_is(tmp_path: Path) -> None:
+    """Trials may share connections or tokens: who takes one that another has put back stays who it is."""
+    shared: queue.Queue[str] = queue.Queue()
+    library, found = Library(tmp_path), []
+    with taped_http(library.open(Path("other.yaml"), "none", "tool")):
+        shared.put("a token")
+    with taped_http(library.open(Path("t.yaml"), "none", "tool")) as scope:
+        shared.get()
+        found.append(current() is scope)
+    with taped_http(library.open(Path("other.yaml"), "none", "tool")):
+        shared.put("a token")
+    with untaped():
+        shared.get()
+        found.append(current() is None)
+    remove()
+
+    assert found == [True, True]
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no sockets with a path")

@@ -66,6 +66,36 @@ def copies():
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.apply(fetch, ("copies",))
 
+def worker(work):
+    def serve():
+        while True:
+            path, replies = work.get()
+            try:
+                replies.put(fetch(path))
+            except Exception as problem:
+                replies.put(repr(problem))
+    threading.Thread(target=serve, daemon=True).start()
+    return work
+
+WORK = worker(queue.Queue())
+
+def handed_over(work, path):
+    replies = queue.Queue()
+    work.put((path, replies))
+    return replies.get(timeout=60)
+
+def queue_of_a_thread():
+    return handed_over(WORK, "queue_of_a_thread")
+
+def late_thread():
+    global LATE_WORK
+    if "LATE_WORK" not in globals():
+        LATE_WORK = worker(queue.PriorityQueue())
+    return handed_over(LATE_WORK, "late_thread")
+
+def late_thread_again():
+    return late_thread()
+
 def bare_thread():
     said = queue.Queue()
     def ask():
@@ -135,6 +165,7 @@ def pytest_agenteval_register(registry):
 """
 REFUSED = (
     "pool", "mapped", "late_pool", "late_pool_again", "bare_thread",
+    "queue_of_a_thread", "late_thread", "late_thread_again",
     "standing", "raw", "datagram", "datagram_in_parts", "name",
 )  # fmt: skip
 LEFT_BEHIND = ("at_exit", "timer")
@@ -169,7 +200,7 @@ def prepare(pytester: pytest.Pytester, server: Server, *ways: str, **more: objec
 def test_nothing_is_sent_by_detours(
     pytester: pytest.Pytester, server: Server, datagrams: socket.socket
 ) -> None:
-    """Pools and connections that stand since an import, bare threads, datagrams, names, copies of a process.
+    """Pools, queues, connections that stand since an import, bare threads, datagrams, names, forked copies.
 
     What an agent leaves for later, or for the end of the process, asks nothing either, and is no news. A
     process that an agent started may be answered.

@@ -17,6 +17,7 @@ from pytest_agenteval.cassettes.http import (
     with_aiohttp,
     with_http_client,
     with_httpx,
+    with_queues,
     with_sockets,
     with_threads,
     with_urllib,
@@ -48,6 +49,8 @@ LIBRARIES: Mapping[str, Callable[[Any], Places]] = {
     "ssl": with_sockets.places_of_tls,
     "threading": with_threads.places,
     "_thread": with_threads.places_of_low_level,
+    "queue": with_queues.places,
+    "asyncio.queues": with_queues.places,
     "multiprocessing.pool": with_threads.places_of_pools,
 }
 

@@ -16,6 +16,8 @@ from pytest_agenteval.cassettes.matching import Key, key_of
 from pytest_agenteval.cassettes.misses import described
 from pytest_agenteval.cassettes.tape import Tape
 
+_ENDED = "the trial has ended: nothing more is sent"
+
 
 class NotRecorded(BaseException):
     """A request that no tape answers, and that may not be sent.
@@ -29,7 +31,7 @@ class NotRecorded(BaseException):
 
 
 class NothingSent(ConnectionError):
-    """Says so to a worker of a pool that loses its work, for whoever waits, where it meets no Exception."""
+    """Says so to who works off a queue or a pool: it would die of what is no Exception, and others wait."""
 
 
 class ScopeClosed(SystemExit):
@@ -103,7 +105,7 @@ class Scope:
                 self._refused.add(key_of(asked))
                 self._own.missed()
                 self.missed.append(asked)
-        return refused
+        return NothingSent(str(refused)) if _serves.get() else refused
 
     def record(self, request: Request, response: Response) -> None:
         """Keep what was really answered."""
@@ -121,6 +123,15 @@ class Scope:
 
 _scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http", default=None)
 
+_home: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_home", default=None)
+"""The scope that this thread or task was started in, whomever it serves."""
+
+_may_serve: ContextVar[bool] = ContextVar("pytest_agenteval_http_may_serve", default=True)
+"""Whether this is a thread of its own, which may work for several trials, and not a trial's course."""
+
+_serves: ContextVar[bool] = ContextVar("pytest_agenteval_http_serves", default=False)
+"""Whether it does what a queue gave it."""
+
 
 def current() -> Scope | None:
     """Give the scope of this context; None where it belongs to none."""
@@ -136,19 +147,39 @@ def answering() -> Scope | None:
     if scope is None:
         return None
     if scope.closed:
-        raise _end_of_thread_or_task()
+        raise NothingSent(_ENDED) if _serves.get() else _end_of_thread_or_task()
     return None if scope.passing else scope
 
 
 @contextmanager
 def scoped(scope: Scope | None) -> Iterator[Scope]:
     """Let requests of this context belong to the scope."""
-    token = _scope.set(scope)
+    tokens = _scope.set(scope), _home.set(scope), _may_serve.set(False)
     try:
         yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
     finally:
         with suppress(ValueError):  # a coroutine that nobody ran to its end is closed in another context
-            _scope.reset(token)
+            _scope.reset(tokens[0])
+            _home.reset(tokens[1])
+            _may_serve.reset(tokens[2])
+
+
+def start_serving() -> None:
+    """Let this thread, which a trial has started, work for others too."""
+    _may_serve.set(True)
+
+
+def serve(giver: Scope | None) -> None:
+    """Let requests of this thread or task belong to the trial whose work it takes from a queue.
+
+    ``giver`` is None where the work is no trial's: they belong again to where it was started. What a trial
+    itself takes from a queue (an answer, a connection that another one used) is no work, and leaves it.
+    """
+    home = _home.get()
+    free = _may_serve.get() and threading.current_thread() is not threading.main_thread()
+    if free or (home is not None and home.closed):
+        _scope.set(home if giver is None else giver)
+        _serves.set(giver is not None)
 
 
 @contextmanager
@@ -174,5 +205,4 @@ def _end_of_thread_or_task() -> BaseException:
         inside_task = asyncio.current_task() is not None
     except RuntimeError:
         inside_task = False
-    text = "the trial has ended: nothing more is sent"
-    return asyncio.CancelledError(text) if inside_task else ScopeClosed(text)
+    return asyncio.CancelledError(_ENDED) if inside_task else ScopeClosed(_ENDED)

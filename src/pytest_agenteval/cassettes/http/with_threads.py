@@ -11,7 +11,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pytest_agenteval.cassettes.http.scope import NothingSent, NotRecorded, ScopeClosed, current, untaped
+from pytest_agenteval.cassettes.http.scope import (
+    NothingSent,
+    NotRecorded,
+    ScopeClosed,
+    current,
+    start_serving,
+    untaped,
+)
 
 
 def places(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
@@ -89,7 +96,7 @@ def _starting(real: Any) -> Any:
 
     def start(thread: Any) -> None:
         if current() is not None:
-            thread.run = partial(_run, contextvars.copy_context(), thread.run)
+            thread.run = partial(_run, contextvars.copy_context(), _started(thread.run))
         real(thread)
 
     return start
@@ -99,9 +106,17 @@ def _starting_new(real: Any) -> Any:
     def start_new_thread(function: Any, args: Any, *kwargs: Any) -> Any:
         if current() is None:
             return real(function, args, *kwargs)
-        return real(partial(_run, contextvars.copy_context(), function), args, *kwargs)
+        return real(partial(_run, contextvars.copy_context(), _started(function)), args, *kwargs)
 
     return start_new_thread
+
+
+def _started(function: Any) -> Any:
+    def started(*args: Any, **kwargs: Any) -> Any:
+        start_serving()
+        return function(*args, **kwargs)
+
+    return started
 
 
 def _registering(real: Any) -> Any:
