@@ -81,10 +81,9 @@ def import_litellm() -> None:
 
 
 def run(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:
-    """Run pytest: in this process, or in one of its own with so many workers."""
-    if workers:
-        return pytester.runpytest_subprocess("-p", "xdist.plugin", f"-n{workers}", *args)
-    return pytester.runpytest_inprocess(*args)
+    """Run pytest in this process, with so many workers in processes of their own."""
+    spread = ("-p", "xdist.plugin", f"-n{workers}") if workers else ()
+    return pytester.runpytest_inprocess(*spread, *args)
 
 
 def collected(pytester: pytest.Pytester, *args: str) -> list[str]:

@@ -16,7 +16,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.reader import read_run
 from tests.graders.judge.judges import BODY, rubric_text
 from tests.loopback.model_server import ModelServer, ReplyPlan, Request
-from tests.suites import import_litellm, run, suite, write
+from tests.suites import import_litellm, only_our_plugin, run, suite, write
 
 pytest_plugins = ["pytester"]
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
@@ -144,8 +144,9 @@ def known() -> dict[str, Judged]:
 
 
 @pytest.fixture
-def project(known: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
+def project(known: object, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Where runs know no plugin but this one, and share an imported litellm."""
+    only_our_plugin(monkeypatch)
     return pytester
 
 
@@ -204,14 +205,19 @@ def test_a_judge_that_cannot_be_read_twice_could_not_tell(judged: Any) -> None:
 
 @ONE_WIRE
 def test_a_judge_that_hangs_is_an_error_and_no_zero(wire: str, project: pytest.Pytester) -> None:
-    """The provider's failure errs the trial; nobody's answer gets a score for it."""
-    with ModelServer(replies=[ReplyPlan(hang_s=60)]) as server:
+    """The provider's failure errs the trial; nobody's answer gets a score for it.
+
+    Before it hangs it is busy, and says how short it shall be waited for: no back-off makes the test long.
+    """
+    busy = ReplyPlan(status=503, headers={"Retry-After": "0.05"})
+    with ModelServer(replies=[busy, busy, busy, ReplyPlan(hang_s=60)]) as server:
         _write(project.path, ["hanging"], wire, server, "stern", request_s=0.4)
         run(project, "evals", "--agent-judge=stern").assert_outcomes(errors=1)
     trial = _trials(project.path)["hanging"]
 
     assert (trial.ending, trial.cause, trial.score) == ("errored", "provider", None)
-    assert len(server.requests) > 1
+    assert "no reply after 4 attempts" in trial.message
+    assert len(server.requests) == 4
 
 
 def test_what_judges_take_is_not_the_agents(judged: Any) -> None:

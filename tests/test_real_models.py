@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.reader import read_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, run
+from tests.suites import import_litellm, only_our_plugin, run
 
 pytest_plugins = ["pytester"]
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
@@ -25,11 +25,13 @@ METRIC = {"template_id": "metric", "data": {"items": [{"title": "Sleep", "value"
 SAVE = {"fact_id": FACT, "title": "Sleep", "ui_configs": [METRIC]}
 GOOD = ReplyPlan(calls=(("save_timeline_card", SAVE),), input_tokens=1000, output_tokens=100)
 LOOK = ("get_card_metadata", {})
+SOON = ReplyPlan(status=503, headers={"Retry-After": "0.05"})
+"""Asks to be tried again at once: of the waits between hung requests only the shortest is waited."""
 
 REPLIES: Mapping[str, tuple[ReplyPlan, ...]] = {
     "parallel": (ReplyPlan(calls=(LOOK, LOOK), input_tokens=500, output_tokens=20), GOOD),
     "broken": (ReplyPlan(status=500), GOOD),
-    "hanging": (ReplyPlan(hang_s=30),),
+    "hanging": (ReplyPlan(hang_s=30), SOON, SOON, ReplyPlan(hang_s=30)),
     "malformed": (ReplyPlan(calls=(("save_timeline_card", '{"fact_id": '),)), GOOD),
     "not_a_number": (
         ReplyPlan(
@@ -98,8 +100,9 @@ def tried() -> dict[tuple[str, str], Trial]:
 
 
 @pytest.fixture
-def project(tried: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
+def project(tried: object, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Where runs know no plugin but this one, and share an imported litellm."""
+    only_our_plugin(monkeypatch)
     return pytester
 
 
@@ -172,6 +175,7 @@ def test_a_provider_that_hangs_is_an_error_of_its_own(trials: dict[str, Trial]) 
     """Requests that time out again and again err the trial, which is neither limited nor a miss."""
     trial = trials["hanging"]
     assert (trial.ending, trial.cause, trial.limit, trial.score) == ("errored", "provider", "", None)
+    assert [event.kind for event in trial.transcript.events].count("chat_retry") == 4
 
 
 def test_malformed_arguments_are_told_to_the_model(trials: dict[str, Trial]) -> None:

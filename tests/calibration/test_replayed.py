@@ -54,7 +54,7 @@ def test_a_recorded_calibration_needs_no_judge(letters: pytest.Pytester) -> None
     first = found_in(root)
     next(root.glob(".agenteval/runs/2*")).rename(root / "first")
 
-    replayed = run(letters, *ASKED, "--agent-record-chat=none", workers=2)
+    replayed = run(letters, *ASKED, "--agent-record-chat=none")
 
     assert replayed.ret == 0, replayed.stdout.str()
     again = found_in(root)

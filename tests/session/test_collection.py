@@ -183,7 +183,7 @@ def test_a_named_file_that_another_plugin_collects_is_that_plugins(pytester: pyt
     run(pytester, "petition.json").assert_outcomes(passed=1)
 
 
-def test_korean_names_stand_as_they_are(pytester: pytest.Pytester, workers: int) -> None:
+def test_korean_names_stand_as_they_are(pytester: pytest.Pytester) -> None:
     """Files, folders and task ids may be Korean: they are shown, selected and run so."""
     folder = "evals/한국어/커피집"
     more = {"evals/other/task.json": task("other")}
@@ -191,7 +191,7 @@ def test_korean_names_stand_as_they_are(pytester: pytest.Pytester, workers: int)
         pytester.path, {"evals/suite.yaml": suite("인사"), f"{folder}/task.json": task("안녕_미나"), **more}
     )
 
-    result = run(pytester, "-v", "-k", "안녕", f"{folder}/task.json::안녕_미나[scripted-1]", workers=workers)
+    result = run(pytester, "-v", "-k", "안녕", f"{folder}/task.json::안녕_미나[scripted-1]")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"*{folder}/task.json::안녕_미나?scripted-1?*"])

@@ -56,11 +56,11 @@ def pytest_collection_finish(session):
     result.assert_outcomes(passed=1)
 
 
-def test_junit_points_to_the_task_in_its_file(pytester: pytest.Pytester, workers: int) -> None:
+def test_junit_points_to_the_task_in_its_file(pytester: pytest.Pytester) -> None:
     """File and line are the task's own (JUnit counts lines from 0), not a module of this package."""
     write(pytester.path, FILES)
 
-    run(pytester, "--junitxml=j.xml", "-o", "junit_family=xunit1", workers=workers).assert_outcomes(passed=2)
+    run(pytester, "--junitxml=j.xml", "-o", "junit_family=xunit1").assert_outcomes(passed=2)
 
     cases = {case.get("name"): case for case in ET.parse(pytester.path / "j.xml").iter("testcase")}
     assert set(cases) == {"one[scripted-1]", "two[scripted-1]"}

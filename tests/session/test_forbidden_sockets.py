@@ -21,7 +21,10 @@ def test_the_guard_is_still_up():
 """
 
 
-@pytest.mark.parametrize("forbidding", ["--disable-socket", "--allow-hosts=127.0.0.1"])
+@pytest.mark.parametrize(
+    ("workers", "forbidding"),
+    [(0, "--disable-socket"), (0, "--allow-hosts=127.0.0.1"), (2, "--disable-socket")],
+)
 def test_offline_trials_run_where_sockets_are_forbidden(
     pytester: pytest.Pytester, workers: int, forbidding: str
 ) -> None:

@@ -68,7 +68,7 @@ def test_an_unknown_name_is_answered_with_the_five_nearest(pytester: pytest.Pyte
     assert "  hint:     did you mean 'answer_contains'?" in lines
 
 
-def test_two_suites_of_one_name_are_told(pytester: pytest.Pytester, workers: int) -> None:
+def test_two_suites_of_one_name_are_told(pytester: pytest.Pytester) -> None:
     """Their trials would be averaged in one line."""
     write(
         pytester.path,
@@ -81,7 +81,7 @@ def test_two_suites_of_one_name_are_told(pytester: pytest.Pytester, workers: int
         },
     )
 
-    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+    result = run(pytester, "--continue-on-collection-errors")
 
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
@@ -182,7 +182,7 @@ def test_agents_and_graders_may_be_functions_objects_or_classes(pytester: pytest
     assert "did you mean 'word'?" in out
 
 
-def test_what_is_to_be_imported_and_cannot_be_is_a_problem(pytester: pytest.Pytester, workers: int) -> None:
+def test_what_is_to_be_imported_and_cannot_be_is_a_problem(pytester: pytest.Pytester) -> None:
     """The agent's own module may be the reason: its line is named, and nobody sees a traceback of ours."""
     pytester.syspathinsert()
     wrong = {name: task(name, agent=name) for name in ("lost", "spoilt")}
@@ -195,7 +195,7 @@ def test_what_is_to_be_imported_and_cannot_be_is_a_problem(pytester: pytest.Pyte
     }
     write(pytester.path, files)
 
-    result = run(pytester, "-p", "no:cacheprovider", workers=workers)
+    result = run(pytester, "-p", "no:cacheprovider")
 
     out = str(result.stdout)
     assert "expected: 'no_such_module:Agent', which " in out

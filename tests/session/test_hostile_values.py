@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +107,20 @@ def hostile(way: str, **more: Any) -> dict[str, Any]:
     return task(way, agent="hostile", settings={"way": way}, **more)
 
 
-def test_a_hostile_value_harms_no_other_trial(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def scratch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files lie, emptied at the end: so deep a tree would break pytest's own tidying."""
+    folder = pytester.mkdir("scratch")
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_a_hostile_value_harms_no_other_trial(pytester: pytest.Pytester, scratch: Path) -> None:
     """Each is cut and says so, or its trial says that it cannot be written down; all others pass.
 
     The tree of 1,500 folders is deleted whole: nothing of it is left where temporary files lie.
     """
-    scratch = pytester.mkdir("scratch")
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
     grade = [{"name": "talkative"}]
     tasks = [task(f"t{n}") for n in range(4)]
     tasks[2:2] = [*map(hostile, WAYS), task("details", graders=grade)]

@@ -117,10 +117,10 @@ def test_a_required_judgement_that_nobody_gave_is_an_error(judged: pytest.Pytest
     result.stdout.fnmatch_lines(["*liked*no judge: --agent-judge=MODEL decides it*"])
 
 
-@pytest.mark.parametrize(("name", "workers"), [("baseline", 2), ("oracle", 0), ("nop", 0), ("scripted", 0)])
-def test_who_plays_an_agent_is_no_judge(judged: pytest.Pytester, name: str, workers: int) -> None:
+@pytest.mark.parametrize("name", ["baseline", "oracle", "nop", "scripted"])
+def test_who_plays_an_agent_is_no_judge(judged: pytest.Pytester, name: str) -> None:
     """An offline player of ours has no judgement; that is said before anything starts, with exit status 4."""
-    result = run(judged, "evals", f"--agent-judge={name}", workers=workers)
+    result = run(judged, "evals", f"--agent-judge={name}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"--agent-judge={name}: {name} plays an agent and judges nothing" in str(result.stderr)
@@ -135,7 +135,7 @@ def test_a_judge_without_a_key_is_refused_only_where_it_would_be_asked(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said = str(result.stderr)
     assert "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set" in said
-    run(judged, "evals", "-k", "plain", "--agent-judge=claude", workers=workers).assert_outcomes(passed=1)
+    run(judged, "evals", "-k", "plain", "--agent-judge=claude").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("meant", [False, True])

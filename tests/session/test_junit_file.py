@@ -30,16 +30,10 @@ def pytest_runtest_setup(item):
 """
 
 
-@pytest.fixture(params=["xunit1", "xunit2"])
-def family(request: pytest.FixtureRequest) -> str:
-    """Both families of JUnit files that pytest writes."""
-    name: str = request.param
-    return name
-
-
-@pytest.fixture
-def cases(pytester: pytest.Pytester, workers: int, family: str) -> dict[str, ElementTree.Element]:
-    """The test cases of a run with a pass, a miss and an error, two trials each."""
+@pytest.fixture(params=[(0, "xunit1"), (2, "xunit1"), (0, "xunit2")], ids=lambda each: f"{each[0]}-{each[1]}")
+def cases(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> dict[str, ElementTree.Element]:
+    """The test cases of a run with a pass, a miss and an error, two trials each; of both families."""
+    workers, family = request.param
     write(
         pytester.path,
         {

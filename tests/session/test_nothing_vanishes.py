@@ -37,7 +37,7 @@ def problems(result: pytest.RunResult) -> dict[str, str]:
     return {re.split("[:\n]", part)[0]: part for part in parts if part.startswith("evals/")}
 
 
-def test_a_task_with_a_slip_in_its_keys_is_a_problem(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_task_with_a_slip_in_its_keys_is_a_problem(pytester: pytest.Pytester) -> None:
     """With ``id`` or ``graders``, or nearly so, a file is meant as a task; what nobody can read is told."""
     files = {
         "fine.json": task("fine"),
@@ -56,7 +56,7 @@ def test_a_task_with_a_slip_in_its_keys_is_a_problem(pytester: pytest.Pytester, 
     write(pytester.path, {"evals/suite.yaml": suite(), **{f"evals/{k}": v for k, v in files.items()}})
     (pytester.path / "evals/latin.yaml").write_bytes("input: caf\u00e9\n".encode("latin-1"))
 
-    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+    result = run(pytester, "--continue-on-collection-errors")
 
     result.assert_outcomes(passed=1, errors=12)
     told = problems(result)
@@ -141,14 +141,15 @@ def test_what_pytest_does_not_look_into_is_not_looked_at(pytester: pytest.Pytest
 
 
 @pytest.mark.parametrize(
-    ("files", "hint"),
+    ("files", "hint", "workers"),
     [
         (
             {"greet.yaml": "id: a\ninput: {}\ngraders: []\n"},
             "evals/greet.yaml looks like a task, but no suite",
+            0,
         ),
-        ({"suites.yaml": suite(), "a.json": task("a")}, "evals/suites.yaml: did you mean 'suite.yaml'?"),
-        ({"suits.yaml": suite(), "a.json": task("a")}, "evals/suits.yaml: did you mean 'suite.yaml'?"),
+        ({"suites.yaml": suite(), "a.json": task("a")}, "evals/suites.yaml: did you mean 'suite.yaml'?", 0),
+        ({"suits.yaml": suite(), "a.json": task("a")}, "evals/suits.yaml: did you mean 'suite.yaml'?", 2),
     ],
 )
 def test_tasks_without_a_suite_are_hinted_at_where_nothing_was_collected(

@@ -142,8 +142,8 @@ def pytest_generate_tests(metafunc):
 
 @pytest.mark.parametrize(
     ("conftest", "workers"),
-    [(PARAMETRIZED, 0), (GENERATING, 0), (PARAMETRIZED, 2)],
-    ids=["fixture", "hook", "fixture-two-workers"],
+    [(PARAMETRIZED, 2), (GENERATING, 0)],
+    ids=["fixture-two-workers", "hook"],
 )
 def test_somebody_elses_parameters_multiply_the_trials(
     pytester: pytest.Pytester, conftest: str, workers: int

@@ -55,7 +55,7 @@ def returning(id: str, what: str, **more: Any) -> dict[str, Any]:
     return task(id, agent="own", settings={"what": what}, **more)
 
 
-def test_what_an_agent_returns_is_taken_or_told(pytester: pytest.Pytester, workers: int) -> None:
+def test_what_an_agent_returns_is_taken_or_told(pytester: pytest.Pytester) -> None:
     """A text and an Answer are answers; None is an empty one, said where it missed; all else is an error."""
     files = [{"name": "file_contains", "config": {"path": "note.md", "texts": ["Mina"]}}]
     several = [
@@ -69,7 +69,7 @@ def test_what_an_agent_returns_is_taken_or_told(pytester: pytest.Pytester, worke
     ]
     write(pytester.path, {"conftest.py": SAYS, "evals/suite.yaml": suite(), "evals/many.json": several})
 
-    result = run(pytester, workers=workers)
+    result = run(pytester)
 
     result.assert_outcomes(passed=3, failed=1, errors=3)
     out = str(result.stdout)

@@ -160,11 +160,11 @@ def paths(ways: Sequence[str]) -> list[str]:
     return sorted(f"/{way}" for way in ways)
 
 
-def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server, workers: int) -> None:
+def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server) -> None:
     """With default flags each request is refused and named; recorded, it is played with the server gone."""
     prepare(pytester, server, *(by(way) for way in WAYS))
 
-    refused = run(pytester, "evals", workers=workers)
+    refused = run(pytester, "evals", workers=2)
 
     assert server.asked == []
     refused.assert_outcomes(errors=len(WAYS))
@@ -178,11 +178,11 @@ def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server,
     )
     assert "Traceback" not in refused.stdout.str()
 
-    run(pytester, "evals", "--agent-record=once", workers=workers).assert_outcomes(passed=len(WAYS))
+    run(pytester, "evals", "--agent-record=once").assert_outcomes(passed=len(WAYS))
     assert sorted(server.asked) == paths(WAYS)
     server.asked.clear()
 
-    played = run(pytester, "evals", "-v", workers=workers)
+    played = run(pytester, "evals", "-v")
     played.assert_outcomes(passed=len(WAYS) - len(UNTAPED), errors=len(UNTAPED))
     assert server.asked == []
     assert "can be made by no tool any more" not in played.stdout.str()

@@ -30,13 +30,11 @@ def told(result: pytest.RunResult) -> str:
     return text
 
 
-def test_all_problems_of_a_file_are_told_at_once_with_their_lines(
-    pytester: pytest.Pytester, workers: int
-) -> None:
+def test_all_problems_of_a_file_are_told_at_once_with_their_lines(pytester: pytest.Pytester) -> None:
     """File, line, key, what was expected, what was found and a hint, in reading order, told once."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.yaml": BROKEN})
 
-    result = run(pytester, workers=workers)
+    result = run(pytester)
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(

@@ -90,9 +90,7 @@ def test_a_conftests_settings_are_checked_like_ours(pytester: pytest.Pytester) -
     )
 
 
-def test_a_conftest_further_down_offers_graders_to_what_lies_beside_it(
-    pytester: pytest.Pytester, workers: int
-) -> None:
+def test_a_conftest_further_down_offers_graders_to_what_lies_beside_it(pytester: pytest.Pytester) -> None:
     """It is loaded before the task files beside it; files collected before it do not know the name."""
     files = {
         "evals/suite.yaml": suite(),
@@ -102,13 +100,13 @@ def test_a_conftest_further_down_offers_graders_to_what_lies_beside_it(
     }
     write(pytester.path, files)
 
-    result = run(pytester, "--continue-on-collection-errors", workers=workers)
+    result = run(pytester, "--continue-on-collection-errors")
 
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["evals/early/task.json:*: graders?0?.name", "*", "*'polite'"])
 
 
-def test_a_conftest_offers_agents_models_and_tools(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_conftest_offers_agents_models_and_tools(pytester: pytest.Pytester) -> None:
     """An agent that is no coroutine, an offline model of one's own, a tool by its name."""
     parrot = task("echo", agent="parrot", wants="Say hello")
     clock = [{"calls": [{"tool": "clock"}]}, {"text": "It is noon."}]
@@ -117,10 +115,10 @@ def test_a_conftest_offers_agents_models_and_tools(pytester: pytest.Pytester, wo
     write(pytester.path, {"conftest.py": ACTING, "evals/suite.yaml": suite()})
     write(pytester.path, {"evals/a.json": parrot, "evals/b.json": offered, "evals/c.json": asked})
 
-    result = run(pytester, "-k", "not ask", "--agent-record=new_episodes", workers=workers)
-    result.assert_outcomes(passed=2, deselected=0 if workers else 1)
+    result = run(pytester, "-k", "not ask", "--agent-record=new_episodes", workers=2)
+    result.assert_outcomes(passed=2)
 
-    run(pytester, "evals/c.json", "--agent-model=yes", workers=workers).assert_outcomes(passed=1)
+    run(pytester, "evals/c.json", "--agent-model=yes").assert_outcomes(passed=1)
 
 
 TWICE = """

@@ -62,13 +62,11 @@ def test_a_miss_says_its_ending_once(
     assert xml.count('type="pytest.xfail" message="MISSED 0.00: answer_contains 0.00: no:') == 2
 
 
-def test_a_traceback_is_printed_once_and_begins_with_the_users_code(
-    pytester: pytest.Pytester, workers: int
-) -> None:
+def test_a_traceback_is_printed_once_and_begins_with_the_users_code(pytester: pytest.Pytester) -> None:
     """Under -vv too, where pytest prints a whole text again in its short summary."""
     project(pytester)
 
-    result = run(pytester, "-vv", "b", workers=workers)
+    result = run(pytester, "-vv", "b")
 
     out = str(result.stdout)
     assert out.count("Traceback (most recent call last)") == 1

@@ -56,11 +56,7 @@ def test_a_variant_stands_beside_the_agents_own_prompts(pytester: pytest.Pyteste
 
 @pytest.mark.parametrize(
     ("prompt", "wants", "workers"),
-    [
-        ("short=prompts/short.md", "be brief!", 0),
-        ("long=prompts/long", "be long?", 0),
-        ("long=prompts/long", "be long?", 2),
-    ],
+    [("short=prompts/short.md", "be brief!", 0), ("long=prompts/long", "be long?", 2)],
 )
 def test_a_file_is_the_system_prompt_and_a_folder_holds_several(
     pytester: pytest.Pytester, prompt: str, wants: str, workers: int

@@ -78,13 +78,11 @@ class CardNumbersGiven:
         return Grade.from_checks(NAME, (*checks, *untrue))
 
     def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
-        return self._days_meant(own) | days_in(plain(entry), short=False)
-
-    def _days_meant(self, own: date | None) -> frozenset[Day]:
-        return days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
+        named = days("days", self.days) | days_in(plain(entry), short=False)
+        return named | ({Day(own.month, own.day, own.year)} if own else set())
 
     def _days(self, said: Sequence[str], own: date | None) -> Iterator[Check]:
-        known = self._days_meant(own)
+        known = days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
         for value in said:
             for found in days_in(plain(value), short=False):
                 passed = any(found.may_be(day) for day in known)
