@@ -76,3 +76,11 @@ def nobody_set_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     # Without bytecode each pytest that a test starts would compile the whole package anew.
     for name in (*told_by_ci, *colours, "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE", *ours):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def quick(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inner runs of pytest know nothing but this plugin; pytester comes first, for it clears the options."""
+    from tests.suites import only_our_plugin
+
+    only_our_plugin(monkeypatch)

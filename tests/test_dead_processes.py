@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.journals import journal, junit, names, run_folder
-from tests.suites import only_our_plugin, run, task, write
+from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
 
 CAPABILITY = "name: demo\nkind: capability\ndefaults: {model: scripted}\n"
 
@@ -50,12 +51,6 @@ class Counting:
 def pytest_agenteval_register(registry):
     registry.agent("counting", Counting)
 """
-
-
-@pytest.fixture(autouse=True)
-def quick(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inner runs of pytest know nothing but this plugin."""
-    only_our_plugin(monkeypatch)
 
 
 def test_what_a_killed_worker_finished_is_not_tried_again(pytester: pytest.Pytester) -> None:

@@ -16,7 +16,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "canonical"),
     ("patterns",),
     ("redaction",),
-    ("daemon", "records", "factories"),
+    ("daemon", "records", "factories", "sockets"),
     ("json_schemas", "tasks", "cassettes", "workspace", "limits", "prompts", "output", "stash"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),

@@ -16,7 +16,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.reader import read_run
 from tests.graders.judge.judges import BODY, rubric_text
 from tests.loopback.model_server import ModelServer, ReplyPlan, Request
-from tests.suites import import_litellm, only_our_plugin, run, suite, write
+from tests.suites import import_litellm, run, suite, write
 
 pytest_plugins = ["pytester"]
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
@@ -144,9 +144,8 @@ def known() -> dict[str, Judged]:
 
 
 @pytest.fixture
-def project(known: object, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def project(known: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
     """Where runs know no plugin but this one, and share an imported litellm."""
-    only_our_plugin(monkeypatch)
     return pytester
 
 

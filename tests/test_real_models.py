@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.reader import read_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, only_our_plugin, run
+from tests.suites import import_litellm, run
 
 pytest_plugins = ["pytester"]
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
@@ -100,9 +100,8 @@ def tried() -> dict[tuple[str, str], Trial]:
 
 
 @pytest.fixture
-def project(tried: object, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def project(tried: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
     """Where runs know no plugin but this one, and share an imported litellm."""
-    only_our_plugin(monkeypatch)
     return pytester
 
 

@@ -13,9 +13,10 @@ from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.reader import read_run
 from pytest_agenteval.store.runs import read_header
 from tests.journals import journal, names, run_folder
-from tests.suites import only_our_plugin, run, task, write
+from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
 
 KILLING = """
 import asyncio
@@ -35,12 +36,6 @@ def pytest_agenteval_register(registry):
     registry.agent("killer", Killer)
 """
 CAPABILITY = "name: demo\nkind: capability\ndefaults: {model: scripted}\n"
-
-
-@pytest.fixture(autouse=True)
-def quick(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inner runs of pytest know nothing but this plugin."""
-    only_our_plugin(monkeypatch)
 
 
 def mixed(count: int) -> list[dict[str, Any]]:

@@ -39,6 +39,14 @@ NOTHING_DONE: Mapping[str, Any] = {
         "skip_pkm_organization",
     ],
 }
+CARD_SAVED: Mapping[str, Any] = {
+    "is_complete": True,
+    "card_save_tool_called": True,
+    "status": "completed",
+    "has_title": True,
+    "has_ui_configs": True,
+    "missing_requirements": [],
+}
 
 Files = Mapping[str, str | bytes]
 

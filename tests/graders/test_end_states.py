@@ -22,7 +22,7 @@ from pytest_agenteval.graders.memex.on_disk import Insight, insight_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
-from tests.graders.pkm_trials import FACT, FILED, SKIPPED, file, insight, trial
+from tests.graders.pkm_trials import CARD_SAVED, FACT, FILED, SKIPPED, file, insight, trial
 
 PATH = "Cards/2026/09/17_ts_1.yaml"
 PENDING = f"fact_id: {FACT}\nstatus: pending\ntags: []\nui_configs: []\n"
@@ -35,12 +35,7 @@ ui_configs:
 title: Lantern walk
 """
 TOLD: Mapping[str, Any] = {
-    "is_complete": True,
-    "card_save_tool_called": True,
-    "status": "completed",
-    "has_title": True,
-    "has_ui_configs": True,
-    "missing_requirements": [],
+    **CARD_SAVED,
     "template_ids": ["event", "classic_card"],
     "card_yaml_blob": DONE,
 }

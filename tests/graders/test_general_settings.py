@@ -34,14 +34,6 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.fixture
-def quick(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inner runs of pytest know nothing but this plugin; pytester comes first, for it clears the options."""
-    from tests.suites import only_our_plugin
-
-    only_our_plugin(monkeypatch)
-
-
 @pytest.mark.usefixtures("quick")
 def test_wrong_settings_are_told_at_load(pytester: pytest.Pytester) -> None:
     """File, line and key, what was expected and found, for each grader by its name, without a traceback."""

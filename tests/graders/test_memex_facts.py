@@ -21,7 +21,7 @@ from pytest_agenteval.graders.memex import (
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
-from tests.graders.pkm_trials import FACT, FILED, SKIPPED, Files, graded, insight, tree, trial
+from tests.graders.pkm_trials import CARD_SAVED, FACT, FILED, SKIPPED, Files, graded, insight, tree, trial
 
 ENTRY = "Ferry drill on Saturday 07:20, pier C. Bring 12 vests; Wanda counts twice, forty last year."
 MARK = f"<!-- fact_id: {FACT} -->"
@@ -53,12 +53,7 @@ def card(title: str, *configs: Mapping[str, Any], entry: str = ENTRY) -> Evidenc
     """Give a trial that left this card."""
     lines = [f"fact_id: {FACT!r}", "status: completed", f"title: {title!r}", f"ui_configs: {list(configs)!r}"]
     state = {
-        "is_complete": True,
-        "card_save_tool_called": True,
-        "status": "completed",
-        "has_title": True,
-        "has_ui_configs": True,
-        "missing_requirements": [],
+        **CARD_SAVED,
         "template_ids": [config["template_id"] for config in configs],
         "card_yaml_blob": "\n".join(lines),
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import _socket
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from pytest_agenteval.sockets import true_class
 
 _lock = threading.Lock()
 
@@ -19,14 +20,8 @@ def unguarded_sockets() -> Iterator[None]:
     """
     with _lock:
         guard = socket.socket
-        setattr(socket, "socket", _true_class(guard))  # noqa: B010 - a class, to the type checker
+        setattr(socket, "socket", true_class(guard))  # noqa: B010 - a class, to the type checker
         try:
             yield
         finally:
             setattr(socket, "socket", guard)  # noqa: B010
-
-
-def _true_class(guard: type[socket.socket]) -> type[socket.socket]:
-    """Give the class that a guard was made from; the guard itself where that cannot be seen."""
-    ancestors = getattr(guard, "__mro__", ())
-    return next((each for each in ancestors if each.__bases__ == (_socket.socket,)), guard)

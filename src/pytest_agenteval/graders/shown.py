@@ -10,9 +10,9 @@ from pytest_agenteval.canonical import plain
 MOST_SHOWN = 200
 
 
-def cut(text: str) -> str:
+def cut(text: str, most: int = MOST_SHOWN) -> str:
     """Give a text, or its beginning where it is long."""
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def shown(value: Any) -> str:

@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from pytest_agenteval.cassettes.http.scope import answering, current, untaped
 from pytest_agenteval.cassettes.interaction import Request
+from pytest_agenteval.sockets import true_class
 
 _WATCHERS = "_agenteval_watching_sockets"
 
@@ -48,7 +49,7 @@ def places(module: Any) -> Iterator[tuple[Any, str, Any]]:
     if not hasattr(module, "AF_UNIX"):  # there a pair of sockets is made by connecting one to the other
         yield module, "socketpair", pairing
         return
-    kind = _true_class(module.socket)
+    kind = true_class(module.socket)
     yield kind, "accept", _accepting
     yield kind, "send", _sending
     yield kind, "sendall", _sending
@@ -157,11 +158,6 @@ def _is_here(name: str) -> bool:
 
 def _is_unix(connection: Any) -> bool:
     return getattr(connection, "family", None) == getattr(socket, "AF_UNIX", None)
-
-
-def _true_class(found: Any) -> Any:
-    """Give Python's own class of sockets, also where a guard stands in for it."""
-    return next((each for each in found.__mro__ if each.__module__ == "socket"), found)
 
 
 def _named(address: Any) -> str:

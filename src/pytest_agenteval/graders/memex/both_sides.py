@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_agenteval.graders.memex.on_disk import State
+from pytest_agenteval.graders.shown import cut
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check
 
@@ -51,7 +52,7 @@ def disagreement(stated: State, shown: State | None, key: str) -> tuple[Check, .
     if shown is None or stated.get(key) is None or _same(stated[key], shown[key]):
         return ()
     claim = f"{key} in the agent's state is what the workspace shows"
-    return (Check(claim, False, _cut(shown[key]), _cut(stated[key])),)
+    return (Check(claim, False, cut(repr(shown[key]), MOST_SHOWN), cut(repr(stated[key]), MOST_SHOWN)),)
 
 
 def _word(value: Any) -> str:
@@ -68,11 +69,6 @@ def _same(stated: Any, shown: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _cut(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 _KEYS = frozenset(

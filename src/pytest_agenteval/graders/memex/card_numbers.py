@@ -78,11 +78,13 @@ class CardNumbersGiven:
         return Grade.from_checks(NAME, (*checks, *untrue))
 
     def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
-        named = days("days", self.days) | days_in(plain(entry), short=False)
-        return named | ({Day(own.month, own.day, own.year)} if own else set())
+        return self._days_meant(own) | days_in(plain(entry), short=False)
+
+    def _days_meant(self, own: date | None) -> frozenset[Day]:
+        return days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
 
     def _days(self, said: Sequence[str], own: date | None) -> Iterator[Check]:
-        known = days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
+        known = self._days_meant(own)
         for value in said:
             for found in days_in(plain(value), short=False):
                 passed = any(found.may_be(day) for day in known)

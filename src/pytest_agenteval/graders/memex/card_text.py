@@ -14,6 +14,7 @@ from pytest_agenteval.graders.memex.card import card_sides, scored
 from pytest_agenteval.graders.memex.on_disk import State
 from pytest_agenteval.graders.memex.settings import Mode, check_mode, needles, texts
 from pytest_agenteval.graders.memex.unreadable import Unreadable, undecided_where_unreadable
+from pytest_agenteval.graders.shown import cut
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -24,7 +25,6 @@ else:
     _Loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
 
 NAME = "card_must_contain"
-MOST_SHOWN = 200
 _NOT_SAID = frozenset({"", "true", "false", "null", "~"})
 
 
@@ -115,16 +115,12 @@ def _check(wordings: Sequence[str], said: Sequence[str]) -> Check:
 
 
 def _shown(said: Sequence[str]) -> str:
-    return _cut(" | ".join(said)) or "no card that can be read"
+    return cut(" | ".join(said)) or "no card that can be read"
 
 
 def _raw_check(text: str, blob: str) -> Check:
-    found = _cut(blob) or "no card"
+    found = cut(blob) or "no card"
     return Check(f"the card contains {text!r}", text.lower() in blob.lower(), text, found)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def blob_of(state: State) -> str:

@@ -20,13 +20,13 @@ from pytest_agenteval.graders.memex.pkm_lines import counted_lines
 from pytest_agenteval.graders.memex.pkm_others import new_text
 from pytest_agenteval.graders.memex.settings import days, entry_day, needles
 from pytest_agenteval.graders.memex.unreadable import undecided_where_unreadable
+from pytest_agenteval.graders.shown import cut
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
 NAME = "pkm_facts_filed"
 LEAST_WORDS, SHARE = 12, 0.95
 """An entry of so many words or letters is pasted where so much of it stands in the notes in one run."""
-MOST_SHOWN = 200
 _LEADING = re.compile(r"[\W_]*(\d{1,2}-\d{1,2})(?!\d)")
 
 
@@ -90,7 +90,7 @@ def _is(day: date, other: Day) -> bool:
 def _fact_check(wordings: Sequence[str], new: str) -> Check:
     expected = " or ".join(wordings)
     passed = any(mentions(new, wording) for wording in wordings)
-    return Check(f"the notes newly say {expected!r}", passed, expected, _cut(new) or "nothing new")
+    return Check(f"the notes newly say {expected!r}", passed, expected, cut(new) or "nothing new")
 
 
 def _not_pasted(evidence: Evidence, new: str) -> Check:
@@ -118,7 +118,3 @@ def _is_moved(text: str, before: Files) -> bool:
     """Whether most of a file's lines stood in the knowledge base before."""
     lines, was = counted_lines([text]), counted_lines(file.text for file in before.values())
     return 2 * (lines & was).total() >= lines.total()
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
