@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import fields
@@ -39,6 +40,21 @@ UNNAMED = {"jinja": "evals/letters/rubrics/polite.jinja", "jsonl": "evals/letter
 
 FOREIGN = frozenset({"--junitxml"})
 """Options of pytest's own that README speaks of, and that no room here has."""
+
+MEMEX = frozenset(
+    {
+        "agent_name",
+        "require_reference_solution",
+        "requireReferenceSolution",
+        "sample_transcript",
+        "sampleTranscript",
+        "source",
+        "task_pass_threshold",
+        "taskPassThreshold",
+        "timeout_seconds",
+    }
+)
+"""Keys that are taken as Memex's files have them; ours have other names."""
 
 GENERAL = ("graders.outcome", "graders.transcript", "graders.judge")
 """Where graders lie that belong to no benchmark."""
@@ -183,6 +199,17 @@ def test_links_lead_somewhere() -> None:
                 assert path.is_file(), (file.name, target)
                 linked.add(path)
     assert set(DOCS) - linked == set()
+
+
+def test_every_key_of_a_task_and_a_suite_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever key ``agenteval schema`` prints stands in README or docs, and what ``settings.tools`` does."""
+    keys = {"settings.tools"}
+    for kind in ("task", "suite"):
+        assert main(["schema", kind]) == 0
+        schema = json.loads(capsys.readouterr().out)
+        keys |= {key for part in schema["$defs"].values() for key in part.get("properties", ())}
+    explained = set(re.findall(r"[\w.]+(?=[`:])", _text(README, *DOCS)))
+    assert keys - explained - MEMEX == set()
 
 
 def _rows(page: str, heading: str) -> set[str]:

@@ -75,6 +75,8 @@ def test_facts_count_where_lines_are_new() -> None:
 @pytest.mark.parametrize(
     ("after", "said"),
     [
+        ({**OLD, "Areas/Ferry.md": f"{OLD['Areas/Ferry.md']}{MARK}\n"}, "drill"),
+        ({**OLD, "Areas/Ferry.md": NEW.replace("; a dozen vests", "")}, "12 or dozen"),
         ({**OLD, "Areas/Ferry.md": NEW.replace("19 September", "20 September")}, "2026-09-19"),
         ({**OLD, "Areas/Ferry.md": NEW.replace("a dozen", "112")}, "12 or dozen"),
         ({**OLD, "Areas/Ferry.md": NEW.replace("2026-09-17:", "2026-09-18:")}, "nothing is dated a day off"),
@@ -82,10 +84,10 @@ def test_facts_count_where_lines_are_new() -> None:
         ({**OLD, "Areas/Ferry.md": f"{NEW}- {ENTRY}\n"}, "worked in, not pasted"),
         ({**OLD, "Areas/Ferry.md": NEW, "Stray.md": "# More\n\nlater\n"}, "Stray.md"),
     ],
-    ids=["date", "number", "dated-after", "dated-before", "pasted", "stray"],
+    ids=["only-the-id", "half", "date", "number", "dated-after", "dated-before", "pasted", "stray"],
 )
 def test_each_wrong_thing_is_named(after: Files, said: str) -> None:
-    """Another date or number, a wrong day before a line, a pasted entry, a stray file: each costs."""
+    """Facts left out, another date or number, a wrong day, a pasted entry, a stray file: each costs."""
     grade = graded(FACTS, filed(after))
 
     assert grade.passed is False
@@ -147,6 +149,19 @@ def test_a_line_of_any_other_file_that_is_gone_is_seen() -> None:
 
     assert grade.passed is False
     assert "no line that was there is gone (expected none, found Inbox.md)" in grade.rationale
+
+
+def test_a_project_that_was_removed_and_not_archived_is_seen() -> None:
+    """A new file in the archive holds the entry, and nothing of what the project's own file said."""
+    project = "# Fair\n\n- book the tent\n- ask the band for a date\n"
+    before, closed = {**OLD, "Projects/Fair.md": project}, f"- The fair is over.\n{MARK}\n"
+    moved = trial(before, {**OLD, "Archives/Fair.md": project + closed}, calls=[insight()])
+    removed = trial(before, {**OLD, "Archives/Fair.md": f"# Closed\n\n{closed}"}, calls=[insight()])
+
+    assert graded(PkmCompletion("persist"), moved).score == 1.0
+    grade = graded(PkmCompletion("persist"), removed)
+    assert grade.passed is False
+    assert "expected none, found Projects/Fair.md" in grade.rationale
 
 
 @pytest.mark.parametrize(

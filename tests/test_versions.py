@@ -1,0 +1,58 @@
+"""Floors and ceilings of what is needed are those that were run: who installs us gets what works."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+NEEDED = {
+    need.name: need.specifier
+    for need in map(
+        Requirement,
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"],
+    )
+}
+DATED = {"regex"}
+"""Their versions are dates: no number tells of a break."""
+
+
+def test_everything_needed_has_a_floor_and_a_ceiling() -> None:
+    """What comes after the newest version that was run may be anything."""
+    bounds = {name: {each.operator for each in specifier} for name, specifier in NEEDED.items()}
+
+    assert {name: ends for name, ends in bounds.items() if ends != {">=", "<"} and name not in DATED} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "works"),
+    [
+        ("mcp", "1.26.0", False),
+        ("mcp", "2.2.0", True),
+        ("mcp", "3.0.0", False),
+        ("litellm", "1.106.1", False),
+        ("litellm", "1.106.2", True),
+        ("litellm", "2.0.0", False),
+    ],
+)
+def test_what_fits_together_is_in_range_and_what_does_not_is_out(
+    name: str, version: str, works: bool
+) -> None:
+    """litellm imports names from mcp that 1.26 does not have: each call of a tool failed with it."""
+    assert (version in NEEDED[name]) is works
+
+
+def test_both_ends_of_the_ranges_are_run() -> None:
+    """Once with the oldest of each, once with the newest, wherever a push is looked at."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    job = workflow["jobs"]["versions"]
+
+    assert job["strategy"]["matrix"]["resolution"] == ["lowest-direct", "highest"]
+    assert [step["run"] for step in job["steps"] if "run" in step][-1] == (
+        "bash .ci/versions ${{ matrix.resolution }}"
+    )
+    assert "--resolution" in (ROOT / ".ci" / "versions").read_text(encoding="utf-8")
