@@ -38,6 +38,8 @@ SECONDS: dict[str, float] = {
     "loopback/test_litellm.py": 5,
 }
 """What some files take beyond what is guessed of their tests."""
+TOGETHER = dict.fromkeys(("importers/test_ko_cache.py", "importers/test_ko_shared.py"), "the whole benchmark")
+"""Files that share what takes seconds to make: one worker has them all."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -45,8 +47,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep a file's tests together: what they share, such as a run with a hanging provider, is made once."""
     from xdist.scheduler import LoadFileScheduling
 
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return TOGETHER.get(file.removeprefix("tests/"), file)
+
     config.option.loadscopereorder = False  # the order of files is ours, not that of their numbers of tests
-    return LoadFileScheduling(config, log)
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(trylast=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -20,18 +21,15 @@ from pytest_agenteval.store.reader import read_run
 from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.sets import packaged
 from pytest_agenteval.tools.tape import ToolTape
-from tests.importers.clones import agenteval_import
-from tests.ko_clone import CLONE, LOGS, ROOT, TASKS, needs_clone, oracle
+from tests.ko_clone import LOGS, ROOT, TASKS, needs_clone, oracle
 
 pytestmark = needs_clone
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Import tasks and cache once, with graders that count as the benchmark's code does."""
-    to = tmp_path_factory.mktemp("ko")
-    assert agenteval_import("ko-agentbench", CLONE, "--to", to, "--mode", "upstream") == 0
-    return to
+def imported(whole_benchmark: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a copy of what was imported, to run pytest in."""
+    return shutil.copytree(whole_benchmark, tmp_path_factory.mktemp("ko") / "copy", symlinks=True)
 
 
 def _golden_tools() -> dict[str, set[str]]:

@@ -18,8 +18,7 @@ from pytest_agenteval.store.naming import find_run
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import list_runs
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from tests.importers.clones import agenteval_import
-from tests.ko_clone import CLONE, needs_clone, oracle, recorded_models
+from tests.ko_clone import needs_clone, oracle, recorded_models
 
 KEYS = json.loads((Path(__file__).parents[1] / "oracle" / "ko-cache-keys.json").read_text(encoding="utf-8"))
 OURS = {"pass@k": "pass@k share"}
@@ -30,27 +29,19 @@ pytestmark = needs_clone
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Import everything once."""
-    to = tmp_path_factory.mktemp("ko")
-    assert agenteval_import("ko-agentbench", CLONE, "--to", to) == 0
-    return to
-
-
-@pytest.fixture(scope="module")
-def tasks(imported: Path) -> Mapping[str, LoadedTask]:
+def tasks(whole_benchmark: Path) -> Mapping[str, LoadedTask]:
     """Load every task file with our loader."""
-    folder = imported / "evals" / "ko-agentbench"
+    folder = whole_benchmark / "evals" / "ko-agentbench"
     suite = load_suite(folder / "suite.yaml")
     files = sorted(folder.glob("L*/*.yaml"))
     return {one.task.id: one for file in files for one in load_tasks(file, suite, folder)}
 
 
 @pytest.fixture(scope="module")
-def recorded(imported: Path) -> Mapping[tuple[str, str], bool]:
+def recorded(whole_benchmark: Path) -> Mapping[tuple[str, str], bool]:
     """Give every call that the cassettes answer, and whether the answer is stale."""
     found = {}
-    for path in (imported / "cassettes" / "ko-agentbench").glob("*.json"):
+    for path in (whole_benchmark / "cassettes" / "ko-agentbench").glob("*.json"):
         for each in read(path).interactions:
             tool, args = tool_call(each.request)
             assert tool == path.stem
@@ -60,9 +51,9 @@ def recorded(imported: Path) -> Mapping[tuple[str, str], bool]:
 
 
 @pytest.fixture(scope="module")
-def runs(imported: Path) -> Mapping[str, Run]:
+def runs(whole_benchmark: Path) -> Mapping[str, Run]:
     """Read every run of a model that the oracle knows, by the oracle's name for it."""
-    stored = list_runs(imported / ".agenteval" / "runs")
+    stored = list_runs(whole_benchmark / ".agenteval" / "runs")
     names = {run.path: run.header.models[0].name.replace("/", "_").partition(":")[0] for run in stored}
     assert sorted(names.values()) == recorded_models()
     return {names[run.path]: read_run(run.path) for run in stored if names[run.path] in oracle()}
@@ -116,9 +107,9 @@ def _calls(kind: str, level: str) -> int:
     return sum(call["kind"] == kind and call["level"] == level for call in KEYS["calls"])
 
 
-def test_the_oddities_that_are_known_are_found_by_rule(imported: Path) -> None:
+def test_the_oddities_that_are_known_are_found_by_rule(whole_benchmark: Path) -> None:
     """Missing levels, odd steps, misspelt outputs, wrong stock codes, leaked answers: all are listed."""
-    page = (imported / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
+    page = (whole_benchmark / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
     for said in (
         "L5-016: task_level is missing",
         "L3-003: minimum_steps is missing",
@@ -141,10 +132,10 @@ def test_the_oddities_that_are_known_are_found_by_rule(imported: Path) -> None:
         assert said in page
 
 
-def test_each_model_is_a_run_that_can_be_named(imported: Path, runs: Mapping[str, Run]) -> None:
+def test_each_model_is_a_run_that_can_be_named(whole_benchmark: Path, runs: Mapping[str, Run]) -> None:
     """Eight runs of 91 trials each; MODEL@YYYYMMDD finds one."""
     assert {name: len(run.entries) for name, run in runs.items()} == dict.fromkeys(oracle(), 91)
-    root = imported / ".agenteval" / "runs"
+    root = whole_benchmark / ".agenteval" / "runs"
     assert find_run(root, "azure/gpt-4o@20251219").name == runs["azure_gpt-4o"].folder.name
     assert all(sum(group.trials for group in run.planned) == 91 for run in runs.values())
     assert not any(run.begun or run.odd for run in runs.values())
