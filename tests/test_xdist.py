@@ -114,15 +114,10 @@ def test_without_results_nothing_is_left(
 ) -> None:
     """--agent-results none: no folder where pytest was started, none in the folder for temporary files."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     write(pytester.path, {"evals/suite.yaml": CAPABILITY, "evals/tasks.yaml": mixed(6)})
     for workers in (0, 2):
-        result = pytester.runpytest_subprocess(
-            "evals",
-            "--agent-results=none",
-            "-p",
-            "no:cacheprovider",
-            *(("-p", "xdist.plugin", "-n2") if workers else ()),
-        )
+        result = run(pytester, "evals", "--agent-results=none", "-p", "no:cacheprovider", workers=workers)
         assert result.ret == 1
         result.stdout.fnmatch_lines(["*run: not kept*"])
         assert not (pytester.path / ".agenteval").exists()

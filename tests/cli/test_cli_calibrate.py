@@ -10,6 +10,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.calibration.judges import FILE, figures, found_in, project, rows
+from tests.cli.conftest import Agenteval, Said
 from tests.suites import write
 
 LABELS = "evals/calibration/tidy.jsonl"
@@ -25,18 +26,30 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Give the command as a person does."""
-    code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
-    whole = [sys.executable, "-c", code, "calibrate", *arguments]
-    return subprocess.run(whole, capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def command(here: Path, capfd: pytest.CaptureFixture[str]) -> Agenteval:
+    """Give the command as a person does, in this process; the pytest that it starts has one of its own."""
+
+    def given(*arguments: str) -> Said:
+        capfd.readouterr()
+        status = main(["calibrate", *arguments])
+        return Said(status, *capfd.readouterr())
+
+    return given
 
 
 def test_labels_are_enough(here: Path) -> None:
     """Figures are printed with the page's place, and no file is left beside the labels."""
     before = sorted(path.name for path in (here / "evals/calibration").iterdir())
+    code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+    options = ("--judge", "perfect", "--threshold", "spearman=0.9", "--repeats", "2")
 
-    done = command(LABELS, *RUBRIC, "--judge", "perfect", "--threshold", "spearman=0.9", "--repeats", "2")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "calibrate", LABELS, *RUBRIC, *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "calibration tidy (rubric tidy 3)" in done.stdout
@@ -47,55 +60,57 @@ def test_labels_are_enough(here: Path) -> None:
     assert sorted(path.name for path in (here / "evals/calibration").iterdir()) == before
 
 
-def test_below_a_threshold_the_status_is_1(here: Path) -> None:
+def test_below_a_threshold_the_status_is_1(here: Path, command: Agenteval) -> None:
     """A threshold may be for one dimension; judges of one comma list or several options are an ensemble."""
     done = command(LABELS, *RUBRIC, "--judge=inverted", "--threshold=mae.order=0.1", "--tolerance=0.3")
 
-    assert done.returncode == 1
-    assert "mae of order 0.1 or less (found 0.60" in done.stdout
+    assert done.status == 1
+    assert "mae of order 0.1 or less (found 0.60" in done.out
     assert found_in(here)["tolerance"] == 0.3
 
 
-def test_a_calibration_file_says_everything_itself(here: Path) -> None:
+def test_a_calibration_file_says_everything_itself(here: Path, command: Agenteval) -> None:
     """Given in the place of labels it is run as it is; what it says cannot be said again."""
     done = command(FILE, "--judge", "perfect")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.status == 0, done.out + done.err
     assert found_in(here)["file"] == FILE
 
     refused = command(FILE, "--judge", "perfect", "--repeats", "3")
-    assert refused.returncode == 2
-    assert refused.stderr == f"agenteval: {FILE} is a calibration file: repeats is said in it\n"
+    assert refused.status == 2
+    assert refused.err == f"agenteval: {FILE} is a calibration file: repeats is said in it\n"
 
 
-def test_without_a_judge_it_says_what_is_missing(here: Path) -> None:
+def test_without_a_judge_it_says_what_is_missing(here: Path, command: Agenteval) -> None:
     """Nothing is asked and nothing is claimed: the reason names the flag."""
     done = command(FILE)
-    assert "no judge: --agent-judge=MODEL decides it" in done.stdout
+    assert "no judge: --agent-judge=MODEL decides it" in done.out
     assert not list(here.glob(".agenteval/runs/*/calibration-*"))
 
 
-def test_a_packaged_rubric_is_found_by_the_name_of_the_labels(here: Path) -> None:
+def test_a_packaged_rubric_is_found_by_the_name_of_the_labels(here: Path, command: Agenteval) -> None:
     """``pkm_append_coherence.csv`` needs no --rubric; another scale of labels may be said."""
     head = "input.fact,input.before,output,coherence\n"
     write(here, {"pkm_append_coherence.csv": head + "f,b,order 1 tone 1,5\nf,b,order 0 tone 0,1\n"})
     done = command("pkm_append_coherence.csv", "--scale", "1", "5")
-    assert "1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "1 skipped" in done.out, done.out + done.err
 
 
-def test_options_for_other_runs_of_pytest_are_not_taken(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_for_other_runs_of_pytest_are_not_taken(
+    here: Path, command: Agenteval, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What somebody set for the project's tests, say -x or workers, does not change a calibration."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "--nonsense")
     write(here, {"pytest.ini": "[pytest]\naddopts = --more-nonsense\n"})
-    assert command(FILE, "--judge", "perfect").returncode == 0
+    assert command(FILE, "--judge", "perfect").status == 0
 
 
-def test_problems_of_labels_are_told(here: Path) -> None:
+def test_problems_of_labels_are_told(here: Path, command: Agenteval) -> None:
     """Broken labels are pytest's collection error, with every problem and no traceback."""
     project(here, "", [*rows(1), {"output": "x"}])
     done = command(LABELS, *RUBRIC, "--judge", "perfect")
-    assert done.returncode == 2
-    assert f"{LABELS}:2: scores" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
+    assert done.status == 2
+    assert f"{LABELS}:2: scores" in done.out
+    assert "Traceback" not in done.out + done.err
 
 
 @pytest.mark.parametrize(
