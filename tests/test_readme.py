@@ -230,6 +230,25 @@ def test_the_tables_name_every_attribute(kind: type) -> None:
     assert _rows("agents-and-graders.md", heading) == public
 
 
+def test_the_end_states_that_our_agents_tell_are_listed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/end-state.md has every key, for whoever writes an agent that tells its own end, and no other."""
+    only_our_plugin(monkeypatch)
+    graders = "[{name: answer_contains, config: {text: x}}]"
+    one = f"id: walk\ninput: {{content: Walked the dyke.}}\ngraders: {graders}\n"
+    for agent in ("card", "pkm"):
+        suite = f"name: {agent}s\nagent: {agent}\nkind: capability\n"
+        _write(pytester.path, {f"evals/{agent}/suite.yaml": suite, f"evals/{agent}/walk.yaml": one})
+
+    pytester.runpytest("evals", "--agent-model=nop")
+
+    stored = read_run(_latest(pytester.path))
+    states = [set(stored.trial(entry).outcome.answer.state) for entry in stored.entries]
+    assert len(states) == 2
+    assert _rows("end-state.md", "key") == set.union(*states) | {"file_contents"}  # which is in the workspace
+
+
 def test_every_cause_of_an_error_is_explained() -> None:
     """Whatever word an ERROR begins with stands in docs/errors.md, with what to do."""
     for module in re.findall(r"^(\S+)\.py:", _modules_with_causes(), re.MULTILINE):
