@@ -230,6 +230,16 @@ def test_the_tables_name_every_attribute(kind: type) -> None:
     assert _rows("agents-and-graders.md", heading) == public
 
 
+@pytest.mark.parametrize(
+    "page", [README, ROOT / "docs" / "agents-and-graders.md"], ids=lambda page: page.name
+)
+def test_the_pages_say_what_a_grader_may_return(page: Path) -> None:
+    """Where a grader is explained, so is what becomes a grade by itself, and what its crash means."""
+    (told,) = (part for part in _text(page).split("\n\n") if "returns a `Grade`; " in part)
+    for word in ("`True` and `False` are 1 and 0", "a number from 0 to 1 is the score", "`grader_crash`"):
+        assert word in " ".join(told.split())
+
+
 def test_the_end_states_that_our_agents_tell_are_listed(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
