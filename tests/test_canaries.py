@@ -193,7 +193,8 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found = {"terminal": done.stdout, "errors": done.stderr, "report": shown.stdout}
     for path in [*out.rglob("*"), *root.glob(".agenteval/**/*"), *root.glob("cassettes/**/*")]:
         if path.is_file() and not path.is_symlink():
-            found[path.name] = path.read_text(encoding="utf-8")
+            top = out if path.is_relative_to(out) else root
+            found[path.relative_to(top).as_posix()] = path.read_text(encoding="utf-8")
     return {**found, "run": str((root / ".agenteval/runs/latest").resolve())}
 
 
@@ -210,7 +211,9 @@ def test_the_canaries_were_really_let_out(leaked: dict[str, str]) -> None:
         "report.json",
     ):
         assert part in names
-    assert sum(name.endswith(".yaml") for name in leaked) >= 2  # tools and chats were recorded
+    taped = {name.removeprefix("cassettes/") for name in leaked if name.startswith("cassettes/")}
+    tried = ("break", "crash", "miss")
+    assert taped >= {f"{name}.yaml" for name in tried} | {f"{name}.chat/here-1.yaml" for name in tried}
     for name in ("terminal", "junit.xml"):
         assert leaked[name].count("<redacted>") + leaked[name].count("&lt;redacted&gt;") > 20
     for word in ("printed", "logged", "a fixture says", "crashed with", "UserWarning"):

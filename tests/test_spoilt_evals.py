@@ -37,6 +37,8 @@ from tests.memex_spoils import (
 RIGHT = yaml.safe_load((Path(__file__).parent / "right_answers.yaml").read_text(encoding="utf-8"))
 Spoil = Callable[[PlannedTask], Iterator[Turns]]
 FLOOR = 0.9
+REFUSED = "pkm: empty insight"
+"""What no tool takes: in every other way all that is done can be done, so that graders have to see it."""
 
 
 def _skipped(task: PlannedTask) -> Iterator[Turns]:
@@ -222,7 +224,9 @@ def _as_number(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     changed = change(str(value))
-    return changed if isinstance(value, str) or changed == str(value) else type(value)(float(changed))
+    if changed == str(value):
+        return value
+    return changed if isinstance(value, str) else type(value)(float(changed))
 
 
 def _card_number(task: PlannedTask) -> Iterator[Turns]:
@@ -331,6 +335,8 @@ def seen() -> dict[str, tuple[int, int, list[str]]]:
     table: dict[str, tuple[int, int, list[str]]] = {}
     for (name, each), trial in zip(spoilt, trials, strict=True):
         assert trial.ending in ("passed", "missed", "limited"), (name, each.task.id, trial)
+        failed = [str(done.error) for done in trial.transcript.calls if done.error]
+        assert bool(failed) is (name == REFUSED), (name, each.task.id, failed)
         passed = _passed(trial)
         count, of, missed = table.get(name, (0, 0, []))
         table[name] = count + (not passed), of + 1, [*missed, *([each.task.id] if passed else [])]

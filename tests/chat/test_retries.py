@@ -269,6 +269,22 @@ def test_a_trial_that_waits_behind_itself_is_forgiven_nothing(bench: Bench) -> N
     assert own == pytest.approx(all_in_all, rel=0.2)
 
 
+@pytest.mark.parametrize(("own", "seconds"), [(True, 8.0), (False, 0.0)])
+def test_a_moment_in_which_all_stood_still_is_forgiven_whatever_it_waited_for(
+    own: bool, seconds: float
+) -> None:
+    """Also one in which a reply was on its way; where the request failed all is forgiven, and once."""
+    at = 0.0
+    budget = Budget(Allowance(), lambda: at)
+    with budget.held_up(3600) as request:
+        at = 10.0
+        budget.forgive_frozen(4.0)
+        at = 12.0
+        request.own = own
+
+    assert budget.seconds == seconds
+
+
 def test_requests_that_get_ready_together_are_forgiven_that_once(bench: Bench) -> None:
     """Seconds of a trial are never below 0, however many of its requests wait for the same thing."""
     budget = bench.begin()

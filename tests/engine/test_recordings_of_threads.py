@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,11 +17,12 @@ import pytest
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.models import tool_tape_of
-from pytest_agenteval.records.plan import Conditions, PlannedGrader
+from pytest_agenteval.records.plan import Conditions, Plan, PlannedGrader
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool
 from tests.engine.carried_out import carried_out, plan, registry
 
@@ -58,6 +60,13 @@ def at_once(work: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(begun, range(THREADS)))
+
+
+def open_slowly(planned: Plan, equipment: Equipment, opened: list[ToolTape]) -> ToolTape:
+    """Open a trial's tape, and leave the other threads time to come to the same door."""
+    time.sleep(0.01)
+    opened.append(tool_tape_of(planned, equipment))
+    return opened[-1]
 
 
 def test_what_sync_agents_record_is_on_disk(tmp_path: Path, quick_switches: None) -> None:
@@ -98,7 +107,8 @@ def test_calls_from_several_threads_of_one_trial_keep_their_places(
     for turn in range(5):
         recorder, equipment = Recorder(lambda: 0.0), Equipment(registry())
         planned = plan(cassette=str(tmp_path / f"t{turn}"), conditions=Conditions(record="once"))
-        box = ToolBox(recorder, tape=partial(tool_tape_of, planned, equipment))
+        opened: list[ToolTape] = []
+        box = ToolBox(recorder, tape=partial(open_slowly, planned, equipment, opened))
         box.offer(Tool(ToolSpec("look", taped=True, blocking=False), lambda args: args["at"]))
 
         def look(number: int, box: ToolBox = box) -> None:
@@ -108,5 +118,24 @@ def test_calls_from_several_threads_of_one_trial_keep_their_places(
 
         assert sorted(call.args["at"] for call in recorder.calls) == list(range(THREADS))
         assert all(call.result == call.args["at"] for call in recorder.calls)
-        assert box.tape is not None
-        assert box.tape.recorded == THREADS
+        assert opened == [box.tape]
+        assert opened[0].recorded == THREADS
+
+
+class Lingering(list[ToolCall]):
+    """A list at which the other threads have their turn as soon as something was put into it."""
+
+    def append(self, call: ToolCall) -> None:
+        """Put a call in, and wait a little."""
+        super().append(call)
+        time.sleep(0.001)
+
+
+def test_no_two_calls_are_given_one_place() -> None:
+    """What comes of a call is put where it stands: in another's place it would be that one's."""
+    recorder = Recorder(lambda: 0.0)
+    recorder._calls = Lingering()
+
+    places = at_once(lambda number: recorder.begin_call(ToolCall("c", 1, 0, "look", {})))
+
+    assert sorted(places) == list(range(THREADS))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def pytest_agenteval_register(registry):
     registry.grader("talkative", Talkative)
     registry.tool(tool_of(deep))
 """
+SOMEBODY = 65534
 WAYS = ["deep", "circle", "number", "unwritable", "raises", "tool", "folders", "prints", "text"]
 
 
@@ -163,6 +165,21 @@ def _all(trial: Trial) -> list[Any]:
     return [trial.outcome.answer.text[-100:], dict(trial.outcome.answer.state), calls, details]
 
 
+@contextmanager
+def bound_by_permissions(*owned: Path) -> Iterator[None]:
+    """Be somebody whom permissions bind, and who owns these folders: they do not bind root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in owned:
+        os.chown(path, SOMEBODY, -1)
+    os.seteuid(SOMEBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
 def test_no_folder_of_a_trial_is_left(pytester: pytest.Pytester) -> None:
     """Folders that may not be written to, and links to what is not ours, do not keep a tree from going."""
     from pytest_agenteval.workspace.removing import remove_tree
@@ -177,6 +194,8 @@ def test_no_folder_of_a_trial_is_left(pytester: pytest.Pytester) -> None:
     os.mkfifo(tree / "pipe")
     os.chmod(locked, 0o000)
     os.chmod(tree / "a", 0o500)
-    remove_tree(tree)
+    os.chmod(tree, 0o500)
+    with bound_by_permissions(pytester.path, tree, tree / "a", locked):
+        remove_tree(Path("tree"))
     assert not tree.exists()
     assert (outside / "stays.txt").exists()

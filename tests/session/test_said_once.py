@@ -74,7 +74,7 @@ def test_a_traceback_is_printed_once_and_begins_with_the_users_code(pytester: py
     first = re.search(r'Traceback .*\n +File "([^"]+)", line (\d+), in run', out)
     assert first is not None
     assert first[1].endswith("conftest.py")
-    assert "engine/trial.py" not in out
+    assert "pytest_agenteval/engine" not in out
     result.stdout.fnmatch_lines(["ERROR b/c.json::c* - crash: KeyError: 'no Say hello to Mina.'"])
     result.stdout.fnmatch_lines(["FAILED 0.00 b/f.json::f* - answer_contains 0.00: no:*"])
 
