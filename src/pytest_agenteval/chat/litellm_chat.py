@@ -18,6 +18,7 @@ from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed, failure_of
 from pytest_agenteval.chat.installed import import_failure
+from pytest_agenteval.chat.litellm_clients import DroppedClients
 from pytest_agenteval.chat.litellm_finish import KnownFinishes, listen
 from pytest_agenteval.chat.litellm_reply import reply_of
 from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
@@ -186,6 +187,10 @@ async def close() -> None:
 
         await GLOBAL_LOGGING_WORKER.stop()
     await _litellm.close_litellm_async_clients()
+    await _litellm.in_memory_llm_clients_cache.evicted_client_closer.close()
+    for_streams = vars(_litellm).pop("module_level_aclient", None)
+    if for_streams is not None:  # in the cache only until the first end of a run
+        await for_streams.close()
     # It would give the closed ones out again, to whoever asks at the same address on such a loop.
     _litellm.in_memory_llm_clients_cache.flush_cache()
 
@@ -217,6 +222,8 @@ def _import() -> None:
             import litellm
         _import_late(LATE)
         _note_unknown_finishes()
+        clients: Any = litellm.in_memory_llm_clients_cache
+        clients.evicted_client_closer = DroppedClients(clients.evicted_client_closer)
         # What litellm has made lives until the end: the garbage collector need not look through it again.
         gc.freeze()
         litellm.suppress_debug_info = True

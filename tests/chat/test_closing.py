@@ -1,0 +1,54 @@
+"""What the end of a run does to the connections of its models: none stays open, wherever it is held."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import aiohttp
+import pytest
+
+from pytest_agenteval.chat import litellm_chat
+
+from .bench import Bench, ModelServer, ReplyPlan
+
+# litellm warns about its own code, which a run that turns warnings into errors would take for ours.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def open_sessions(loop: asyncio.AbstractEventLoop) -> list[Any]:
+    """Give the sessions that were opened on a loop and are open still."""
+    alive = [one for one in gc.get_objects() if isinstance(one, aiohttp.ClientSession) and not one.closed]
+    return [session for session in alive if session._loop is loop]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_connection_that_litellm_has_dropped_is_closed_too(
+    wire: str, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an hour, or two hundred others, it holds a client no more, and means to close it later."""
+    with asyncio.Runner() as runner, ModelServer([ReplyPlan(text="hello")]) as server:
+        bench = Bench(runner, wire)
+        bench.ask(bench.chat(server, stream=stream))
+        clients = litellm_chat._litellm.in_memory_llm_clients_cache
+        monkeypatch.setattr(clients, "max_size_in_memory", 1)
+        clients.evict_cache()
+        held = len(open_sessions(runner.get_loop()))
+        runner.run(litellm_chat.close())
+        still = open_sessions(runner.get_loop())
+
+    assert held >= 1
+    assert still == []
+    assert not clients.cache_dict
+
+
+def test_each_run_of_a_process_closes_its_own(wire: str) -> None:
+    """Streams go through a client of the whole process, which a later run opens again."""
+    for _ in range(2):
+        with asyncio.Runner() as runner, ModelServer([ReplyPlan(text="hello")]) as server:
+            bench = Bench(runner, wire)
+            bench.ask(bench.chat(server, stream=True))
+            assert open_sessions(runner.get_loop())
+            runner.run(litellm_chat.close())
+            assert open_sessions(runner.get_loop()) == []
