@@ -222,3 +222,15 @@ def test_closing_cancels_what_runs(pools: Callable[..., Pool], id: str, seconds:
     assert executor.closed
     assert witness.finished_ids == ["quick"]
     assert not [thread for thread in threading.enumerate() if thread.name == "agenteval-loop"]
+
+
+def test_a_pool_at_rest_lets_go_of_its_executor_at_once(pools: Callable[..., Pool]) -> None:
+    """Where nothing runs there is nothing to wait for, and the executor is closed all the same."""
+    executor = Executor()
+    pool = pools(executor)
+    waiting = slots("quick")
+    pool.hand_over(waiting)
+    wait(pool, waiting[0])
+    pool.close()
+    assert executor.closed
+    assert not [thread for thread in threading.enumerate() if thread.name == "agenteval-loop"]
