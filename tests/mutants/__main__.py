@@ -2,12 +2,12 @@
 
     python -m tests.mutants                       100 mutants over the eight rooms, seed 1
     python -m tests.mutants --room scoring --count 40 --seed 7
-    python -m tests.mutants --replay living.json  those again that lived
+    python -m tests.mutants --replay FILE         those that lived, again
 
 The package is broken in a copy, never here. A mutant is tried on the tests that are named after its
 module, then on those of its room, then on the rest; the first test that fails, or a hang, kills it. A test
-is believed when it fails on the mutant a second time and passes on the whole package. One that lives and
-may (``survivors.yaml`` says why) is told apart from one that lives and should not.
+is believed when it fails on the mutant a second time and passes on the whole package. One that may
+live (``survivors.yaml`` says why) counts as living untried.
 """
 
 from __future__ import annotations
@@ -181,13 +181,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         broken = Broken(Path(place), options.workers)
         for number, mutant in enumerate(mutants, 1):
             began = time.monotonic()
-            killer = broken.killer_of(mutant)
             change = mutant.mutation
             why = reasons.get((mutant.path, change.before, change.after), "")
+            killer = "" if why else broken.killer_of(mutant)
             if not killer:
                 living.append(mutant)
             verdict = f"killed by {killer}" if killer else f"LIVES{': ' + why if why else ''}"
             print(f"{number:3} {mutant}\n      {time.monotonic() - began:.0f} s  {verdict}", flush=True)
+    Path(options.living).parent.mkdir(parents=True, exist_ok=True)
     Path(options.living).write_text(json.dumps([asdict(each) for each in living], indent=1), encoding="utf-8")
     share = len(living) / max(len(mutants), 1)
     print(f"{len(living)} of {len(mutants)} live ({share:.0%}; at most {MOST_LIVING:.0%} may)")
@@ -200,7 +201,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=100, help="how many in all (default 100)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     parser.add_argument("--workers", default="0", help="pytest's -n (default 0)")
-    parser.add_argument("--living", default="living.json", help="where to write those that lived")
+    parser.add_argument(
+        "--living", default=".agenteval/living-mutants.json", help="where to write those that lived"
+    )
     parser.add_argument("--replay", help="try the mutants of such a file again")
     return parser
 
