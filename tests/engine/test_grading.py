@@ -115,6 +115,13 @@ def test_plain_graders_run_in_a_worker_thread_and_async_ones_on_the_loop() -> No
     assert found["later"].rationale == here
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_each_async_grader_is_asked_however_many_there_are(count: int) -> None:
+    """They wait side by side where there are several, and one alone needs no company."""
+    found = grades(graded(**{f"async_{number}": WhereAsync() for number in range(count)}))
+    assert [found[f"async_{number}"].score for number in range(count)] == [1.0] * count
+
+
 @pytest.mark.parametrize("kind", [Raising, RaisingAsync])
 @pytest.mark.parametrize(
     "error",

@@ -312,6 +312,44 @@ def test_what_utf8_and_json_cannot_say_does_not_stop_the_journal(folder: Path) -
         path.read_text(encoding="utf-8")
 
 
+class Unspeakable:
+    """A value that cannot even be shown."""
+
+    def __repr__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"grades": (replace(FULL.grades[0], details={"it": Unspeakable()}),)},
+        {"outcome": Outcome(Answer("done", {"it": Unspeakable()}))},
+    ],
+    ids=["in its grades", "in its transcript"],
+)
+def test_a_trial_that_cannot_be_written_breaks_no_other_of_its_batch(
+    folder: Path, odd: dict[str, Any]
+) -> None:
+    """It is written as errored, says why, and those beside it are as they were."""
+    run = _stored(folder, trial("t1"), trial("t2", **odd), trial("t3"))
+
+    endings = {entry.key.task: (entry.ending, entry.cause) for entry in run.entries}
+    assert endings == {"t1": ("passed", ""), "t2": ("errored", "unwritable"), "t3": ("passed", "")}
+    assert all(run.trial(entry) for entry in run.entries)
+
+
+def test_an_attempt_that_ended_nowhere_counts_beside_the_one_that_did(folder: Path) -> None:
+    """A first attempt that was killed says so by its start alone."""
+    journal = JournalWriter(folder, "main")
+    journal.started([plan(attempt=1)])
+    journal.started([plan(attempt=2)])
+    journal.finished([trial(attempt=2)])
+
+    [entry] = read_run(folder).entries
+
+    assert (entry.attempt, entry.attempts) == (2, 2)
+
+
 def test_a_one_turn_trial_stays_small(folder: Path) -> None:
     """Defaults are left out: started, finished and transcript lines of a short trial stay below 1.2 KiB."""
     said = Transcript(
