@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pytest_agenteval"
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 ROOMS = ("scoring", "engine", "session", "store", "cassettes", "chat", "tasks", "graders")
-WHOLE = ("tests/engine", "tests/session", "tests/store", "tests/reports", "tests/graders", "tests/chat")
+SLOW = ("tests/session", "tests/importers", "tests/cli")
 MOST_LIVING = 0.08
 LONGEST_S = 1800
 
@@ -83,14 +83,18 @@ def stages(path: str) -> Iterator[list[str]]:
         yield [each.relative_to(ROOT).as_posix() for each in near]
     if folder.is_dir():
         yield [f"tests/{room}"]
-    rest = [name for name in WHOLE if name != f"tests/{room}"]
-    top = [each.relative_to(ROOT).as_posix() for each in sorted((ROOT / "tests").glob("test_*.py"))]
-    yield [*rest, *(name for name in top if "floors" not in name)]
-    others = sorted(
-        each for each in (ROOT / "tests").iterdir() if each.is_dir() and any(each.rglob("test_*.py"))
-    )
-    names = [each.relative_to(ROOT).as_posix() for each in others]
-    yield [name for name in names if name not in rest and name != f"tests/{room}"]
+    rest = [
+        each.relative_to(ROOT).as_posix()
+        for each in sorted((ROOT / "tests").iterdir())
+        if each != folder and (each.name.startswith("test_") or any(each.rglob("test_*.py")))
+    ]
+    yield [name for name in rest if not _is_slow(name)]
+    yield [name for name in rest if _is_slow(name) and "floors" not in name]
+
+
+def _is_slow(name: str) -> bool:
+    """Whether tests of a folder, or of no folder, mostly run pytest in pytest."""
+    return name in SLOW or name.endswith(".py")
 
 
 class Broken:
