@@ -226,6 +226,12 @@ def test_nesting_without_end_is_refused(name: str) -> None:
     assert value_of("[" * 150 + "]" * 150, name)
 
 
+def test_yaml_is_read_to_a_fixed_depth() -> None:
+    """Its parser in C would descend until the process crashes: what is refused is the same everywhere."""
+    assert value_of("[" * 200 + "]" * 200, "task.yaml")
+    assert problems_of("[" * 201 + "]" * 201, "task.yaml")
+
+
 def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     """A folder called task.json, or a file without permission, gives no traceback."""
     (tmp_path / "task.json").mkdir()

@@ -263,7 +263,8 @@ def test_a_task_of_a_suite_is_not_spelled_as_a_suite() -> None:
     [
         (None, "nothing"),
         ("", "'' (text)"),
-        ("x" * 99, f"'{'x' * 57}...' (text)"),
+        ("x" * 60, f"'{'x' * 60}' (text)"),
+        ("x" * 61, f"'{'x' * 57}...' (text)"),
         (False, "false (true or false)"),
         (3, "3 (number)"),
         ({}, "an empty map"),
