@@ -44,7 +44,9 @@ def test_one_unreadable_judge_of_several_is_an_error_too(letters: pytest.Pyteste
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*unreadable: mumbling: 15 of 15 replies cannot be read: *"])
-    assert "unread" not in found_in(letters.path)["judges"][0]
+    found = found_in(letters.path)
+    assert found["passed"] is False
+    assert "unread" not in found["judges"][0]
 
 
 def test_too_few_scored_examples_fail(letters: pytest.Pytester) -> None:

@@ -96,8 +96,8 @@ def test_the_first_token_is_the_first_that_says_something(bench: Bench) -> None:
     assert reply.text == LONG
     assert reply.first_token_s is not None
     assert reply.seconds is not None
-    assert 0.2 <= reply.first_token_s < 1.0
-    assert reply.first_token_s + 0.9 <= reply.seconds <= bench.budget.seconds
+    assert reply.first_token_s >= 0.2
+    assert reply.first_token_s + 0.5 <= reply.seconds <= bench.budget.seconds
 
 
 @pytest.mark.parametrize("plan", [PLANS["reasoning"], PLANS["calls"]], ids=["reasoning", "call"])

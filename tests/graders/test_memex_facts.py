@@ -97,7 +97,7 @@ def test_each_wrong_thing_is_named(after: Files, said: str) -> None:
 def test_a_day_that_somebody_named_and_a_file_that_was_moved_are_right() -> None:
     """``days`` and the entry may name the day before; a moved file is not new; a few words may be pasted."""
     before = {**OLD, "Areas/Ferry.md": NEW.replace("2026-09-17:", "2026-09-16:")}
-    moved = {"Archives/Ferry.md": NEW, "Inbox.md": OLD["Inbox.md"]}
+    moved = {"Archives/Ferry.md": NEW, "Resources/Inbox.md": OLD["Inbox.md"]}
 
     assert graded(replace(FACTS, days=["2026-09-16"]), filed(before)).passed
     assert graded(FACTS, filed(before, f"{ENTRY} (16 September)")).passed
@@ -196,6 +196,15 @@ def test_a_card_may_hold_the_entrys_numbers_and_no_others() -> None:
     assert "112 comes from the entry" in graded(CardNumbersGiven(), wrong).rationale
     assert graded(CardNumbersGiven(["112"]), wrong).passed
     assert graded(CardNumbersGiven(), card("vests", {"template_id": "task", "data": {}})).score is None
+
+
+def test_a_day_of_the_entry_and_its_year_are_no_numbers_from_elsewhere() -> None:
+    """However the day is written: 19.9. is the 19th of September, and 20.9. is not."""
+    drill = "Drill on 19 September, 12 vests"
+
+    assert graded(CardNumbersGiven(), card("Drill 19.9., season 2026", EVENT, entry=drill)).score == 1.0
+    assert "20.9" in graded(CardNumbersGiven(), card("Drill 20.9.", EVENT, entry=drill)).rationale
+    assert "2025" in graded(CardNumbersGiven(), card("Season 2025", EVENT, entry=drill)).rationale
 
 
 def test_where_days_are_given_every_date_on_a_card_is_one_of_them() -> None:

@@ -20,6 +20,14 @@ def told(record_testsuite_property):
     secret = os.environ["TRUMPET_TOKEN"]
     record_testsuite_property("deployed with", secret)
     logging.getLogger("fixture").warning("the fixture has %s", secret)
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line("deployed with " + os.environ["TRUMPET_TOKEN"])
+"""
+TORN = """
+import os
+
+raise RuntimeError("torn by " + os.environ["TRUMPET_TOKEN"])
 """
 PLAIN = """
 import os
@@ -40,11 +48,13 @@ def test_log_files_totals_and_shortened_locals_hold_no_secret(
     monkeypatch.setenv("TRUMPET_TOKEN", "trumpet-marmalade-42")
     write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(), "evals/t.yaml": task("t")})
     write(pytester.path, {"evals/conftest.py": CONFTEST, "evals/test_plain.py": PLAIN})
+    write(pytester.path, {"evals/test_torn.py": TORN})
     logged = ["--log-file=log.txt"] if option == "log_file" else []
 
-    result = run(pytester, "evals", "-l", "--junitxml=junit.xml", *logged)
+    result = run(pytester, "evals", "-l", "--continue-on-collection-errors", "--junitxml=junit.xml", *logged)
 
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*RuntimeError: torn by *", "deployed with *"])
     written = [pytester.path / "junit.xml", *([pytester.path / "log.txt"] if logged else [])]
     for text in (result.stdout.str(), *(path.read_text(encoding="utf-8") for path in written)):
         assert "redacted" in text

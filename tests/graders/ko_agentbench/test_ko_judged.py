@@ -168,6 +168,21 @@ def test_judges_are_asked_once_for_all_that_want_to_know_the_same() -> None:
     assert len(judge.chat.asked) == 2
 
 
+@pytest.mark.parametrize("other", [{"instruction": "부산 날씨?"}, {"combine": "median"}])
+def test_who_wants_to_know_something_else_has_it_asked(other: dict[str, str]) -> None:
+    """Two questions of one trial, or one whose votes are to be combined otherwise, are two judgements."""
+    judge = says_score("success", 5)[0]
+    evidence = Evidence({}, Transcript(), Outcome(Answer("맑아요")))
+
+    async def graded(**more: str) -> None:
+        settings = {"instruction": "서울 날씨?", **more}
+        await grader_class("ko_success")(**settings).with_judges((judge,)).grade(evidence)  # type: ignore[attr-defined]
+
+    for settings in ({}, {}, other):
+        asyncio.run(graded(**settings))
+    assert len(judge.chat.asked) == 2
+
+
 def test_what_graders_leave_for_each_other_is_no_part_of_the_evidence() -> None:
     """A judgement under way can be neither copied nor compared, and a trial's evidence can."""
     evidence = Evidence({}, Transcript(), Outcome(Answer("a")))

@@ -1,0 +1,44 @@
+"""Variants whose prompts change nothing are named, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.reports.alike import alike
+from pytest_agenteval.store.header import RunHeader
+from pytest_agenteval.store.journal import JournalWriter
+from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.runs import new_run
+
+from .runs import BASELINE, CAPABILITY, key, trial
+
+
+def saying(text: str) -> Transcript:
+    """Give what an agent said that asked once."""
+    return Transcript((Message("system", text),))
+
+
+def told_of(root: Path, sent: dict[str, tuple[str, ...]]) -> list[str]:
+    """Give what is told of a run in which each variant sent this in tasks a, b and so on."""
+    header = RunHeader("2026-11-21T09:30:15", models=(BASELINE,), variants=(*sent,), suites=(CAPABILITY,))
+    folder = new_run(root, header)
+    JournalWriter(folder, "main").finished(
+        [
+            trial(
+                task, 1, 1.0, key=key(task, variant=name), transcript=Transcript((Message("system", text),))
+            )
+            for name, texts in sent.items()
+            for task, text in zip("abc", texts, strict=False)
+        ]
+    )
+    return list(alike(read_run(folder)))
+
+
+def test_only_variants_that_sent_the_same_in_every_trial_are_named(tmp_path: Path) -> None:
+    """A prompt that matters in one task of many is worth having; a task that one alone tried says nothing."""
+    sent = {"": ("plain", "plain"), "same": ("plain", "plain", "more"), "once": ("plain", "other")}
+
+    (line,) = told_of(tmp_path, sent)
+
+    assert line.startswith("s: baseline and baseline@same sent the same messages in 2 trials")
