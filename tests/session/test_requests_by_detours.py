@@ -13,6 +13,7 @@ import pytest
 
 from pytest_agenteval.cassettes.http import own_requests
 from tests.cassettes.http_server import Server, serving
+from tests.journals import finished
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -35,7 +36,7 @@ from multiprocessing.pool import ThreadPool
 HOST, PORT = "127.0.0.1", {port}
 URL = f"http://{{HOST}}:{{PORT}}/"
 POOL = ThreadPool(1)
-STANDING = http.client.HTTPConnection(HOST, PORT)
+STANDING = http.client.HTTPConnection("localhost", PORT)
 STANDING.connect()
 RAW = socket.create_connection((HOST, PORT))
 
@@ -124,6 +125,19 @@ def datagram_in_parts():
 def name():
     return str(http.client.HTTPConnection("nowhere.invalid").request("GET", "/"))
 
+def lookup():
+    return str(socket.getaddrinfo("somewhere.invalid", 443))
+
+def old_lookup():
+    return socket.gethostbyname("anywhere.invalid")
+
+def lookup_of_ones_own():
+    try:
+        socket.getaddrinfo(socket.gethostname(), PORT)
+    except socket.gaierror:
+        pass  # a machine need not know its own name
+    return str([socket.getaddrinfo(name, PORT) for name in ("localhost", HOST)])
+
 def at_exit():
     atexit.register(fetch, "at_exit")
     taken_back = atexit.register(lambda: fetch("taken_back"))
@@ -166,9 +180,10 @@ def pytest_agenteval_register(registry):
 REFUSED = (
     "pool", "mapped", "late_pool", "late_pool_again", "bare_thread",
     "queue_of_a_thread", "late_thread", "late_thread_again",
-    "standing", "raw", "datagram", "datagram_in_parts", "name",
+    "standing", "raw", "datagram", "datagram_in_parts", "name", "lookup", "old_lookup",
 )  # fmt: skip
 LEFT_BEHIND = ("at_exit", "timer")
+HERE = ("answering", "lookup_of_ones_own")
 THREADS = ("-W", "error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
@@ -203,19 +218,26 @@ def test_nothing_is_sent_by_detours(
     """Pools, queues, connections that stand since an import, bare threads, datagrams, names, forked copies.
 
     What an agent leaves for later, or for the end of the process, asks nothing either, and is no news. A
-    process that an agent started may be answered.
+    process that an agent started may be answered, and one's own address may be looked up.
     """
-    prepare(pytester, server, *REFUSED, *LEFT_BEHIND, "copies", "answering")
+    prepare(pytester, server, *REFUSED, *LEFT_BEHIND, *HERE, "copies")
 
     result = pytester.runpytest_subprocess("evals", *THREADS, "--agent-concurrency=3")
 
     assert server.asked == []
     with pytest.raises(BlockingIOError):
         datagrams.recv(99)
-    result.assert_outcomes(errors=len(REFUSED) + 1, passed=len(LEFT_BEHIND) + 1)
+    result.assert_outcomes(errors=len(REFUSED) + 1, passed=len(LEFT_BEHIND) + len(HERE))
+    causes = {name: line.get("cause") for name, line in finished(pytester.path).items()}
+    assert {name for name, cause in causes.items() if cause == "cassette_miss"} == set(REFUSED)
     said = result.stdout.str() + result.stderr.str()
-    assert said.count("_miss: cassettes/") >= len(REFUSED)
-    assert "CONNECT socket://nowhere.invalid:80()" in said
+    for place in (
+        "nowhere.invalid:80",
+        "somewhere.invalid:443",
+        "anywhere.invalid",
+        f"localhost:{server.server_address[1]}",
+    ):
+        assert f"CONNECT socket://{place}()" in said
     assert "NothingSent: GET" in said  # from the copy
     assert "ScopeClosed" not in said
 
