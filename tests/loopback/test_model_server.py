@@ -114,7 +114,7 @@ def test_hundreds_of_clients_wait_at_the_same_time() -> None:
 
     assert set(replies) == {b"HTTP/1.1 200 OK\r\n"}
     assert server.peak_in_flight > 100
-    assert 0.2 <= server.span_s < 2
+    assert 0.2 <= server.span_s < 20  # one after the other: 60
 
 
 def test_a_client_that_gives_up_is_no_longer_in_flight() -> None:

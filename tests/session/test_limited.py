@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.journals import finished, trials
@@ -158,7 +160,7 @@ def test_an_agent_that_blocks_in_a_thread_is_left_behind(pytester: pytest.Pytest
     result.assert_outcomes(xfailed=1, passed=1)
     line = finished(pytester.path)["stuck"]
     assert line["limit"] == "seconds"
-    assert 0.1 <= line["seconds"] < 1
+    assert 0.1 <= line["seconds"] < 30  # its thread waits for 60
 
 
 def test_seconds_that_are_not_the_trials_own_do_not_count(pytester: pytest.Pytester) -> None:
@@ -188,5 +190,9 @@ def test_waiting_for_a_slot_does_not_count(pytester: pytest.Pytester) -> None:
     write(pytester.path, {"evals/suite.yaml": CAPABILITY})
     slow = [{"text": "Mina", "seconds": 0.6}]
     write(pytester.path, {"evals/tasks.yaml": [task("a", script=slow), task("b", script=slow)]})
+    began = time.monotonic()
     run(pytester, "evals", "--agent-model=scripted", "--agent-concurrency=1")
-    assert all(0.6 <= line["seconds"] < 1.1 for line in finished(pytester.path).values())
+    took = time.monotonic() - began
+    seconds = [line["seconds"] for line in finished(pytester.path).values()]
+    assert min(seconds) >= 0.6
+    assert sum(seconds) <= took
