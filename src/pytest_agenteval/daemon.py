@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,27 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 NAME = "agenteval-blocking"
+
+
+class Daemon(threading.Thread):
+    """A thread that works for a loop, and does not hold up the end of the process."""
+
+    def __init__(
+        self, work: Callable[[], None], loop: asyncio.AbstractEventLoop | None, name: str = NAME
+    ) -> None:
+        super().__init__(target=work, daemon=True, name=name)
+        self.loop = loop
+
+
+def end_daemons(loop: asyncio.AbstractEventLoop) -> None:
+    """Raise SystemExit in each thread that still works for this loop, for as far as that is Python.
+
+    Whatever nobody waits for takes turns all the same from those who have to say how the run ended.
+    """
+    for thread in threading.enumerate():
+        if isinstance(thread, Daemon) and thread.loop is loop:
+            ident = ctypes.c_ulong(thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
@@ -39,7 +61,7 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, put, value)
 
-    threading.Thread(target=body, daemon=True, name=NAME).start()
+    Daemon(body, loop).start()
     return await future
 
 
@@ -49,8 +71,9 @@ class DaemonThreads(ThreadPoolExecutor):
     A thread that has nothing to do takes the next function; a new one is started only where none is free.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         super().__init__()
+        self._loop = loop
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._free = threading.Semaphore(0)
 
@@ -70,7 +93,7 @@ class DaemonThreads(ThreadPoolExecutor):
 
         self._jobs.put(body)
         if not self._free.acquire(blocking=False):
-            threading.Thread(target=self._work, daemon=True, name=NAME).start()
+            Daemon(self._work, self._loop).start()
         return future
 
     def _work(self) -> None:

@@ -47,9 +47,15 @@ class Spinning:
             pass
 
 
+def turning(task_input, ctx):
+    while True:
+        pass
+
+
 def pytest_agenteval_register(registry):
     registry.agent("sleeping", Sleeping)
     registry.agent("blocking", Blocking)
+    registry.agent("turning", turning)
     registry.grader("spinning", Spinning)
     registry.tool(Tool(ToolSpec("wait", "Waits."), lambda args: time.sleep(600)))
 """
@@ -66,6 +72,10 @@ BUSY_TASKS = {
         task("grader", graders=[{"name": "spinning"}]),
         *(task(f"pattern{n}", says="a" * 60 + "b" * 60 + "!", graders=PATTERN) for n in range(4)),
     ],
+    "in Python": [
+        *(task(f"agent{n}", agent="turning") for n in range(6)),
+        *(task(f"grader{n}", graders=[{"name": "spinning"}]) for n in range(18)),
+    ],
     "on the loop": [task("agent", agent="blocking")],
 }
 
@@ -73,10 +83,13 @@ BUSY_TASKS = {
 @pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
 @pytest.mark.parametrize("busy", BUSY_TASKS)
 def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, busy: str, presses: int) -> None:
-    """At once, with what had finished in the record; also where somebody is impatient and presses again."""
+    """At once, with what had finished in the record; also where somebody is impatient and presses again.
+
+    Nor do many threads that never wait for anything keep the interpreter from saying how the run ended.
+    """
     tasks: list[dict[str, Any]] = [task("good"), *BUSY_TASKS[busy]]
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/conftest.py": BUSY, "evals/tasks.yaml": tasks})
-    run = started(pytester.path)
+    run = started(pytester.path, "--agent-concurrency=25")
     try:
         until_begun(pytester.path, len(tasks))
         pressed = time.monotonic()

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from pytest_agenteval.daemon import Daemon
+
 PATIENCE = 0.02
 """Seconds that work waits behind other work before it gets a thread of its own."""
 
@@ -27,6 +29,8 @@ class _Job:
     raised: BaseException | None = None
 
     def do(self) -> None:
+        if self.future.cancelled():
+            return
         try:
             self.found = self.context.run(self.work)
         except BaseException as raised:  # told to whoever waits
@@ -89,7 +93,7 @@ class Hands:
 
     def _start(self) -> None:
         # The newest is the one that stays: an older one may never come back.
-        self._first = threading.Thread(target=self._serve, daemon=True, name="agenteval-graders")
+        self._first = Daemon(self._serve, self._loop, "agenteval-graders")
         self._first.start()
 
     def _serve(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pytest_agenteval.daemon import DaemonThreads
+from pytest_agenteval.daemon import DaemonThreads, end_daemons
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.trial import broken_trial
 from pytest_agenteval.engine.waking import unguarded_sockets
@@ -132,13 +132,16 @@ class Pool:
             self._loop.create_task(self._shut())
 
         self._loop.call_soon_threadsafe(shut)
-        if shutting.wait(min(seconds, DEAF_S)):
-            self._thread.join(seconds)
+        try:
+            if shutting.wait(min(seconds, DEAF_S)):
+                self._thread.join(seconds)
+        finally:  # for a loop that is deaf, and where Ctrl-C is pressed again meanwhile
+            end_daemons(self._loop)
         return cut_off
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.set_default_executor(DaemonThreads())
+        self._loop.set_default_executor(DaemonThreads(self._loop))
         self._loop.create_task(self._come_up())
         try:
             while not self._stopped:
@@ -229,6 +232,7 @@ class Pool:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
+        end_daemons(self._loop)  # what they would give, nobody waits for any more
         for deaf in (await asyncio.wait(tasks, timeout=1.0))[1] if tasks else ():
             deaf._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own way to say no more of it
         if self._ended:
