@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
@@ -70,9 +71,12 @@ def _ko_agentbench(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Say in one sentence what cannot be written."""
+    """Say in one sentence what cannot be written, or that not all of it was."""
     try:
         yield
+    except KeyboardInterrupt:
+        print("agenteval: the import is not whole: --force makes it anew", file=sys.stderr)
+        raise
     except OSError as refused:
         raise UsageMistake(f"{refused.filename}: {refused.strerror}") from None
 

@@ -13,11 +13,14 @@ from pytest_agenteval.cli.report import add_arguments as add_report_arguments
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.redaction import KNOWN
 
+INTERRUPTED = 130
+"""What shells give for a command that Ctrl-C has ended."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the arguments say and give the exit status.
 
-    0; 1 where something is wrong with what was looked at; 2 for a mistake in use.
+    0; 1 where something is wrong with what was looked at; 2 for a mistake in use; 130 after Ctrl-C.
     """
     args = _parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every console knows Hangul
@@ -29,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AgentEvalError as mistake:
         print(f"agenteval: {KNOWN.text(str(mistake))}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("agenteval: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # the reader, say `head`, has seen enough
         sys.stderr.close()
         return 0

@@ -22,6 +22,11 @@ class _Listener:
         self.calibrations = 0
         self.problems: list[str] = []
         self.beside: list[str] = []
+        self.interrupted = False
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Take note of Ctrl-C: what pytest gives as its status is the same where a file is broken."""
+        self.interrupted = True
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what is wrong with a file."""
@@ -45,6 +50,8 @@ def validate(paths: Sequence[str]) -> int:
     listener, said = _Listener(), io.StringIO()
     with redirect_stdout(said), by_itself():
         status = pytest.main([*COLLECT, *paths], plugins=[listener])
+    if listener.interrupted:
+        raise KeyboardInterrupt
     for problem in listener.problems:
         print(problem)
     for line in listener.beside:

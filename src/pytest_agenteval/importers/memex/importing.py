@@ -96,12 +96,11 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
 
 
 def _import(suite: FoundSuite, place: Path, source: Path, known: Known, mode: str) -> Imported:
+    _write_mark(suite, place)  # first: what Ctrl-C leaves behind can be replaced
     _copy(suite.folder, place)
     if mode != "default":
         for path in suite.tasks:
             _in_mode(place / path.relative_to(suite.folder), mode, known)
-    write_yaml(place / OURS, suite.said)
-    (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
     fixtures: list[str] = []
     problems: list[Problem] = []
     loaded = list(_tasks_of(suite, place, problems))
@@ -110,6 +109,11 @@ def _import(suite: FoundSuite, place: Path, source: Path, known: Known, mode: st
         problems += _misfits(one, suite, place, known)
     others = _others(suite.folder, place)
     return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
+
+
+def _write_mark(suite: FoundSuite, place: Path) -> None:
+    write_yaml(place / OURS, suite.said)
+    (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def _copy(source: Path, place: Path) -> None:

@@ -1,0 +1,109 @@
+"""Ctrl-C ends a command without a traceback, with the status that shells know, and spoils nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.suites import only_our_plugin, suite, task, write
+
+COMMAND = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+SLOW_CONFTEST = """
+import time
+from pathlib import Path
+
+Path(__file__).with_name("begun").touch()
+time.sleep(600)
+"""
+FILES = 1500
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as terminals send them")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands start pytest without other people's plugins."""
+    only_our_plugin(monkeypatch)
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+
+
+@pytest.mark.parametrize("verb", [["runs"], ["report", "20261122-060000-slow"]], ids=["runs", "report"])
+def test_ctrl_c_ends_a_look_at_runs(tmp_path: Path, verb: list[str]) -> None:
+    """What is read is still there afterwards, and nobody is shown our code."""
+    folder = tmp_path / ".agenteval/runs/20261122-060000-slow"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}", encoding="utf-8")
+    os.mkfifo(folder / "journal-main-1.jsonl")  # a disk that takes its time
+    with ExitStack() as writing:
+        ended = interrupted(
+            tmp_path, verb, lambda: _somebody_reads(folder / "journal-main-1.jsonl", writing)
+        )
+    assert ended == (130, "agenteval: interrupted\n")
+
+
+def test_ctrl_c_ends_a_validation_that_has_found_nothing_yet(tmp_path: Path) -> None:
+    """It does not say that there are no problems: nobody has looked."""
+    files = {"suite.yaml": suite(), "tasks.yaml": [task("one")], "conftest.py": SLOW_CONFTEST}
+    write(tmp_path, {f"evals/{name}": content for name, content in files.items()})
+    ended = interrupted(tmp_path, ["validate", "evals"], (tmp_path / "evals/begun").exists)
+    assert ended == (130, "agenteval: interrupted\n")
+
+
+def test_an_import_that_ctrl_c_has_ended_is_made_anew(tmp_path: Path) -> None:
+    """What it leaves behind says that it is an import, and is replaced as any other."""
+    theirs = tmp_path / "theirs"
+    for number in range(FILES):
+        path = theirs / f"tasks/one/workspace/{number // 50}/{number}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    write(theirs, {"suite.json": {"name": "pkm"}, "tasks/one/task.json": task("one", agent="pkm")})
+    importing = ["import", "memex", "theirs", "--to", "ours"]
+    ended = interrupted(tmp_path, importing, lambda: len(list(tmp_path.glob("ours/**/*.md"))) > 20)
+    copied = len(list(tmp_path.glob("ours/**/*.md")))
+    assert ended == (130, "agenteval: the import is not whole: --force makes it anew\nagenteval: interrupted\n")
+    assert 20 < copied < FILES
+    again = subprocess.run(
+        [sys.executable, "-c", COMMAND, *importing, "--force"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert again.returncode == 0, again
+    assert len(list(tmp_path.glob("ours/**/*.md"))) == FILES
+
+
+def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> tuple[int, str]:
+    """Press Ctrl-C once the command has begun; give its status and what it said of itself."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *arguments],
+        cwd=root,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        until = time.monotonic() + 60
+        while not begun():
+            assert time.monotonic() < until and process.poll() is None, process.communicate()
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+    return process.returncode, said
+
+
+def _somebody_reads(fifo: Path, writing: ExitStack) -> bool:
+    """Whether somebody waits for what this pipe will hold, which is kept open."""
+    try:
+        writing.callback(os.close, os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
