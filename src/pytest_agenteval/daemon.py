@@ -25,15 +25,29 @@ class Daemon(threading.Thread):
     ) -> None:
         super().__init__(target=work, daemon=True, name=name)
         self.loop = loop
+        self.busy = True
+
+    def run(self) -> None:
+        """Work, until that is done or nobody wants it any more."""
+        with suppress(SystemExit):
+            super().run()
+
+    def next(self, get: Callable[[], T]) -> T:
+        """Wait for the next piece of work."""
+        self.busy = False
+        try:
+            return get()
+        finally:
+            self.busy = True
 
 
 def end_daemons(loop: asyncio.AbstractEventLoop) -> None:
-    """Raise SystemExit in each thread that still works for this loop, for as far as that is Python.
+    """Raise SystemExit in each thread that is busy for this loop, for as far as that is Python.
 
     Whatever nobody waits for takes turns all the same from those who have to say how the run ended.
     """
     for thread in threading.enumerate():
-        if isinstance(thread, Daemon) and thread.loop is loop:
+        if isinstance(thread, Daemon) and thread.loop is loop and thread.busy:
             ident = ctypes.c_ulong(thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
 
@@ -93,12 +107,13 @@ class DaemonThreads(ThreadPoolExecutor):
 
         self._jobs.put(body)
         if not self._free.acquire(blocking=False):
-            Daemon(self._work, self._loop).start()
+            thread = Daemon(lambda: self._work(thread), self._loop)
+            thread.start()
         return future
 
-    def _work(self) -> None:
+    def _work(self, thread: Daemon) -> None:
         while True:
-            self._jobs.get()()
+            thread.next(self._jobs.get)()
             self._free.release()
 
 

@@ -44,9 +44,7 @@ def test_ctrl_c_ends_a_look_at_runs(tmp_path: Path, verb: list[str]) -> None:
     (folder / "run.json").write_text("{}", encoding="utf-8")
     os.mkfifo(folder / "journal-main-1.jsonl")  # a disk that takes its time
     with ExitStack() as writing:
-        ended = interrupted(
-            tmp_path, verb, lambda: _somebody_reads(folder / "journal-main-1.jsonl", writing)
-        )
+        ended = interrupted(tmp_path, verb, lambda: _somebody_reads(folder / "journal-main-1.jsonl", writing))
     assert ended == (130, "agenteval: interrupted\n")
 
 
@@ -69,7 +67,8 @@ def test_an_import_that_ctrl_c_has_ended_is_made_anew(tmp_path: Path) -> None:
     importing = ["import", "memex", "theirs", "--to", "ours"]
     ended = interrupted(tmp_path, importing, lambda: len(list(tmp_path.glob("ours/**/*.md"))) > 20)
     copied = len(list(tmp_path.glob("ours/**/*.md")))
-    assert ended == (130, "agenteval: the import is not whole: --force makes it anew\nagenteval: interrupted\n")
+    said = "agenteval: the import is not whole: --force makes it anew\nagenteval: interrupted\n"
+    assert ended == (130, said)
     assert 20 < copied < FILES
     again = subprocess.run(
         [sys.executable, "-c", COMMAND, *importing, "--force"], cwd=tmp_path, capture_output=True, text=True
@@ -91,7 +90,8 @@ def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> 
     try:
         until = time.monotonic() + 60
         while not begun():
-            assert time.monotonic() < until and process.poll() is None, process.communicate()
+            assert time.monotonic() < until
+            assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]

@@ -183,6 +183,36 @@ def test_a_run_that_is_not_there_is_a_usage_mistake(pytester: pytest.Pytester) -
     result.stderr.fnmatch_lines([f"*there is no run 'nightly' in *; runs there, newest first: {name}*"])
 
 
+def test_no_run_at_all_is_a_usage_mistake_where_no_task_can_be_read_either(
+    pytester: pytest.Pytester,
+) -> None:
+    """Nobody asked for a stored trial while tasks were collected: it is no crash of ours all the same."""
+    write(pytester.path, files(task("a", misspelt=1)))
+
+    result = run(pytester, "evals", "--agent-regrade=latest")
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*there is no run 'latest' in *"])
+
+
+def test_trials_that_never_ended_are_told_wherever_a_run_is_read_again(pytester: pytest.Pytester) -> None:
+    """Figures over those that a killed run had come to would pass for figures over all."""
+    name = first_run(pytester, task("a"), task("b", says="Bye."), task("c"))
+    (journal,) = (pytester.path / RUNS / name).glob("journal-*")
+    lines = [line for line in journal.read_text("utf-8").splitlines() if '"c"' not in line]
+    journal.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    regraded = run(pytester, "evals", f"--agent-regrade={name}")
+    chosen = run(pytester, "evals", f"--agent-only=failed@{name}")
+    others = run(pytester, "evals", f"--agent-only=not_run@{name}")
+
+    told = f"{name}: 1 of 3 planned trials never ended:"
+    regraded.stdout.fnmatch_lines([f"{told} there is nothing to", "  grade again"])
+    chosen.stdout.fnmatch_lines([told, f"*--agent-only=not_run@{name} tries them"])
+    others.stdout.no_fnmatch_line("*never ended*")
+    others.assert_outcomes(passed=1)
+
+
 def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester) -> None:
     """Where judges would be asked the same, their stored replies decide; where not, the grade says so.
 

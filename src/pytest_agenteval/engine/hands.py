@@ -107,8 +107,9 @@ class Hands:
             job = self._next()
 
     def _next(self) -> _Job | None:
-        if threading.current_thread() is self._first:
-            return self._waiting.get()
+        thread = threading.current_thread()
+        if isinstance(thread, Daemon) and thread is self._first:
+            return thread.next(self._waiting.get)
         try:
             return self._waiting.get_nowait()
         except Empty:

@@ -24,12 +24,11 @@ from pytest_agenteval.session.place import leave_word, place_of
 from pytest_agenteval.session.planning import Planner
 from pytest_agenteval.session.prompt_names import check_prompts
 from pytest_agenteval.session.run import Run, key_of
-from pytest_agenteval.session.selection import none_ended_so, select
+from pytest_agenteval.session.selection import left_out_of, none_ended_so, select
 from pytest_agenteval.session.settings import Settings, settings_of
 from pytest_agenteval.stash import evals_key, registry_key
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import planned_groups
-from pytest_agenteval.store.reader import first_odd, read_run
 from pytest_agenteval.store.runs import open_run, write_planned
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ class Evals:
         try:
             earlier = Path(place_of(self.config)["earlier"]) if self.settings.only else None
             if earlier is not None:
-                self._odd = tuple(f"{earlier.name}: {odd}" for odd in first_odd(read_run(earlier).odd))
+                self._odd = tuple(f"{earlier.name}: {odd}" for odd in left_out_of(self.settings, earlier))
             kept = select(self.settings, trials, earlier)
             if earlier is not None and not kept:
                 self._none_ended_so = none_ended_so(self.settings, trials, earlier)
@@ -179,8 +178,7 @@ class Evals:
         self.calibrations = [item for item in items if hasattr(item, "calibration")]
         dry = self.config.getoption("collectonly", False)
         if not dry and not self.refusal:
-            self._check_prompts()
-            self._check_keys()
+            self._check_options()
         if self.refusal:
             self.selected, self.calibrations = [], []
             self._end()
@@ -201,23 +199,21 @@ class Evals:
         self.selected, self.calibrations = [], []
         self._end()
 
-    def _check_prompts(self) -> None:
-        if self.settings.variants and self.stored is None:
-            try:
-                check_prompts(self.registry, self.settings.variants, (item.task for item in self.selected))
-            except UsageMistake as mistake:
-                self.refuse(mistake)
-
-    def _check_keys(self) -> None:
-        asked_anew = self.selected if self.stored is None else []
-        live = [item for item in asked_anew if not item.case.model.offline]
-        asked = ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live)
+    def _check_options(self) -> None:
+        """See that what was asked for can be done with the selected trials, before the first starts."""
         try:
-            check_keys(asked, self.settings.record_chat)
-            judged = ((judge, cassette) for judge in self.cases.judges for cassette in self._judged())
-            check_keys(judged, self.settings.record_chat, "--agent-judge")
+            asked_anew = self.selected if self.stored is None else []
+            if self.settings.variants and self.stored is None:
+                check_prompts(self.registry, self.settings.variants, (item.task for item in self.selected))
+            self._check_keys([item for item in asked_anew if not item.case.model.offline])
         except UsageMistake as mistake:
             self.refuse(mistake)
+
+    def _check_keys(self, live: Sequence[Any]) -> None:
+        asked = ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live)
+        check_keys(asked, self.settings.record_chat)
+        judged = ((judge, cassette) for judge in self.cases.judges for cassette in self._judged())
+        check_keys(judged, self.settings.record_chat, "--agent-judge")
 
     def _judged(self) -> Iterator[str]:
         """Give the chat cassettes of everything that judges will be asked about."""

@@ -89,6 +89,8 @@ class StoredTrials:
             if strays:
                 stored = counted(len(keys), "stored trial")
                 yield f"{name}: no task here for {strays} of {stored}: not graded again"
+            if run.never_ended:
+                yield f"{name}: {run.never_ended}: there is nothing to grade again"
             yield from (f"{name}: {each}" for each in first_odd(run.odd))
 
     def _take(self, run: Run, entry: Entry) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
 
@@ -13,7 +13,7 @@ from pytest_agenteval.records.trial import Ending, TrialKey
 from pytest_agenteval.reports.wording import counted
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.naming import find_run
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.reader import first_odd, read_run
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.run import Tried
@@ -44,6 +44,14 @@ def none_ended_so(settings: Settings, trials: Iterable[T], earlier: Path) -> str
     number = len(_of_split(settings, trials))
     said = f"--agent-only={settings.only}: nothing to try: none of {counted(number, 'trial')} ended so"
     return f"{said} in run {earlier.name}" if number else ""
+
+
+def left_out_of(settings: Settings, earlier: Path) -> Iterator[str]:
+    """Say what nothing could be chosen from: what cannot be read, and trials that have no ending."""
+    run = read_run(earlier)
+    if run.never_ended and "not_run" not in _asked(settings.only)[0]:
+        yield f"{run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
+    yield from first_odd(run.odd)
 
 
 def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:

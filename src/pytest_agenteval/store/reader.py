@@ -47,6 +47,13 @@ class Run:
         self.odd = (*odd, *journal.odd)
         self._texts = TextIndex(folder)
 
+    @property
+    def never_ended(self) -> str:
+        """How many of the planned trials have no ending, in words; empty where all have one."""
+        planned = sum(group.trials for group in self.planned)
+        missing = planned - len(self.entries)
+        return f"{missing} of {planned} planned trials never ended" if missing > 0 else ""
+
     def trial(self, entry: Entry) -> Trial:
         """Read the whole record of a trial.
 
