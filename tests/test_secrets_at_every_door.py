@@ -9,6 +9,7 @@ import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -19,6 +20,7 @@ from pytest_agenteval.calibration.kept import keep
 from pytest_agenteval.cassettes import Redactor
 from pytest_agenteval.cassettes.interaction import chat_request
 from pytest_agenteval.records.cleaned import cleaned
+from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
 from pytest_agenteval.redaction import KNOWN, MARK, Secrets, worth_hiding
 from tests.store.samples import trial
@@ -189,6 +191,30 @@ def test_a_trial_leaves_the_engine_clean_and_one_without_secrets_as_it_is() -> N
     assert found.outcome.after.text("a.md") == f"my {MARK}"
     assert (found.outcome.after.files["b.md"], found.score) == (files["b.md"], clean.score)
     assert pickle.loads(pickle.dumps(found.outcome.answer)) == found.outcome.answer
+
+
+SECRET, DIGITS = "trumpet-marmalade-42", 123456789012
+CLEAN = Tree({"a.md": FileText("1", 1, "a")})
+PLACES: dict[str, dict[str, Any]] = {
+    "an answer": {"outcome": Outcome(Answer(SECRET))},
+    "a state": {"outcome": Outcome(Answer("", {"k": [{"deep": (SECRET,)}]}))},
+    "a key": {"outcome": Outcome(Answer("", {SECRET: 1}))},
+    "a number": {"outcome": Outcome(Answer("", {"n": DIGITS}))},
+    "a file before": {"outcome": Outcome(before=Tree({"a.md": FileText("2", 1, SECRET)}), after=CLEAN)},
+    "a file after": {"outcome": Outcome(before=CLEAN, after=Tree({"a.md": FileText("3", 1, SECRET)}))},
+    "a file's name": {"outcome": Outcome(before=CLEAN, after=Tree({SECRET: FileText("1", 1, "a")}))},
+    "a traceback": {"traceback": f"in {SECRET}"},
+    "a reason": {"grades": (Grade("g", 1.0, SECRET),)},
+    "output": {"output": f"{SECRET}\n"},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_one_secret_is_seen_wherever_in_a_trial_it_stands(place: str) -> None:
+    """A trial without any is looked through once and given as it is: no place may be left out of it."""
+    found = cleaned(trial(**PLACES[place]), Secrets([SECRET, str(DIGITS)]))
+    assert MARK in repr(found)
+    assert not re.search(f"{SECRET}|{DIGITS}", repr(found))
 
 
 def test_headers_of_a_model_are_not_recorded() -> None:

@@ -97,10 +97,12 @@ def test_arguments_are_what_json_can_say(args: dict[str, Any]) -> None:
             json.dumps(args, allow_nan=False)
 
 
+@pytest.mark.parametrize("below", ['{"a":', "["])
 @pytest.mark.parametrize(("depth", "taken"), [(DEEPEST, True), (DEEPEST + 1, False), (100_000, False)])
-def test_arguments_are_as_deep_as_they_may_be(depth: int, taken: bool) -> None:
+def test_arguments_are_as_deep_as_they_may_be(depth: int, taken: bool, below: str) -> None:
     """A text of brackets breaks no reader; brackets within a text are none."""
-    text = '{"a":' * depth + '"' + "[" * 500 + '"' + "}" * depth
+    closing = "}" if below.startswith("{") else "]"
+    text = '{"a":' + below * (depth - 1) + '"' + "[{" * 500 + '"' + closing * (depth - 1) + "}"
     args, raw = parse_args(text)
     assert (raw is None, bool(args)) == (taken, taken)
     assert ("brackets" in args_complaint(text)) is not taken

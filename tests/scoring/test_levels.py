@@ -198,6 +198,19 @@ def test_an_interval_holds_its_mean_however_far_below_nothing(scores: list[float
         assert found.interval.low - 1e-9 <= found.value <= found.interval.high + 1e-9
 
 
+def test_an_interval_ends_where_its_scale_does() -> None:
+    """Where no value lies below 0 there is nothing below 0 to be expected: of a metric, and of its level."""
+    metrics = ("RedundantCallRate", "EffScore")
+    observed = [Observed("L6", name, task, float(task == 3)) for name in metrics for task in range(4)]
+    found = level(observed, "L6")
+
+    measured = [each for each in (*found.metrics, found.total) if each.value is not None]
+    assert [each.value for each in measured] == [0.25] * 3
+    assert [each.interval and (each.interval.low, each.interval.high) for each in measured] == [
+        (0.0, 1.0)
+    ] * 3
+
+
 def test_tasks_that_are_all_alike_below_nothing_have_no_interval() -> None:
     """The Wilson interval that stands for no spread ends at 0: it would not hold the figure."""
     alike = [Observed("L6", "RedundantCallRate", task, -2.0) for task in "abc"]

@@ -13,6 +13,9 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 TOOLS = '''
+from collections import ChainMap
+
+
 def tides(harbour: str) -> dict:
     """The tides of a harbour."""
     return {"harbour": harbour}
@@ -20,7 +23,7 @@ def tides(harbour: str) -> dict:
 
 def broken(harbour: str) -> dict:
     """Fails."""
-    return {}[harbour]
+    return ChainMap()[harbour]
 '''
 SAYS = """
 from pytest_agenteval.records.outcome import Answer
@@ -118,7 +121,7 @@ def test_a_fault_of_a_tool_that_nobody_declares_is_told(pytester: pytest.Pyteste
 
 
 def test_a_tool_that_raises_shows_its_exception_in_the_reasons(pytester: pytest.Pytester) -> None:
-    """The agent was told in its own way; whoever looks at a missed trial is told what broke, and where."""
+    """The agent was told in its own way; whoever looks at a missed trial is told what broke in which line."""
     calls = [{"calls": [{"tool": "broken", "args": {"harbour": "Busan"}}] * 2}, {"text": "Sorry."}]
     files = {"evals/tools.py": TOOLS, "evals/t.json": task("t", script=calls)}
     write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})
@@ -126,4 +129,4 @@ def test_a_tool_that_raises_shows_its_exception_in_the_reasons(pytester: pytest.
     result = run(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the tool broken raised KeyError: 'Busan' (evals/tools.py:9), 2 times*"])
+    result.stdout.fnmatch_lines(["*the tool broken raised KeyError: 'Busan' (evals/tools.py:12), 2 times*"])
