@@ -224,7 +224,7 @@ def test_closing_cancels_what_runs(pools: Callable[..., Pool], id: str) -> None:
     began = time.monotonic()
     pool.close()
     assert time.monotonic() - began < 20  # left alone, they take a minute
-    assert executor.cancelled[:2] == (["endless", "never"] if id == "endless" else ["never"])
+    assert sorted(executor.cancelled[:2]) == (["endless", "never"] if id == "endless" else ["never"])
     assert executor.closed
     assert witness.finished_ids == ["quick"]
     assert not [thread for thread in threading.enumerate() if thread.name == "agenteval-loop"]
