@@ -245,6 +245,20 @@ def test_the_error_says_what_was_not_recorded(tmp_path: Path, get: Get) -> None:
     )
 
 
+def test_what_somebody_else_has_put_back_is_patched_again(tmp_path: Path, server: Server) -> None:
+    """Other recorders (vcrpy's, for one) restore what they met when they began, which may be before us."""
+    pool = urllib3.connectionpool.HTTPConnectionPool
+    real = pool._make_request
+    for mode in ("once", "none"):
+        tape, library = tape_of(tmp_path, mode)
+        with taped_http(tape) as scope:
+            urllib3.request("GET", f"{server.base}/echo")
+        library.save()
+        pool._make_request = real
+
+    assert scope.played == len(server.asked) == 1
+
+
 @each_library
 def test_outside_a_scope_requests_go_out_as_they_are(tmp_path: Path, server: Server, get: Get) -> None:
     """Before, after, beside it, and for requests of ours within it."""
