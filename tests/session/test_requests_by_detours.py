@@ -238,6 +238,7 @@ def test_nothing_is_sent_by_detours(
         f"localhost:{server.server_address[1]}",
     ):
         assert f"CONNECT socket://{place}()" in said
+    assert f"cassettes/raw.yaml: CONNECT socket://127.0.0.1:{server.server_address[1]}()" in said
     assert "NothingSent: GET" in said  # from the copy
     assert "ScopeClosed" not in said
 
