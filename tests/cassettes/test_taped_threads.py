@@ -123,6 +123,32 @@ def test_a_task_that_a_trial_has_left_behind_asks_for_whoever_gives_it_work(
     assert server.asked == []
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["from before", "started by a trial"])
+def test_an_editor_is_told_where_a_trial_stands(tmp_path: Path, server: Server, before: bool) -> None:
+    """A debugger's thread works off a queue too: what trials put there at a breakpoint is not asked by them."""
+    told: queue.Queue[str] = queue.Queue()
+    editor = socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=10)
+
+    def tell() -> None:
+        editor.sendall(f"GET /{told.get(timeout=60)} HTTP/1.1\r\nHost: editor\r\n\r\n".encode())
+
+    writing = threading.Thread(target=tell)
+    writing.is_pydev_daemon_thread = True  # type: ignore[attr-defined]  # pydevd's own sign, and debugpy's
+    if before:
+        writing.start()
+    with taped_http(Library(tmp_path).open(Path("t.yaml"), "none", "tool")) as scope:
+        if not before:
+            writing.start()
+        told.put("suspended")
+        writing.join()
+    with editor:
+        answered = editor.recv(99)
+    remove()
+
+    assert answered.startswith(b"HTTP/1.")
+    assert (scope.missed, server.asked) == ([], ["/suspended"])
+
+
 def test_what_a_trial_takes_from_a_queue_leaves_it_the_trial_it_is(tmp_path: Path) -> None:
     """Trials may share connections or tokens: who takes one that another has put back stays who it is."""
     shared: queue.Queue[str] = queue.Queue()

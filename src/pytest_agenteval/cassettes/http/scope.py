@@ -175,11 +175,18 @@ def serve(giver: Scope | None) -> None:
     ``giver`` is None where the work is no trial's: they belong again to where it was started. What a trial
     itself takes from a queue (an answer, a connection that another one used) is no work, and leaves it.
     """
-    home = _home.get()
-    free = _may_serve.get() and threading.current_thread() is not threading.main_thread()
+    home, thread = _home.get(), threading.current_thread()
+    if of_a_debugger(thread):
+        return
+    free = _may_serve.get() and thread is not threading.main_thread()
     if free or (home is not None and home.closed):
         _scope.set(home if giver is None else giver)
         _serves.set(giver is not None)
+
+
+def of_a_debugger(thread: threading.Thread) -> bool:
+    """Whether this thread tells an editor where a trial stands, which is nobody's request (pydevd, debugpy)."""
+    return bool(getattr(thread, "is_pydev_daemon_thread", False))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pytest_agenteval.cassettes.http.scope import (
     NotRecorded,
     ScopeClosed,
     current,
+    of_a_debugger,
     start_serving,
     untaped,
 )
@@ -95,7 +96,7 @@ def _starting(real: Any) -> Any:
     """Let a thread that user code starts itself belong to the scope in which it is started."""
 
     def start(thread: Any) -> None:
-        if current() is not None:
+        if current() is not None and not of_a_debugger(thread):
             thread.run = partial(_run, contextvars.copy_context(), _started(thread.run))
         real(thread)
 
