@@ -2,68 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
 from functools import lru_cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.patterns import Pattern
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
 
 @lru_cache(maxsize=16)
 def with_bounded_patterns(validator: type[Validator]) -> type[Validator]:
-    """Give the validator class whose patterns end in time: they raise PatternTooSlow."""
+    """Give the validator class whose patterns end in time: they raise PatternTooSlow.
+
+    Its keywords are those of jsonschema, which takes its ``re`` from us.
+    """
     from jsonschema import validators
 
     extend: Any = validators.extend  # not typed
-    ours = {"pattern": _pattern, "patternProperties": _pattern_properties}
-    made: type[Validator] = extend(validator, {**ours, "additionalProperties": _additional_properties})
+    keywords: dict[str, Any] = dict(validator.VALIDATORS)
+    spaces: dict[str, dict[str, Any]] = {}
+    made: type[Validator] = extend(
+        validator, {name: _with_our_re(one, spaces) for name, one in keywords.items()}
+    )
     return made
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    from jsonschema import ValidationError
+class _Re:
+    """What jsonschema uses of ``re``."""
 
-    if validator.is_type(instance, "string") and not Pattern(pattern).search(instance):
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
-
-
-def _pattern_properties(
-    validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Any
-) -> Iterator[ValidationError]:
-    if not validator.is_type(instance, "object"):
-        return
-    for pattern, inner in patterns.items():
-        for key, value in instance.items():
-            if Pattern(pattern).search(key):
-                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+    @staticmethod
+    def search(pattern: str, text: str) -> Any:
+        """Search for a pattern as ``re`` does, for as long as anyone waits."""
+        return Pattern(pattern).search(text)
 
 
-def _additional_properties(
-    validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
-    from jsonschema import Draft202012Validator, ValidationError
+def _with_our_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
+    """Give a copy of a function of jsonschema that finds our ``re`` by that name, as do those it calls."""
+    if not isinstance(function, FunctionType) or not function.__module__.startswith("jsonschema."):
+        return function
+    space = _space(function.__module__, spaces)
+    own = FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+    )
+    own.__kwdefaults__ = function.__kwdefaults__
+    return own
 
-    if not schema.get("patternProperties"):
-        yield from Draft202012Validator.VALIDATORS["additionalProperties"](
-            validator, allowed, instance, schema
-        )
-        return
-    if not validator.is_type(instance, "object"):
-        return
-    named, patterns = schema.get("properties", {}), schema["patternProperties"]
-    others = [
-        key
-        for key in instance
-        if key not in named and not any(Pattern(pattern).search(key) for pattern in patterns)
-    ]
-    if validator.is_type(allowed, "object"):
-        for key in others:
-            yield from validator.descend(instance[key], allowed, path=key)
-    elif not allowed and others:
-        verb = "does" if len(others) == 1 else "do"
-        shown = [", ".join(map(repr, each)) for each in (sorted(others), sorted(patterns))]
-        yield ValidationError(f"{shown[0]} {verb} not match any of the regexes: {shown[1]}")
+
+def _space(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Give the names that functions of a module see."""
+    if module not in spaces:
+        names = spaces[module] = dict(vars(sys.modules[module]))
+        names |= {name: _with_our_re(each, spaces) for name, each in names.items()}
+        if "re" in names:
+            names["re"] = _Re
+    return spaces[module]

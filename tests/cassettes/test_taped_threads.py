@@ -125,7 +125,7 @@ def test_a_task_that_a_trial_has_left_behind_asks_for_whoever_gives_it_work(
 
 @pytest.mark.parametrize("before", [True, False], ids=["from before", "started by a trial"])
 def test_an_editor_is_told_where_a_trial_stands(tmp_path: Path, server: Server, before: bool) -> None:
-    """A debugger's thread works off a queue too: what trials put there at a breakpoint is not asked by them."""
+    """A debugger's thread works off a queue too: what trials put there is no request of theirs."""
     told: queue.Queue[str] = queue.Queue()
     editor = socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=10)
 
