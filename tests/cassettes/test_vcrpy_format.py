@@ -32,7 +32,7 @@ def asked(base: str, word: str) -> list[tuple[int, str]]:
     """Ask with two libraries, and give what they were answered."""
     with httpx.Client() as client:
         one = client.get(f"{base}/find", params={"q": word})
-    two = requests.get(f"{base}/zipped", timeout=5)
+    two = requests.get(f"{base}/zipped", timeout=60)
     return [(one.status_code, one.text), (two.status_code, two.text)]
 
 
@@ -72,13 +72,13 @@ def test_two_trials_at_once_mix_with_stock_vcrpy_and_not_here(server: Server, tm
 
 def _two_at_once(server: Server, taped: Callable[[str], AbstractContextManager[Any]]) -> None:
     """Let two threads ask five times each while both have a cassette open."""
-    both = Barrier(2, timeout=10)
+    both = Barrier(2, timeout=60)
 
     def trial(name: str) -> None:
         with taped(name):
             both.wait()
             for n in range(5):
-                requests.get(f"{server.base}/find", {"q": name, "n": n}, timeout=5)
+                requests.get(f"{server.base}/find", {"q": name, "n": n}, timeout=60)
             both.wait()
 
     with ThreadPoolExecutor(2) as pool:

@@ -25,7 +25,7 @@ def post(base: str, path: str, body: Any) -> tuple[int, dict[str, str], str]:
     """Send one request with urllib; give the status, the headers in lower case, and the text."""
     request = urllib.request.Request(base + path, json.dumps(body).encode(), method="POST")
     try:
-        reply = urllib.request.urlopen(request, timeout=5)
+        reply = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as error:
         reply = error
     with reply:
@@ -35,14 +35,14 @@ def post(base: str, path: str, body: Any) -> tuple[int, dict[str, str], str]:
 
 def get(address: str) -> Any:
     """Fetch JSON."""
-    with urllib.request.urlopen(address, timeout=5) as reply:
+    with urllib.request.urlopen(address, timeout=60) as reply:
         return json.load(reply)
 
 
 def test_replies_are_used_in_order_and_the_last_one_repeats() -> None:
     """The n-th request gets the n-th reply, over one kept-alive connection, and is recorded."""
     with ModelServer([ReplyPlan(text="one"), ReplyPlan(text="two")]) as server:
-        client = http.client.HTTPConnection(server.anthropic_base.removeprefix("http://"), timeout=5)
+        client = http.client.HTTPConnection(server.anthropic_base.removeprefix("http://"), timeout=60)
         texts = []
         for turn in range(3):
             client.request("POST", "/v1/chat/completions", json.dumps({"turn": turn}), {"X-Turn": str(turn)})

@@ -166,7 +166,7 @@ def on_a_terminal(root: Path, *args: str) -> str:
             break
         written += piece
     os.close(ours)
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
     return written.decode("utf-8")
 
 

@@ -158,7 +158,7 @@ def answering():
     asking = "import socket, sys; c = socket.create_connection(('127.0.0.1', int(sys.argv[1])));" \\
              "c.sendall(b'Hello'); print(c.makefile().read())"
     return subprocess.run([sys.executable, "-c", asking, str(listening.getsockname()[1])],
-                          capture_output=True, text=True, timeout=30).stdout
+                          capture_output=True, text=True, timeout=120).stdout
 
 def endless():
     while True:

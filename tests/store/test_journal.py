@@ -200,7 +200,7 @@ def test_two_processes_write_side_by_side(folder: Path, names: tuple[str, str]) 
         subprocess.Popen([sys.executable, "-c", SIDE_BY_SIDE, str(folder), name, task], env=where)
         for name, task in zip(names, ("a", "b"), strict=True)
     ]
-    assert [process.wait(30) for process in started] == [0, 0]
+    assert [process.wait(120) for process in started] == [0, 0]
 
     run = read_run(folder)
 
