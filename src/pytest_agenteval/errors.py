@@ -50,7 +50,9 @@ def words_in(raised: BaseException) -> str:
     """Give an exception's own text; somebody's exception may not be able to say it."""
     try:
         return str(raised)
-    except Exception as worse:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as worse:  # even SystemExit: then nobody would learn what was raised
         return f"(its text cannot be had: {type(worse).__name__})"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ from tests.engine.carried_out import carried_out, plan, registry
 class Raising:
     """A grader that raises what it was made with."""
 
-    def __init__(self, raised: Exception) -> None:
+    def __init__(self, raised: BaseException) -> None:
         self.raised = raised
 
     def grade(self, evidence: Evidence) -> Grade:
@@ -36,6 +38,49 @@ def test_our_own_errors_need_no_traceback(raised: Exception, traced: bool) -> No
     assert str(raised) in grade.rationale
     assert ("traceback" in grade.details) is traced
     assert bool(trial.traceback) is traced
+
+
+class Unreadable(dict[str, object]):
+    """Details that raise when somebody looks."""
+
+    def values(self) -> Any:
+        """Refuse."""
+        raise RuntimeError("not for you")
+
+
+class Unspeakable(Exception):
+    """What cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class Detailed:
+    """A grader whose grade cannot be looked at."""
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Give it."""
+        return Grade("odd", 1.0, "fine", details=Unreadable(a=1))
+
+
+class Content:
+    """A grader with nothing to say against it."""
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Praise."""
+        return Grade("fine", 1.0, "fine")
+
+
+@pytest.mark.parametrize("grader", [Detailed, lambda: Raising(Unspeakable())], ids=["details", "text"])
+def test_what_cannot_be_looked_at_breaks_its_grader_only(grader: Callable[[], object]) -> None:
+    """The trial is errored by the grader's name, and what the others found is kept."""
+    graders = registry(odd=grader, fine=Content)
+    planned = plan("t", PlannedGrader("odd", "odd"), PlannedGrader("fine", "fine"))
+
+    (trial,) = carried_out(graders, planned)
+
+    assert (trial.ending, trial.cause) == ("errored", "grader_crash")
+    assert [grade.score for grade in trial.grades] == [None, 1.0]
 
 
 def test_a_trial_that_is_called_off_while_it_is_graded_ends_there() -> None:

@@ -88,6 +88,11 @@ def test_texts_and_numbers_are_cut_with_their_size(monkeypatch: pytest.MonkeyPat
     assert bounded({"n": 10**5000}) == {"n": "… (cut: a whole number of 16610 bits)"}
 
 
+def test_a_number_that_nobody_can_write_is_cut_as_a_key_too() -> None:
+    """A map's keys are written down as its values are."""
+    assert bounded([{10**6000: 1, 7: 2}]) == [{"… (cut: a whole number of 19932 bits)": 1, 7: 2}]
+
+
 def test_a_grade_is_cut_like_any_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rationale, checks and details alike; its score and its threshold are as they were."""
     monkeypatch.setattr(bounds, "MOST_CHARS", 30)

@@ -209,11 +209,12 @@ class _Asked:
         grade: Grade | None = None
         if self.raised is None:
             try:
-                grade, own = as_grade(planned.label, self.returned), threshold_of(self.grader)
+                grade = bounded_grade(as_grade(planned.label, self.returned))
+                own = threshold_of(self.grader)
             except Exception as raised:  # a part of it that raises when it is looked at
                 self.raised = raised
         return replace(
-            bounded_grade(grade or self._undecided_grade()),
+            grade or bounded_grade(self._undecided_grade()),
             grader=planned.label,
             threshold=own if planned.threshold is None else planned.threshold,
             weight=planned.weight,

@@ -111,7 +111,11 @@ def _fits(value: Any) -> bool:
                 chars += len(each)
             elif isinstance(each, dict):
                 inner.extend(each.values())
-                chars += sum([len(key) for key in each if isinstance(key, str)])
+                for key in each:
+                    if isinstance(key, str):
+                        chars += len(key)
+                    elif isinstance(key, int) and key.bit_length() > MOST_BITS:
+                        return False
             elif isinstance(each, _LISTS):
                 inner.extend(each)
             elif isinstance(each, int):
@@ -125,6 +129,11 @@ def _fits(value: Any) -> bool:
             return True
         level = inner
     return False
+
+
+def _number(number: int) -> int | str:
+    bits = number.bit_length()
+    return f"… (cut: a whole number of {bits} bits)" if bits > MOST_BITS else number
 
 
 class _Cutting:
@@ -142,8 +151,8 @@ class _Cutting:
             return self._text(value)
         if isinstance(value, bytes):
             return f"… (cut: {len(value)} bytes)" if len(value) > MOST_CHARS - self._chars else value
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
-            return f"… (cut: a whole number of {value.bit_length()} bits)"
+        if isinstance(value, int):
+            return _number(value)
         if not isinstance(value, Mapping | list | tuple | set | frozenset):
             return value
         if id(value) in self._around:
@@ -171,7 +180,7 @@ class _Cutting:
             if self._full:
                 kept["…"] = f"(cut: {len(found) - count} more of {len(found)})"
                 break
-            name = self._text(key) if isinstance(key, str) else key
+            name = self._text(key) if isinstance(key, str) else _number(key) if isinstance(key, int) else key
             kept[name] = self.cut(inner, depth + 1)
         return kept
 
