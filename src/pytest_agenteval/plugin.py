@@ -263,7 +263,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if _begun(session.config):
         from pytest_agenteval.session.summary import end
 
-        end(session.config, int(exitstatus))
+        end(session, int(exitstatus))
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:

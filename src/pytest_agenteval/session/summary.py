@@ -68,14 +68,28 @@ def _introduced(name: str, offline: bool, id: str) -> str:
     return name if name == id else f"{name} ({id})"
 
 
-def end(config: pytest.Config, status: int) -> None:
+def end(session: pytest.Session, status: int) -> None:
     """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
+    config = session.config
+    try:
+        _write_end(config, status)
+    except OSError as failed:  # a full disk: what was found is shown all the same
+        told = f"how the run ended cannot be written to {_folder(config)}: {failed.strerror or failed}"
+        config.stash.setdefault(remarks_key, {})[told] = None
+        session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
+    _end_xml(config)
+
+
+def _write_end(config: pytest.Config, status: int) -> None:
     regraded = config.stash[place_key]["regraded"]
     if regraded:
         from pytest_agenteval.session.regraded import name_judges_heard
 
         name_judges_heard(_folder(config), [Path(folder) for folder in regraded])
     end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
+
+
+def _end_xml(config: pytest.Config) -> None:
     from _pytest.junitxml import xml_key
 
     xml = config.stash.get(xml_key, None)
