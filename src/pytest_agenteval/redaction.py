@@ -218,23 +218,39 @@ class Secrets:
             return f"{MARK} ({told})"
 
     def value(self, value: Any) -> Any:
-        """Give a JSON value with clean texts and keys, and with marks in place of numbers that are secret."""
+        """Give a JSON value with clean texts and keys, and with marks in place of numbers that are secret.
+
+        What JSON does not know is written as text: it is given so where that holds a secret.
+        """
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
             return {self._key(key): self.value(inner) for key, inner in value.items()}
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | set | frozenset):
             return [self.value(inner) for inner in value]
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
             return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
-        return value
+        return value if value is None or isinstance(value, bool | int | float) else self._written(value)
 
     def _cut_within(self, text: str) -> bool:
         """Whether a text was cut, and may go on with the end of a secret."""
         return any(cut in text for cut in CUT) and any(end in text for end in self._ends)
 
     def _key(self, key: Any) -> Any:
-        return self.text(key) if isinstance(key, str) else key
+        return self.text(key) if isinstance(key, str) else self._written(key)
+
+    def _written(self, value: Any) -> Any:
+        text = written(value)
+        clean = self.text(text)
+        return value if clean == text else clean
+
+
+def written(value: Any) -> str:
+    """Give what a run's files hold of a value that JSON does not know; empty where it cannot be had."""
+    try:
+        return repr(value)
+    except Exception:  # it cannot be written down either
+        return ""
 
 
 KNOWN = Secrets()

@@ -209,8 +209,8 @@ class _Asked:
         grade: Grade | None = None
         if self.raised is None:
             try:
-                grade = bounded_grade(as_grade(planned.label, self.returned))
-                own = threshold_of(self.grader)
+                given = as_grade(planned.label, self.returned)
+                grade, own = bounded_grade(given), threshold_of(self.grader)
             except Exception as raised:  # a part of it that raises when it is looked at
                 self.raised = raised
         return replace(

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_agenteval.records.outcome import FileText, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets
+from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets, written
 
 NAMES = ("key", "digests", "kind", "bucket", "tags", "limit", "cause", "started_at", "workspace")
 """What authors and users named, and what was computed: no place for what an agent says."""
@@ -49,7 +49,9 @@ def _spoken_fields(kind: type) -> tuple[str, ...]:
 
 @lru_cache(256)
 def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+    """Give the names of the fields of a record of ours; somebody's own is a value that JSON does not know."""
+    ours = is_dataclass(kind) and kind.__module__.startswith(f"{__package__}.")
+    return tuple(each.name for each in fields(kind)) if ours else ()
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -60,16 +62,20 @@ def _texts(value: Any) -> Iterator[str]:
         kind: Any = type(one)
         if kind is str:
             yield one
-        elif kind is tuple or kind is list:
-            waiting += one
+        elif one is None or kind is bool or kind is float:
+            continue
         elif kind is int:
             if one > LEAST_NUMBER:
                 yield str(one)
+        elif isinstance(one, tuple | list | set | frozenset):
+            waiting += one
         elif kind is dict or kind is MappingProxyType or isinstance(one, Mapping):
             waiting += one
             waiting += one.values()
-        else:
+        elif _names(kind):
             waiting += [getattr(one, name) for name in _names(kind)]
+        else:
+            yield str.__str__(one) if isinstance(one, str) else written(one)
 
 
 def _clean(value: Any, secrets: Secrets) -> Any:
@@ -77,11 +83,10 @@ def _clean(value: Any, secrets: Secrets) -> Any:
         return secrets.text(value)
     if isinstance(value, tuple):
         return tuple(_clean(one, secrets) for one in value)
-    if isinstance(value, Mapping | list | int):
+    kind: Any = type(value)
+    if not _names(kind):
         return secrets.value(value)
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
-    return replace(value, **{name: _clean(getattr(value, name), secrets) for name in _names(type(value))})
+    return replace(value, **{name: _clean(getattr(value, name), secrets) for name in _names(kind)})
 
 
 def _is_dirty(tree: Tree, secrets: Secrets) -> bool:

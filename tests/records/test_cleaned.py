@@ -1,0 +1,83 @@
+"""What leaves the engine holds no secret, whatever kind of object carried it there."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict, deque, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.records.cleaned import cleaned
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.redaction import Secrets
+from tests.store.samples import trial
+
+SECRET = "zQ9vLw3kTr8mNp2xYh5b"
+Pair = namedtuple("Pair", "key")  # as somebody's agent makes one
+
+
+@dataclass
+class Account:
+    """Somebody's own dataclass."""
+
+    key: str
+
+
+class Vault:
+    """Somebody's own object, which says more of itself than it should."""
+
+    def __repr__(self) -> str:
+        return f"Vault({SECRET})"
+
+
+class Named(str):
+    """A text of a type of its own."""
+
+
+CARRIERS: dict[str, Callable[[], Any]] = {
+    "a set": lambda: {SECRET},
+    "a frozen set in a tuple": lambda: (frozenset({SECRET}),),
+    "bytes": SECRET.encode,
+    "a dataclass": lambda: Account(SECRET),
+    "a named tuple": lambda: Pair(SECRET),
+    "a text of its own type": lambda: Named(SECRET),
+    "an object": Vault,
+    "an enum": lambda: Enum("Keys", {"OURS": SECRET}).OURS,  # type: ignore[attr-defined]
+    "a path": lambda: PurePosixPath("/keys") / SECRET,
+    "a deque": lambda: deque([SECRET]),
+    "an ordered map": lambda: OrderedDict(key=SECRET),
+    "an exception": lambda: ValueError(SECRET),
+    "a key that is no text": lambda: {("key", SECRET): 1},
+}
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_no_kind_of_value_carries_a_secret_out(carrier: str) -> None:
+    """Files hold as text what JSON does not know: an agent's state, a grader's details."""
+    secrets = Secrets()
+    secrets.know([SECRET])
+    value = {"found": CARRIERS[carrier]()}
+    told = replace(trial(), grades=(Grade("own", 1.0, "fine", details=value),))
+    told = replace(told, outcome=replace(told.outcome, answer=Answer("done", value)))
+
+    text = json.dumps(cleaned(told, secrets).to_json())
+
+    assert SECRET not in text
+    assert text.count("<redacted>") == 2
+
+
+def test_what_holds_no_secret_is_given_as_it_is() -> None:
+    """Nothing is copied, and what cannot even be looked at is left for those who write it down."""
+
+    class Unspeakable:
+        def __repr__(self) -> str:
+            raise ValueError("no words")
+
+    told = replace(trial(), grades=(Grade("own", 1.0, "fine", details={"it": [{Unspeakable()}, Vault()]}),))
+    assert cleaned(told, Secrets()) is told
