@@ -217,6 +217,17 @@ def test_the_same_mistake_is_told_in_each_file(pytester: pytest.Pytester, more: 
     run(pytester, "--collect-only").assert_outcomes(errors=2)
 
 
+def test_a_mistake_is_told_also_where_the_same_grader_is_right_elsewhere(pytester: pytest.Pytester) -> None:
+    """What is remembered of a grader that fits is its settings too."""
+    wrong = {**grader(config={"txt": "Mina"}), "id": "wrong"}
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("right"), "evals/b.json": wrong})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["evals/b.json:15: graders?0?.config.txt"])
+
+
 @pytest.mark.parametrize("base", ["pkm/strater", "../../../etc"])
 def test_a_missing_fixture_is_told(pytester: pytest.Pytester, base: str) -> None:
     """A starting tree that is not there, or not below the project, is no trial's error but the file's."""
