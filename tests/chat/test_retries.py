@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -203,6 +204,25 @@ def test_the_wait_one_trial_is_told_holds_for_all(bench: Bench) -> None:
 
     assert len(times) == 3
     assert times[1] - times[0] >= 0.29
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nobody_asks_before_the_quiet_is_over(bench: Bench, seed: int) -> None:
+    """Who comes upon a quiet that another trial was told waits a little longer than it lasts, never less."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "1000"}), OK]) as server:
+        told = bench.retrying(bench.chat(server), sleep=sleep, longest_wait_s=1000.0)
+        bench.ask(told)
+        (until,) = bench.quiet.values()
+        before = until - time.monotonic()
+        bench.ask(bench.retrying(bench.chat(server), sleep=sleep, seed=seed))
+        after = until - time.monotonic()
+
+    assert 0 < after <= waits[-1] <= before * 1.1
 
 
 def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:

@@ -128,6 +128,22 @@ def test_a_file_is_changed_when_what_it_held_may_be_gone(change: ToolCall, chang
     assert grade.score == (0.0 if changed else None)
 
 
+@pytest.mark.parametrize(
+    ("calls", "found"),
+    [
+        ([read(GARDEN, 1), edit(GARDEN, 2)], "a read first"),
+        ([edit(ROOF, 1), read(GARDEN, 2)], "a write before it"),
+        ([edit(GARDEN, 2)], "no read"),
+    ],
+    ids=["first", "second", "never"],
+)
+def test_upstream_mode_says_what_came_before_the_first_write(calls: list[ToolCall], found: str) -> None:
+    """Both sides of its one check are told, whether it passed or not."""
+    (check,) = judged(*calls, mode="upstream", required_read_path=GARDEN).checks
+
+    assert (check.passed, check.expected, check.found) == (found == "a read first", "a read first", found)
+
+
 def test_each_changed_file_is_asked_about() -> None:
     """The score is the share of files that were read first, and the others are named with both turns."""
     grade = judged(read(GARDEN, 1), edit(GARDEN, 2), edit(ROOF, 2), read(ROOF, 3), edit("/Inbox.md", 3))
