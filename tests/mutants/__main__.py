@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -44,6 +44,12 @@ class Mutant:
 
     path: str
     mutation: Mutation
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """What it is known by however the module is moved about: its row, and the change."""
+        change, text = self.mutation, (PACKAGE / self.path).read_text(encoding="utf-8")
+        return self.path, text.splitlines()[change.line - 1].strip(), change.before, change.after
 
     def __str__(self) -> str:
         change = self.mutation
@@ -166,10 +172,20 @@ class Broken:
         return named[0].split(" ", 1)[1].split(" - ")[0] if named else f"pytest ended with {done.returncode}"
 
 
-def excuses() -> dict[tuple[str, str, str], str]:
-    """Give the mutants that may live, and why: by module, text before and text after."""
+def excuses() -> dict[tuple[str, str, str, str], str]:
+    """Give the mutants that may live, and why: by module, row, text before and text after."""
     rows = yaml.safe_load(SURVIVORS.read_text(encoding="utf-8")) or []
-    return {(row["path"], row["before"], row["after"]): row["why"] for row in rows}
+    return {(row["path"], row["row"], row["before"], row["after"]): row["why"] for row in rows}
+
+
+def stale(reasons: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
+    """Name the reasons whose mutant is no more, as its row was changed."""
+    for reason in reasons:
+        everywhere = (
+            Mutant(reason[0], each) for each in mutations_of((PACKAGE / reason[0]).read_text("utf-8"))
+        )
+        if all(each.place != reason for each in everywhere):
+            yield f"{SURVIVORS.name} excuses what is no more: {reason[0]}: {reason[1]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -181,12 +197,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         mutants = sample(options.room or ROOMS, options.count, options.seed)
     reasons, living = excuses(), []
+    print(*stale(reasons), sep="\n")
     with tempfile.TemporaryDirectory() as place:
         broken = Broken(Path(place), options.workers)
         for number, mutant in enumerate(mutants, 1):
             began = time.monotonic()
-            change = mutant.mutation
-            why = reasons.get((mutant.path, change.before, change.after), "")
+            why = reasons.get(mutant.place, "")
             killer = "" if why else broken.killer_of(mutant)
             if not killer:
                 living.append(mutant)
