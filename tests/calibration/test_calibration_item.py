@@ -60,6 +60,25 @@ def test_a_perfect_judge_reaches_every_threshold(letters: pytest.Pytester) -> No
         assert best == pytest.approx(dict.fromkeys(best, 1.0))
 
 
+def test_a_disk_that_is_full_is_told(letters: pytest.Pytester) -> None:
+    """What cannot be written down is no calibration: an error of one line, and no traceback of ours."""
+    full = """
+import os
+from pathlib import Path
+
+def pytest_runtest_setup(item):
+    for run in Path(".agenteval/runs").glob("2*"):  # where a file is to be written stands a folder
+        (run / f".calibration-tidy.html.{os.getpid()}").mkdir()
+"""
+    write(letters.path, {"evals/conftest.py": full})
+
+    result = run(letters, "evals", "--agent-judge=perfect")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the calibration cannot be written to *: Is a directory"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
 def test_an_inverted_judge_fails(letters: pytest.Pytester) -> None:
     """Who says the opposite has a correlation of -1; the item says which figures fall short, and by what."""
     project(letters.path, "thresholds: {spearman: 0.7, mae: {order: 0.5}}\n")

@@ -124,7 +124,11 @@ class CalibrationItem(pytest.Item):
         except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
             pytest.fail(f"judge_crash: {headline(raised)}\n{theirs_first(raised)}", pytrace=False)
         found = to_json(measure(plan, answers))
-        keep(evals.folder, found, calibration_page(found))
+        try:
+            keep(evals.folder, found, calibration_page(found))
+        except OSError as failed:  # a full disk
+            told = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
+            pytest.fail(told, pytrace=False)
         unread = list(unreadable(found))
         if unread:
             pytest.fail("\n".join(unread), pytrace=False)
