@@ -120,6 +120,35 @@ def test_a_fault_of_a_tool_that_nobody_declares_is_told(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(["*faults?0?.tool", "  expected: one of tides, broken", "*'tydes'"])
 
 
+@pytest.mark.parametrize(
+    ("grader", "place"),
+    [
+        ({"name": "tool_not_called", "config": {"tools": ["broken", "tidse"]}}, "tools?1?"),
+        ({"name": "tool_called", "config": {"tools": ["Tides"]}}, "tools?0?"),
+        ({"name": "calls_in_order", "config": {"tools": ["tides", "brokne"]}}, "tools?1?"),
+        ({"name": "call_arguments", "config": {"tool": "tide", "args": {"harbour": "Busan"}}}, "tool"),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else "",
+)
+def test_a_grader_of_a_tool_that_is_misspelt_is_told(
+    pytester: pytest.Pytester, grader: dict[str, Any], place: str
+) -> None:
+    """Nobody can call it: one that forbids it would pass for ever. What is not alike may be meant."""
+    meant = {
+        "name": "tool_not_called",
+        "label": "left alone",
+        "config": {"tools": ["delete", "tides_of_yesterday"]},
+    }
+    files = {"evals/tools.py": TOOLS, "evals/t.json": task("t", graders=[meant, grader])}
+    write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*graders?1?.config.{place}", "*one of*tides*", "*", "*did you mean *"])
+    result.stdout.no_fnmatch_line("*graders?0?*")
+
+
 def test_a_tool_that_raises_shows_its_exception_in_the_reasons(pytester: pytest.Pytester) -> None:
     """The agent was told in its own way; whoever looks at a missed trial is told what broke in which line."""
     calls = [{"calls": [{"tool": "broken", "args": {"harbour": "Busan"}}] * 2}, {"text": "Sorry."}]

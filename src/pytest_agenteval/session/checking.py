@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -115,6 +115,25 @@ class Checker:
             return NOTHING
         return files
 
+    def misnamed_tools(self, spec: GraderSpec, agent: str, tools: Collection[str]) -> tuple[Misfit, ...]:
+        """Say which tools a grader names that nobody offers and that are nearly one of those offered.
+
+        Others may be meant: that a tool is not even there is a way of not calling it.
+        """
+        try:
+            setting = getattr(self._registry.grader_factory(spec.name), "names_tools", "")
+            own = getattr(self._registry.agent_factory(agent), "tools", ()) if setting else ()
+        except (UnknownName, NotImported):  # which is told
+            return ()
+        names = spec.config.get(setting, ()) if setting else ()
+        # A class says its tools; where they are a field, the settings do, and these are the suite's.
+        offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
+        return tuple(
+            Misfit(("config", setting, *at), _one_of(offered, name), repr(name), nearest(name, offered))
+            for at, name in _places(names)
+            if name not in offered and _is_nearly(name, offered)
+        )
+
     def _fits(self, key: tuple[str, str, str]) -> None:
         # Only what fits is kept: what is unknown now may be offered by a conftest further down.
         if len(self._fitting) > MOST_KEPT:
@@ -154,6 +173,17 @@ class Checker:
         if misfit.hint or not inspect.isfunction(factory) or not unmakeable(GRADER, factory, config):
             return misfit
         return misfit._replace(hint="a function that grades has one parameter, and its name is evidence")
+
+
+def _places(names: str | Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
+    return [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
+
+
+def _is_nearly(name: str, known: Iterable[str]) -> bool:
+    """Whether a name is another one but for a slip: nearer than ``nearest`` asks for."""
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(name.casefold(), [other.casefold() for other in known], cutoff=0.8))
 
 
 def misfits(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:

@@ -212,12 +212,12 @@ class Planner:
 
     def _misfits(self, loaded: LoadedTask, said: TaskSettings, found: FoundSuite) -> Iterator[Problem]:
         """Say what does not fit what is registered, in the file that says it: the task's or the suite's."""
-        misfits = self._checker.agent(
-            said.agent or DEFAULT_AGENT, said.settings, loaded.task.input, found.kit.names
-        )
+        agent = said.agent or DEFAULT_AGENT
+        misfits = self._checker.agent(agent, said.settings, loaded.task.input, found.kit.names)
         misfits += _toothless(loaded.task, said.settings.get("tools", self._all_offered(said, found)))
         for index, spec in enumerate(loaded.task.graders):
-            misfits += (misfit.below("graders", index) for misfit in self._checker.grader(spec))
+            wrong = self._checker.grader(spec) or self._checker.misnamed_tools(spec, agent, found.kit.names)
+            misfits += (misfit.below("graders", index) for misfit in wrong)
         yield from self._problems_of(misfits, loaded, found)
 
     def _problems_of(

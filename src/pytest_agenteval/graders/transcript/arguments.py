@@ -37,6 +37,7 @@ class CallArguments:
     succeeded: bool = True
 
     version: ClassVar[str] = "1"
+    names_tools: ClassVar[str] = "tool"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ class ToolCalled:
     succeeded: bool = True
 
     version: ClassVar[str] = "1"
+    names_tools: ClassVar[str] = "tools"
     threshold: ClassVar[float] = 1.0
     quick: ClassVar[bool] = True
 
@@ -70,6 +71,7 @@ class ToolNotCalled:
     succeeded: bool = False
 
     version: ClassVar[str] = "1"
+    names_tools: ClassVar[str] = "tools"
     threshold: ClassVar[float] = 1.0
     quick: ClassVar[bool] = True
 

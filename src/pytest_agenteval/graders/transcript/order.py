@@ -28,6 +28,7 @@ class CallsInOrder:
     succeeded: bool = True
 
     version: ClassVar[str] = "1"
+    names_tools: ClassVar[str] = "tools"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
