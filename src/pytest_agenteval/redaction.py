@@ -230,22 +230,22 @@ class Secrets:
             return [self.value(inner) for inner in value]
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
             return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
-        return value if value is None or isinstance(value, bool | int | float) else self._written(value)
+        return value if value is None or isinstance(value, bool | int | float) else self._clean_repr(value)
 
     def _cut_within(self, text: str) -> bool:
         """Whether a text was cut, and may go on with the end of a secret."""
         return any(cut in text for cut in CUT) and any(end in text for end in self._ends)
 
     def _key(self, key: Any) -> Any:
-        return self.text(key) if isinstance(key, str) else self._written(key)
+        return self.text(key) if isinstance(key, str) else self._clean_repr(key)
 
-    def _written(self, value: Any) -> Any:
-        text = written(value)
+    def _clean_repr(self, value: Any) -> Any:
+        text = repr_or_empty(value)
         clean = self.text(text)
         return value if clean == text else clean
 
 
-def written(value: Any) -> str:
+def repr_or_empty(value: Any) -> str:
     """Give what a run's files hold of a value that JSON does not know; empty where it cannot be had."""
     try:
         return repr(value)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_agenteval.records.outcome import FileText, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets, written
+from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets, repr_or_empty
 
 NAMES = ("key", "digests", "kind", "bucket", "tags", "limit", "cause", "started_at", "workspace")
 """What authors and users named, and what was computed: no place for what an agent says."""
@@ -75,7 +75,7 @@ def _texts(value: Any) -> Iterator[str]:
         elif _names(kind):
             waiting += [getattr(one, name) for name in _names(kind)]
         else:
-            yield str.__str__(one) if isinstance(one, str) else written(one)
+            yield str.__str__(one) if isinstance(one, str) else repr_or_empty(one)
 
 
 def _clean(value: Any, secrets: Secrets) -> Any:
