@@ -18,10 +18,8 @@ from pytest_agenteval.records.plan import Model
 # pytester forgets what was imported during a run: what is imported here is not read again for each.
 for name in (
     "agents.tool_calling",
-    "agents.card",
-    "chat.offline.baseline",
+    "chat.offline.rules",
     "chat.offline.scripted",
-    "graders.memex",
     "graders.outcome",
     "graders.transcript",
     "cassettes.http.installing",

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import says_error
 from pytest_agenteval.cassettes import Library
-from pytest_agenteval.graders.ko_agentbench.payloads import says_error
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.sets import packaged

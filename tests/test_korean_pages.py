@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.graders.ko_agentbench import GROUPS
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GROUPS
 
 DOCS = Path(__file__).parent.parent / "docs"
 COMMANDS = {

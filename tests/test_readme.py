@@ -302,4 +302,4 @@ def test_prompts_are_listed_by_their_names() -> None:
     text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     for agent in ("card", "pkm"):
         (row,) = re.findall(rf"^\| `{agent}` \| (.*) \|$", text, re.MULTILINE)
-        assert set(re.findall(r"`(\w+)`", row)) == set(packaged(f"agents/{agent}/prompts"))
+        assert set(re.findall(r"`(\w+)`", row)) == set(packaged(f"benchmarks/memex/{agent}_agent/prompts"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.graders.ko_agentbench.groups import GRADERS as KO_GRADERS
-from pytest_agenteval.graders.ko_agentbench.groups import GROUPS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GRADERS as KO_GRADERS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GROUPS
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
@@ -15,14 +15,14 @@ PACKAGE = "pytest_agenteval"
 
 AGENTS: Mapping[str, str] = {
     "tool_calling": "agents.tool_calling:ToolCallingAgent",
-    "card": "agents.card:CardAgent",
-    "pkm": "agents.pkm:PkmAgent",
+    "card": "benchmarks.memex.card_agent:CardAgent",
+    "pkm": "benchmarks.memex.pkm_agent:PkmAgent",
     # As Memex's suites name them, so that a folder of them runs as it is.
-    "card_agent": "agents.card:CardAgent",
-    "pkm_agent": "agents.pkm:PkmAgent",
+    "card_agent": "benchmarks.memex.card_agent:CardAgent",
+    "pkm_agent": "benchmarks.memex.pkm_agent:PkmAgent",
 }
 MODELS: Mapping[str, str] = {
-    "baseline": "chat.offline.baseline:baseline",
+    "baseline": "chat.offline.rules:baseline",
     "oracle": "chat.offline.oracle:oracle",
     "nop": "chat.offline.nop:nop",
     "scripted": "chat.offline.scripted:scripted",
@@ -45,17 +45,17 @@ GRADERS: Mapping[str, str] = {
     "call_ceiling": "graders.transcript:CallCeiling",
     "token_ceiling": "graders.transcript:TokenCeiling",
     "judge": "graders.judge.grader:Judged",
-    "card_completion": "graders.memex:CardCompletion",
-    "card_template_choice": "graders.memex:CardTemplateChoice",
-    "card_must_contain": "graders.memex:CardMustContain",
-    "card_numbers_given": "graders.memex:CardNumbersGiven",
-    "pkm_facts_filed": "graders.memex:PkmFactsFiled",
-    "pkm_completion": "graders.memex:PkmCompletion",
-    "pkm_routed_correctly": "graders.memex:PkmRoutedCorrectly",
-    "pkm_read_before_write": "graders.memex:PkmReadBeforeWrite",
-    "pkm_no_overwrite": "graders.memex:PkmNoOverwrite",
-    "pkm_insight_quality": "graders.memex:PkmInsightQuality",
-    "pkm_append_coherence": "graders.memex:PkmAppendCoherence",
+    "card_completion": "benchmarks.memex.graders:CardCompletion",
+    "card_template_choice": "benchmarks.memex.graders:CardTemplateChoice",
+    "card_must_contain": "benchmarks.memex.graders:CardMustContain",
+    "card_numbers_given": "benchmarks.memex.graders:CardNumbersGiven",
+    "pkm_facts_filed": "benchmarks.memex.graders:PkmFactsFiled",
+    "pkm_completion": "benchmarks.memex.graders:PkmCompletion",
+    "pkm_routed_correctly": "benchmarks.memex.graders:PkmRoutedCorrectly",
+    "pkm_read_before_write": "benchmarks.memex.graders:PkmReadBeforeWrite",
+    "pkm_no_overwrite": "benchmarks.memex.graders:PkmNoOverwrite",
+    "pkm_insight_quality": "benchmarks.memex.graders:PkmInsightQuality",
+    "pkm_append_coherence": "benchmarks.memex.graders:PkmAppendCoherence",
     **KO_GRADERS,
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.card import CardAgent
+from pytest_agenteval.benchmarks.memex.card_agent import CardAgent
 from pytest_agenteval.builtin import pytest_agenteval_register
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.trial_chat import TrialChat

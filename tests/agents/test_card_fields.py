@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.card.catalogue import catalogue
-from pytest_agenteval.agents.card.fields import complaints
+from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
+from pytest_agenteval.benchmarks.memex.card_agent.fields import complaints
 
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "link": {"url": "https://example.org"},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.agents.journal.files import entry, fact_id, read, write
+from pytest_agenteval.benchmarks.memex.journal.files import entry, fact_id, read, write
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import Workspace
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext, InspectsItself
-from pytest_agenteval.agents.card import CardAgent
+from pytest_agenteval.benchmarks.memex.card_agent import CardAgent
 from pytest_agenteval.errors import LimitReached
 from pytest_agenteval.records.plan import Allowance
 

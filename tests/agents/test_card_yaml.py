@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.agents.journal import card_yaml
+from pytest_agenteval.benchmarks.memex.journal import card_yaml
 
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\ufffe\uffff") | st.sampled_from(
     string.punctuation + " \n\t0123456789"

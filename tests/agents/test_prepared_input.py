@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.agents.journal.task_input import prepared
+from pytest_agenteval.benchmarks.memex.journal.task_input import prepared
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.store.reader import read_run
 from pytest_agenteval.workspace.workspace import Workspace

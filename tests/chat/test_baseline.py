@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.memex.rules.card_fields import Note, filled
+from pytest_agenteval.benchmarks.memex.rules.card_rules import RULES, ideas
 from pytest_agenteval.chat.chat import Chat, Reply
-from pytest_agenteval.chat.offline.baseline import baseline
-from pytest_agenteval.chat.offline.baseline.card_fields import Note, filled
-from pytest_agenteval.chat.offline.baseline.card_rules import RULES, ideas
+from pytest_agenteval.chat.offline.rules import baseline
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 

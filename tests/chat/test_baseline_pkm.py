@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.benchmarks.memex.rules.pkm_tree import files_of, lines_read, unique_end
+from pytest_agenteval.benchmarks.memex.rules.pkm_words import best_file, is_trivial, new_file, opt_out
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.chat.offline.baseline import baseline
-from pytest_agenteval.chat.offline.baseline.pkm_tree import files_of, lines_read, unique_end
-from pytest_agenteval.chat.offline.baseline.pkm_words import best_file, is_trivial, new_file, opt_out
+from pytest_agenteval.chat.offline.rules import baseline
 from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Trial

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.offline.baseline import tool_calling
-from pytest_agenteval.chat.offline.baseline.card_fields import (
+from pytest_agenteval.benchmarks.memex.rules.card_fields import (
     Note,
     filled,
     hashtags,
@@ -17,15 +16,16 @@ from pytest_agenteval.chat.offline.baseline.card_fields import (
     sentence,
     title,
 )
-from pytest_agenteval.chat.offline.baseline.card_rules import ideas
-from pytest_agenteval.chat.offline.baseline.pkm_tree import files_of, paths_in, unique_end
-from pytest_agenteval.chat.offline.baseline.pkm_words import (
+from pytest_agenteval.benchmarks.memex.rules.card_rules import ideas
+from pytest_agenteval.benchmarks.memex.rules.pkm_tree import files_of, paths_in, unique_end
+from pytest_agenteval.benchmarks.memex.rules.pkm_words import (
     best_file,
     is_trivial,
     new_file,
     opt_out,
     telling_words,
 )
+from pytest_agenteval.chat.offline.rules import tool_calling
 from pytest_agenteval.records.tool import ToolSpec
 
 PUBLISHED = "Thursday, 2026-09-17 20:30:00"

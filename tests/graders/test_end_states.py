@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.memex import (
+from pytest_agenteval.benchmarks.memex.graders import (
     CardCompletion,
     CardMustContain,
     CardNumbersGiven,
@@ -18,7 +18,7 @@ from pytest_agenteval.graders.memex import (
     PkmInsightQuality,
     PkmReadBeforeWrite,
 )
-from pytest_agenteval.graders.memex.on_disk import Insight, insight_of
+from pytest_agenteval.benchmarks.memex.graders.on_disk import Insight, insight_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript

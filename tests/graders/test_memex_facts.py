@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.matching.mentions import mentions
-from pytest_agenteval.graders.memex import (
+from pytest_agenteval.benchmarks.memex.graders import (
     CardCompletion,
     CardMustContain,
     CardNumbersGiven,
@@ -18,6 +17,7 @@ from pytest_agenteval.graders.memex import (
     PkmCompletion,
     PkmFactsFiled,
 )
+from pytest_agenteval.graders.matching.mentions import mentions
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.memex import PkmCompletion
+from pytest_agenteval.benchmarks.memex.graders import PkmCompletion
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Transcript

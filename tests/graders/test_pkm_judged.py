@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_agenteval.benchmarks.memex.graders import PkmAppendCoherence, PkmInsightQuality
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.graders.memex import PkmAppendCoherence, PkmInsightQuality
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Tree

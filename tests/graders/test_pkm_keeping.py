@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.memex import PkmNoOverwrite
-from pytest_agenteval.graders.memex.pkm_changes import times
-from pytest_agenteval.graders.memex.pkm_lines import counted_lines, survival
+from pytest_agenteval.benchmarks.memex.graders import PkmNoOverwrite
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import times
+from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines, survival
 from pytest_agenteval.records.outcome import FileText, Tree
 from tests.graders.pkm_trials import Files, graded, tree, trial
 

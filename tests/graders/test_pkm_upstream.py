@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.graders.memex import (
+from pytest_agenteval.benchmarks.memex.graders import (
     PkmCompletion,
     PkmNoOverwrite,
     PkmReadBeforeWrite,

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import cache_key
 from pytest_agenteval.cli.import_ import add_arguments, import_
-from pytest_agenteval.importers.ko_agentbench.keys import cache_key
 
 MODEL = "maker/small-model"
 STAMP = "20260301_090000"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import cache_key
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
-from pytest_agenteval.importers.ko_agentbench.keys import cache_key
 from pytest_agenteval.store.naming import find_run
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import list_runs

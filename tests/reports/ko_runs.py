@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial, TrialKey
-from pytest_agenteval.scoring.levels import LEVEL_METRICS
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.journal import JournalWriter
 from pytest_agenteval.store.planned import planned_groups

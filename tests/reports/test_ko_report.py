@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
+from pytest_agenteval.benchmarks.ko_agentbench.report.vendors import vendor_of
+from pytest_agenteval.benchmarks.ko_agentbench.report.words import INTENTS, KEY_METRICS, MEANINGS, TITLES
+from pytest_agenteval.benchmarks.ko_agentbench.report.written import folder_name, write_reports
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.ko_agentbench.vendors import vendor_of
-from pytest_agenteval.reports.ko_agentbench.words import INTENTS, KEY_METRICS, MEANINGS, TITLES
-from pytest_agenteval.reports.ko_agentbench.written import folder_name, write_reports
-from pytest_agenteval.scoring.levels import LEVELS
 from pytest_agenteval.store.header import RunModel
 from tests.reports.ko_runs import broken, every_level, key, ko_run, ko_trial
 from tests.reports.runs import MIXED, stored

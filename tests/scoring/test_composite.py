@@ -7,8 +7,14 @@ from random import Random
 
 import pytest
 
-from pytest_agenteval.scoring.composite import PARTS, WEIGHTS, checked_weights, composite, level_shares
-from pytest_agenteval.scoring.levels import LEVEL_METRICS, LEVELS, Level, Observed, levels_of
+from pytest_agenteval.benchmarks.ko_agentbench.composite import (
+    PARTS,
+    WEIGHTS,
+    checked_weights,
+    composite,
+    level_shares,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, LEVELS, Level, Observed, levels_of
 
 VALUES = {"L1": 0.9, "L2": 0.6, "L3": 0.3, "L4": 0.1, "L5": 0.5, "L6": 0.4, "L7": 0.8}
 

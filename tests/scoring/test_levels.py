@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.intervals import clustered_mean
-from pytest_agenteval.scoring.levels import (
+from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
     LEVEL_METRICS,
     Level,
@@ -20,6 +19,7 @@ from pytest_agenteval.scoring.levels import (
     interval_over_tasks,
     levels_of,
 )
+from pytest_agenteval.scoring.intervals import clustered_mean
 
 
 def oracle(name: str) -> Any:
@@ -163,7 +163,7 @@ def test_an_interval_stays_on_the_scale() -> None:
 
 def test_the_levels_have_the_metrics_that_their_graders_are_called() -> None:
     """One table is for graders and one for scoring, which may not import them: they say the same."""
-    from pytest_agenteval.graders.ko_agentbench.groups import COMMON, OWN
+    from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import COMMON, OWN
 
     assert {level: tuple(label for _, label in own) for level, own in OWN.items()} == dict(LEVEL_METRICS)
     assert tuple(label for _, label in COMMON) == COMMON_METRICS

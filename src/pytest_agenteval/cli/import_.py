@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.importers.ko_agentbench.importing import Imported
+    from pytest_agenteval.benchmarks.ko_agentbench.importer.importing import Imported
     from pytest_agenteval.registry import Registry
 
 MOST_NAMED = 3
@@ -52,7 +52,7 @@ def import_(args: argparse.Namespace) -> int:
 
 
 def _ko_agentbench(args: argparse.Namespace) -> int:
-    from pytest_agenteval.importers.ko_agentbench.importing import Wanted, import_clone
+    from pytest_agenteval.benchmarks.ko_agentbench.importer.importing import Wanted, import_clone
 
     wanted = Wanted(
         clone=Path(args.source),
@@ -105,7 +105,7 @@ def _told(found: Imported, to: str) -> list[str]:
 
 
 def _suite_told(found: Imported, to: str) -> Iterator[str]:
-    from pytest_agenteval.importers.ko_agentbench.findings import changes
+    from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import changes
 
     cache = found.cache
     if cache is None:
@@ -135,8 +135,8 @@ def _others_told(others: Sequence[Path]) -> Iterator[str]:
 
 
 def _memex(args: argparse.Namespace) -> int:
+    from pytest_agenteval.benchmarks.memex.importer.importing import Known, import_folder
     from pytest_agenteval.builtin import AGENTS, GRADERS
-    from pytest_agenteval.importers.memex.importing import Known, import_folder
 
     registry = _registry()
     known = Known(sorted(AGENTS), sorted(GRADERS), _refusal(registry), _modes(registry))

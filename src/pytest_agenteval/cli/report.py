@@ -73,7 +73,7 @@ def _tell_odd(runs: Iterable[Run]) -> None:
 
 
 def _in_shape(runs: Sequence[Run], to: Path) -> int:
-    from pytest_agenteval.reports.ko_agentbench.written import write_reports
+    from pytest_agenteval.benchmarks.ko_agentbench.report.written import write_reports
 
     for path in write_reports(runs, to):
         print(path)
@@ -133,7 +133,7 @@ def _grids(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Grid]:
 
 def _weights(said: str | None) -> Mapping[str, float]:
     """Read ``basic=0.4,robustness=0.2,efficiency=0.25,context=0.15``."""
-    from pytest_agenteval.scoring.composite import WEIGHTS, checked_weights
+    from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, checked_weights
 
     if said is None:
         return WEIGHTS

@@ -14,7 +14,7 @@ from pytest_agenteval.tools.tool import Tool
 
 Stamps: TypeAlias = "tuple[tuple[Path, int], ...]"
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parent.parent / "benchmarks"
 _KINDS = "the name of a packaged set, or a .yaml, .json or .py file"
 
 PACKAGED: Mapping[str, tuple[str, ...]] = {
@@ -51,7 +51,7 @@ def _packaged(name: str, bases: tuple[tuple[str, str], ...]) -> dict[str, Tool]:
     return {
         tool.spec.name: tool
         for file in PACKAGED[name]
-        for tool in read_tools(_HERE / name / f"{file}.yaml", dict(bases)).values()
+        for tool in read_tools(_HERE / name / "tools" / f"{file}.yaml", dict(bases)).values()
     }
 
 

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.agents.pkm.evidence import PkmEvidence, pkm_evidence
-from pytest_agenteval.agents.pkm.tools import INSIGHT, SKIP
+from pytest_agenteval.benchmarks.memex.pkm_agent.evidence import PkmEvidence, pkm_evidence
+from pytest_agenteval.benchmarks.memex.pkm_agent.tools import INSIGHT, SKIP
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 
 ORACLE = Path(__file__).parents[2] / "oracle/memex_pkm_evidence.yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.agents.pkm import PkmAgent
+from pytest_agenteval.benchmarks.memex.pkm_agent import PkmAgent
 from pytest_agenteval.prompts import Prompts
 
 PARTS = ("identity", "para", "notes", "language", "skipping", "insight", "workflow", "principles")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.agents.pkm import searching
-from pytest_agenteval.agents.pkm.scanning import found as scanned
-from pytest_agenteval.agents.pkm.tools import pkm_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent import searching
+from pytest_agenteval.benchmarks.memex.pkm_agent.scanning import found as scanned
+from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.limits import Clock
 

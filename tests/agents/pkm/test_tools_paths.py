@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.agents.pkm.paths import MOST_LEVELS, parts_of, virtual
-from pytest_agenteval.agents.pkm.tools import pkm_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.paths import MOST_LEVELS, parts_of, virtual
+from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.limits import Clock
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import Workspace

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.agents.pkm import reading
-from pytest_agenteval.agents.pkm.lines import lines_of
-from pytest_agenteval.agents.pkm.reading import excerpt
-from pytest_agenteval.agents.pkm.tools import REMINDER
+from pytest_agenteval.benchmarks.memex.pkm_agent import reading
+from pytest_agenteval.benchmarks.memex.pkm_agent.lines import lines_of
+from pytest_agenteval.benchmarks.memex.pkm_agent.reading import excerpt
+from pytest_agenteval.benchmarks.memex.pkm_agent.tools import REMINDER
 
 from .called import Called
 

@@ -9,8 +9,16 @@ import re
 import pytest
 from jsonschema import Draft202012Validator
 
-from pytest_agenteval.agents.pkm import editing, finding, insight, listing, moving, reading, searching
-from pytest_agenteval.agents.pkm.specs import specs
+from pytest_agenteval.benchmarks.memex.pkm_agent import (
+    editing,
+    finding,
+    insight,
+    listing,
+    moving,
+    reading,
+    searching,
+)
+from pytest_agenteval.benchmarks.memex.pkm_agent.specs import specs
 from pytest_agenteval.records.tool import ToolSpec
 
 ARGUMENTS = {

@@ -267,7 +267,7 @@ def test_a_rubric_that_there_is_none_of_gets_a_hint() -> None:
 def test_importing_the_judges_imports_nothing_heavy() -> None:
     """Whoever only collects tests pays for no template engine and no provider."""
     code = (
-        "import sys, pytest_agenteval.graders.judge, pytest_agenteval.graders.memex\n"
+        "import sys, pytest_agenteval.graders.judge, pytest_agenteval.benchmarks.memex.graders\n"
         "print([name for name in ('jinja2', 'litellm', 'pydantic', 'vcr') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

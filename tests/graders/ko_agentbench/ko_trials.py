@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVELS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import AskedMetric, Asking, Panel
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, Found, KoGrader, Metric
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.graders.ko_agentbench import GRADERS, GROUPS, LEVELS
-from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Asking, Panel
-from pytest_agenteval.graders.ko_agentbench.metric import Computed, Found, KoGrader, Metric
-from pytest_agenteval.graders.ko_agentbench.task import KoTask
-from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.plan import Model

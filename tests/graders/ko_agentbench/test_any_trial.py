@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import Asking, Panel
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.ko_agentbench import GRADERS
-from pytest_agenteval.graders.ko_agentbench.judging import Asking, Panel
-from pytest_agenteval.graders.ko_agentbench.metric import Computed
-from pytest_agenteval.graders.ko_agentbench.task import KoTask
-from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoMessage, KoTrace
 from tests.graders.ko_agentbench.ko_trials import grader_class, says
 
 TOOLS = st.sampled_from(["A", "B", "C"])

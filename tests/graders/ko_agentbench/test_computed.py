@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.ko_agentbench.payloads import holds_something, says_error
-from pytest_agenteval.graders.ko_agentbench.trace import KoCall
+from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import holds_something, says_error
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
 from tests.graders.ko_agentbench.ko_trials import by_default, called, did, golden
 
 HITS = {"items": [1]}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.ko_agentbench.trace import KoCall
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
 from tests.graders.ko_agentbench.ko_trials import by_default, called, did, grader_class
 
 BROKEN: dict[str, Any] = {

@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders import verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
+    AskedMetric,
+    Opinion,
+    Panel,
+    mean_upstream,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Found
+from pytest_agenteval.benchmarks.ko_agentbench.graders.replies import JUDGED
+from pytest_agenteval.benchmarks.ko_agentbench.graders.showing import conversation_upstream
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage
 from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.ko_agentbench import verdict_text
-from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Opinion, Panel, mean_upstream
-from pytest_agenteval.graders.ko_agentbench.metric import Found
-from pytest_agenteval.graders.ko_agentbench.replies import JUDGED
-from pytest_agenteval.graders.ko_agentbench.showing import conversation_upstream
-from pytest_agenteval.graders.ko_agentbench.task import KoTask
-from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoMessage
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Message, Transcript

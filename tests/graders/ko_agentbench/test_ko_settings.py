@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.ko_agentbench import GRADERS, GROUPS, LEVEL_METRICS
-from pytest_agenteval.graders.ko_agentbench.judging import Asking
-from pytest_agenteval.graders.ko_agentbench.metric import Computed, KoGrader
-from pytest_agenteval.graders.ko_agentbench.trace import KoCall, KoMessage, trace_of
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVEL_METRICS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import Asking
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, KoGrader
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, trace_of
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.outcome import Answer, Outcome
@@ -104,7 +104,7 @@ def test_each_grader_is_where_it_is_said_to_be(name: str, label: str) -> None:
 
 def test_what_is_registered_needs_no_grader() -> None:
     """The tables are light: they import none of the graders, which is why they can stand at the start."""
-    source = import_module("pytest_agenteval.graders.ko_agentbench.groups").__file__
+    source = import_module("pytest_agenteval.benchmarks.ko_agentbench.graders.groups").__file__
     assert source is not None
     with open(source, encoding="utf-8") as file:
         assert "from pytest_agenteval" not in file.read()
@@ -113,7 +113,7 @@ def test_what_is_registered_needs_no_grader() -> None:
 def test_the_package_has_nothing_else() -> None:
     """A name that is not there is missed in the usual way."""
     with pytest.raises(AttributeError, match="no attribute 'verdicts'"):
-        _ = import_module("pytest_agenteval.graders.ko_agentbench").verdicts
+        _ = import_module("pytest_agenteval.benchmarks.ko_agentbench.graders").verdicts
 
 
 GARBLED = ToolCall("g", 1, 0, "A", {}, raw_args="{oops", error=ToolError("bad_args", "no JSON object"))

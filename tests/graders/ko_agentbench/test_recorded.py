@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.ko_agentbench import GROUPS, LEVELS, verdict_text
-from pytest_agenteval.graders.ko_agentbench.judging import Asking
-from pytest_agenteval.graders.ko_agentbench.metric import Computed
-from pytest_agenteval.graders.ko_agentbench.replies import JUDGED
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GROUPS, LEVELS, verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import Asking
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed
+from pytest_agenteval.benchmarks.ko_agentbench.graders.replies import JUDGED
 from pytest_agenteval.records.grade import Grade
 from tests.graders.judge.judges import run
 from tests.graders.ko_agentbench.ko_trials import (

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import AskedMetric, Panel, mean_upstream
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Found, Metric
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoMessage
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.graders.ko_agentbench import GRADERS, verdict_text
-from pytest_agenteval.graders.ko_agentbench.judging import AskedMetric, Panel, mean_upstream
-from pytest_agenteval.graders.ko_agentbench.metric import Found, Metric
-from pytest_agenteval.graders.ko_agentbench.task import KoTask
-from pytest_agenteval.graders.ko_agentbench.trace import KoMessage
 from tests.graders.judge.judges import run
 from tests.graders.ko_agentbench.ko_trials import (
     SYNTHETIC,

@@ -36,7 +36,7 @@ def read_rubric(text: str, where: str = "rubric") -> Rubric:
 @cache
 def packaged_rubric(name: str) -> Rubric:
     """Give a rubric that comes with this package; raises ValueError with the names that there are."""
-    texts = packaged(f"{FOLDER}/rubrics")
+    texts = _packaged()
     if name not in texts:
         hint = nearest(name, texts) or f"known: {', '.join(texts)}"
         raise ValueError(f"there is no rubric {name!r}; {hint}")
@@ -45,7 +45,12 @@ def packaged_rubric(name: str) -> Rubric:
 
 def packaged_rubrics() -> tuple[str, ...]:
     """Give the names of the rubrics that come with this package."""
-    return tuple(packaged(f"{FOLDER}/rubrics"))
+    return tuple(_packaged())
+
+
+def _packaged() -> Mapping[str, str]:
+    folders = (f"{FOLDER}/rubrics", "benchmarks/memex/rubrics", "benchmarks/ko_agentbench/rubrics")
+    return dict(sorted(each for folder in folders for each in packaged(folder).items()))
 
 
 class _Reader:

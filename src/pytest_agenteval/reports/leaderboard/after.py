@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, Level
 from pytest_agenteval.reports.cells import wrap
 from pytest_agenteval.reports.figures import NO_JUDGE
 from pytest_agenteval.reports.leaderboard.grid import grid_lines
@@ -12,7 +13,6 @@ from pytest_agenteval.reports.leaderboard.tables import composite_text, standing
 from pytest_agenteval.reports.table import marked
 from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line
 from pytest_agenteval.reports.wording import figure
-from pytest_agenteval.scoring.levels import LEVEL_METRICS, Level
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, Composite
+from pytest_agenteval.benchmarks.ko_agentbench.levels import Level, Measured
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.leaderboard.standing import Board, Standing, graded_differently
-from pytest_agenteval.scoring.composite import WEIGHTS, Composite
 from pytest_agenteval.scoring.intervals import Interval
-from pytest_agenteval.scoring.levels import Level, Measured
 
 FORMAT = 1
 

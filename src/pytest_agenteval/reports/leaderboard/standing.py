@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, Composite, composite
+from pytest_agenteval.benchmarks.ko_agentbench.levels import (
+    COMMON_METRICS,
+    LEVEL_METRICS,
+    Level,
+    Observed,
+    levels_of,
+)
 from pytest_agenteval.reports.figures import lacking_judge
 from pytest_agenteval.reports.view import SuiteView, view_of
-from pytest_agenteval.scoring.composite import WEIGHTS, Composite, composite
-from pytest_agenteval.scoring.levels import COMMON_METRICS, LEVEL_METRICS, Level, Observed, levels_of
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_agenteval.benchmarks.ko_agentbench.composite import BESIDE, PARTS, Composite
+from pytest_agenteval.benchmarks.ko_agentbench.levels import COMMON_METRICS, LEVELS, Level, Measured
 from pytest_agenteval.reports.figures import Figures
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid
 from pytest_agenteval.reports.leaderboard.standing import Board, Standing, graded_differently
@@ -12,9 +14,7 @@ from pytest_agenteval.reports.remarks import caveat
 from pytest_agenteval.reports.table import interval as mean_interval
 from pytest_agenteval.reports.table import marked
 from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, counted, figure, one_line
-from pytest_agenteval.scoring.composite import BESIDE, PARTS, Composite
 from pytest_agenteval.scoring.intervals import Interval
-from pytest_agenteval.scoring.levels import COMMON_METRICS, LEVELS, Level, Measured
 
 MOST_TITLE = 160
 

@@ -1,5 +1,0 @@
-"""The PKM agent: files one journal entry in the user's knowledge base, or leaves it alone."""
-
-from pytest_agenteval.agents.pkm.agent import PkmAgent
-
-__all__ = ["PkmAgent"]

@@ -1,0 +1,1 @@
+"""Ko-AgentBench: Korean tool-calling in seven dimensions."""

@@ -1,0 +1,111 @@
+"""One figure for a model on the Korean benchmark: the weighted mean of its levels, as documented."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pytest_agenteval.benchmarks.ko_agentbench.levels import Level
+from pytest_agenteval.scoring.intervals import Interval
+
+PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}
+)
+"""Which levels a part is the mean of. L4 is in none of them: it is shown beside the composite."""
+
+WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {"basic": 0.40, "robustness": 0.20, "efficiency": 0.25, "context": 0.15}
+)
+BESIDE = "L4"
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """The composite of one model, with its parts.
+
+    ``value`` is None where a level that it needs is ``missing``: the others alone never make one.
+    ``beside`` is the value of the level that stands beside it.
+    """
+
+    value: float | None
+    interval: Interval | None
+    parts: Mapping[str, float | None]
+    weights: Mapping[str, float]
+    missing: tuple[str, ...]
+    beside: float | None
+
+
+def composite(levels: Iterable[Level], weights: Mapping[str, float] = WEIGHTS) -> Composite:
+    """Give 0.40·mean(L1, L2, L3) + 0.20·L5 + 0.25·L6 + 0.15·L7, or the same with other weights.
+
+    The interval is put together from those of the levels, whose tasks are drawn independently: its lower
+    end lies sqrt(Σ c²·(value - low)²) below the composite, c being a level's share of it, and its upper end
+    correspondingly (Zou and Donner 2008, the method of variance estimates recovery). So it keeps what the
+    levels' intervals know: few tasks, no spread, the ends of the scale. Nothing is drawn by lot. It is None
+    where a level that counts has none.
+
+    Raises ValueError for weights that ``checked_weights`` refuses.
+    """
+    shares = level_shares(checked_weights(weights))
+    known = {level.name: level for level in levels}
+    values = {name: known[name].value if name in known else None for name in (*shares, BESIDE)}
+    counted = [name for name, share in shares.items() if share > 0]
+    missing = tuple(name for name in counted if values[name] is None)
+    parts = {part: _mean([values[name] for name in names]) for part, names in PARTS.items()}
+    if missing:
+        return Composite(None, None, parts, weights, missing, values[BESIDE])
+    value = _weighted([(shares[name], values[name] or 0.0) for name in counted])
+    interval = _interval(value, [(shares[name], known[name]) for name in counted])
+    return Composite(value, interval, parts, weights, (), values[BESIDE])
+
+
+def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
+    """Give the weights back; raises ValueError unless each part has one, 0 or more, and they sum to 1."""
+    unknown = [name for name in weights if name not in PARTS]
+    lacking = [name for name in PARTS if name not in weights]
+    if unknown or lacking:
+        found = ", ".join(weights) or "nothing"
+        raise ValueError(f"expected a weight for each of {', '.join(PARTS)}; found {found}")
+    if not all(0 <= weight <= 1 for weight in weights.values()):
+        raise ValueError(f"a weight is a number from 0 to 1: {_said(weights)}")
+    whole = math.fsum(weights.values())
+    if abs(whole - 1) > ROUNDING:
+        raise ValueError(f"weights sum to 1, and these to {whole:g}: {_said(weights)}")
+    return weights
+
+
+def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
+    """Give each level's share of the composite."""
+    return {name: weights[part] / len(names) for part, names in PARTS.items() for name in names}
+
+
+def _interval(value: float, counted: Sequence[tuple[float, Level]]) -> Interval | None:
+    below, above, level = [], [], 0.95
+    for share, each in counted:
+        found, middle = each.total.interval, each.total.value
+        if found is None or middle is None:
+            return None
+        below.append(share * (middle - found.low))
+        above.append(share * (found.high - middle))
+        level = found.level
+    low = value - math.hypot(*below)
+    endless = any(each.total.interval and each.total.interval.low < 0 for _, each in counted)
+    return Interval(low if endless else max(0.0, low), min(1.0, value + math.hypot(*above)), level)
+
+
+def _weighted(shares: Sequence[tuple[float, float]]) -> float:
+    """Give the weighted mean; rounding never carries it past the values it is the mean of."""
+    values = [value for _, value in shares]
+    return min(max(math.fsum(share * value for share, value in shares), min(values)), max(values))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) else None
+
+
+def _said(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={weight:g}" for name, weight in weights.items())

@@ -1,0 +1,206 @@
+"""Asking judges for the Korean metrics: as we do, and as the benchmark does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Found, KoGrader, RaisesUpstream, thrown
+from pytest_agenteval.benchmarks.ko_agentbench.graders.settings import Combine, Mode
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.chat.chat import ChatMessage
+from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.graders.judge.asking import WithJudges, details, no_judge, shown
+from pytest_agenteval.graders.judge.panel import ask_judges, converse, side_by_side
+from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
+from pytest_agenteval.graders.judge.rubric import packaged_rubric
+from pytest_agenteval.graders.judge.verdict import read_reasoned_reply
+from pytest_agenteval.graders.judge.votes import Judgement, Vote, nothing
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Grade
+
+NEAR = 1e-9
+UPSTREAM_LOWEST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The judges that may be asked, and how their scores become one."""
+
+    judges: tuple[Judge, ...] = ()
+    combine: Combine = "mean"
+    notes: MutableMapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def can_tell(self, rubric: str, values: Mapping[str, str]) -> bool:
+        """Whether somebody is there to ask, or was asked this for another grader."""
+        return bool(self.judges) or self._note(rubric, values) in self.notes
+
+    async def score(self, rubric: str, values: Mapping[str, str]) -> Found:
+        """Ask every judge, once for all graders of the trial that want to know the same."""
+        note = self._note(rubric, values)
+        asking = self.notes.get(note)
+        if asking is None:
+            asking = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
+        found: Found = await asking
+        return found
+
+    def _note(self, rubric: str, values: Mapping[str, str]) -> str:
+        return digest([rubric, self.combine, dict(values)])
+
+    async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> Found:
+        """Ask every judge; who cannot be reached or read is left out, and named."""
+        made = packaged_rubric(rubric)
+        if made.combine != "majority":
+            made = replace(made, combine=self.combine)
+        found = await _judgement(made, values, self.judges)
+        failed = [f"{vote.judge}: {vote.problem}" for vote in found.votes if vote.problem]
+        more = {**details(found), **({"failed_judges": failed} if failed else {})}
+        return Found(found.score, f"{shown(found.score)}: {found.rationale}", more=more)
+
+
+async def _judgement(rubric: Rubric, values: Mapping[str, str], judges: Sequence[Judge]) -> Judgement:
+    """Give the votes of all judges; where nobody could tell and one was out of reach, that is raised."""
+    down: list[ProviderDown] = []
+
+    async def vote_of(judge: Judge) -> Vote:
+        try:
+            return (await ask_judges(rubric, values, (judge,))).votes[0]
+        except ProviderDown as unreachable:
+            down.append(unreachable)
+            return Vote(judge.model.name, nothing(rubric), problem=str(unreachable))
+
+    votes = tuple(await side_by_side(map(vote_of, judges)))
+    found = Judgement(rubric, votes, digest(rubric.messages(values)))
+    if down and found.score is None:
+        raise down[0]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What one judge said, as the benchmark takes it: a whole number of the scale, or None for a failure."""
+
+    judge: str
+    number: int | None
+    reason: str
+
+
+async def opinion(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> Opinion:
+    """Ask a judge once; no answer, or one unreadable, without a reason or beside the scale, is a failure."""
+    read = partial(read_reasoned_reply, rubric=rubric)
+    try:
+        found, _, problem = await converse(judge, rubric, messages, rubric.schema(), read, repair=False)
+    except ProviderDown as unreachable:
+        return Opinion(judge.model.id, None, str(unreachable))
+    if found is None:
+        return Opinion(judge.model.id, None, problem)
+    score = found.scores[rubric.names[0]]
+    return Opinion(judge.model.id, _whole(score, rubric), found.rationale)
+
+
+async def opinions(panel: Panel, rubric: str, values: Mapping[str, str]) -> list[Opinion]:
+    """Ask every judge once, side by side."""
+    made = packaged_rubric(rubric)
+    messages = made.messages(values)
+    return await side_by_side(opinion(judge, made, messages) for judge in panel.judges)
+
+
+def _whole(score: float | None, rubric: Rubric) -> int | None:
+    if score is None:
+        return None
+    number = rubric.low + score * (rubric.high - rubric.low)
+    return round(number) if abs(number - round(number)) < NEAR else None
+
+
+def mean_upstream(said: Sequence[Opinion]) -> tuple[float, int, float]:
+    """Give the mean of 1 to 5, that mean rounded half to even, and the score from 0 to 1; all 0 for nobody.
+
+    A failed judge counts as the lowest.
+    """
+    if not said:
+        return 0.0, 0, 0.0
+    numbers = [UPSTREAM_LOWEST if one.number is None else one.number for one in said]
+    mean = sum(numbers) / len(numbers)
+    return mean, round(mean), max(0.0, (round(mean) - 1) / 4)
+
+
+def majority_upstream(votes: Sequence[bool]) -> bool:
+    """Tell whether more than half say yes; nobody says no."""
+    return 2 * sum(votes) > len(votes)
+
+
+def without_judge() -> Found:
+    """Give what can be said where nobody is there to judge."""
+    said = no_judge("")
+    return Found(None, said.rationale, more=said.details)
+
+
+AskedWay: TypeAlias = Callable[[KoTask, KoTrace, Panel], Awaitable[Found]]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedMetric:
+    """A metric that needs judges: its label, both ways to work it out, and what judges are asked in each.
+
+    A mode in which no judge is asked has no rubric.
+    """
+
+    label: str
+    default: AskedWay
+    upstream: AskedWay
+    rubrics: Mapping[Mode, str]
+
+    async def of(self, task: KoTask, trace: KoTrace, mode: Mode, panel: Panel) -> Found:
+        """Work it out in this mode."""
+        if mode == "default":
+            return await self.default(task, trace, panel)
+        try:
+            return await self.upstream(task, trace, panel)
+        except RaisesUpstream as raised:
+            return thrown(raised)
+
+    def reply(self, verdict: bool | float, reason: str = "") -> str:
+        """Write the reply that is taken as this verdict in mode ``upstream``."""
+        number = int(verdict) if isinstance(verdict, bool) else verdict
+        dimension = packaged_rubric(self.rubrics["upstream"]).names[0]
+        return json.dumps({dimension: number, RATIONALE: reason}, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Asking(KoGrader):
+    """A grader of a metric that asks judges."""
+
+    metric: ClassVar[AskedMetric]
+
+    @property
+    def rubric_digest(self) -> str:
+        """A digest of all that judges are told, for the ruler's."""
+        rubric = self.metric.rubrics.get(self.mode)
+        return packaged_rubric(rubric).digest() if rubric else ""
+
+    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
+        """Give a grader that asks these judges."""
+        return WithJudges(self, tuple(judges))
+
+    async def grade(self, evidence: Evidence) -> Grade:
+        """Grade without judges."""
+        return await self.judged(evidence, ())
+
+    async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
+        """Ask these judges, where there is something to ask."""
+        panel = Panel(tuple(judges), self.combine, evidence.notes)
+        found: Any = await self.metric.of(self, trace_of(evidence), self.mode, panel)
+        grade: Grade = found.grade(self.name)
+        return grade
+
+
+def of_scale(rubric: str) -> Mapping[Mode, str]:
+    """Ask by one rubric in both modes."""
+    return {"default": rubric, "upstream": rubric}

@@ -1,0 +1,109 @@
+"""What a metric is: one number about one trial, worked out in one of two ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from pytest_agenteval.benchmarks.ko_agentbench.graders.settings import Combine, Mode, check
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.transcript import NOTHING
+
+
+class RaisesUpstream(Exception):
+    """Where the benchmark's own code throws; its evaluator makes that a score of 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a metric found; ``details`` is what the benchmark's report holds beside the score."""
+
+    score: float | None
+    reason: str
+    details: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def grade(self, name: str) -> Grade:
+        """Give it as a grade; a score below 0, as upstream has them, is carried beside the grade's 0."""
+        details: dict[str, Any] = {} if self.details is None else {"upstream": dict(self.details)}
+        below = self.score if self.score is not None and self.score < 0 else None
+        score = self.score if below is None else 0.0
+        return Grade(name, score, self.reason, details={**details, **self.more}, unclamped=below)
+
+
+Way: TypeAlias = Callable[[KoTask, KoTrace], Found]
+
+
+def not_applicable(reason: str) -> Found:
+    """Say that a metric has nothing to say about a trial."""
+    return Found(None, f"not applicable: {reason}", more={"undecided": "not_applicable"})
+
+
+def thrown(raised: RaisesUpstream) -> Found:
+    """Give what the benchmark makes of its own exceptions."""
+    reason = f"the benchmark's code throws here: {raised}"
+    return Found(0.0, reason, more={"upstream_error": str(raised)})
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric that needs no judge: what reports call it, and both ways to work it out.
+
+    ``upstream`` is None for a metric that the benchmark documents and no longer has in its code.
+    """
+
+    label: str
+    default: Way
+    upstream: Way | None
+
+    def of(self, task: KoTask, trace: KoTrace, mode: Mode) -> Found:
+        """Work it out in this mode."""
+        if mode == "default":
+            return self.default(task, trace)
+        if self.upstream is None:
+            return Found(None, "not in the benchmark's code", more={"undecided": "not in the code"})
+        try:
+            return self.upstream(task, trace)
+        except RaisesUpstream as raised:
+            return thrown(raised)
+
+
+@dataclass(frozen=True)
+class KoGrader(KoTask):
+    """A metric as a grader: a task's keys, and how to count.
+
+    ``default`` counts what the benchmark documents. ``upstream`` counts as its code does, faults included,
+    so that figures can be laid beside its own. ``combine`` says how ``default`` makes one score of several
+    judges'.
+    """
+
+    mode: Mode = "default"
+    combine: Combine = "mean"
+
+    version: ClassVar[str] = "2"
+    threshold: ClassVar[float] = 0.0
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check(self, self.mode, self.combine)
+
+
+@dataclass(frozen=True)
+class Computed(KoGrader):
+    """A grader of a metric that only computes."""
+
+    quick: ClassVar[bool] = True
+    metric: ClassVar[Metric]
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Work the metric out."""
+        return self.metric.of(self, trace_of(evidence), self.mode).grade(self.name)
+
+
+def share(part: float, whole: float) -> float:
+    """Give a part of a whole, from 0 to 1."""
+    return min(1.0, max(0.0, part / whole))

@@ -1,0 +1,131 @@
+"""Level 3: did values travel from one step's results into a later step's arguments?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, Found, Metric, not_applicable
+from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import valid
+from pytest_agenteval.benchmarks.ko_agentbench.graders.spellings import UNLIKE, leaves, likeness
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[([0-9]+)\]")
+_FLOW = ("from_step", "from_output", "to_step", "to_parameter")
+
+
+def data_flows(task: KoTask, trace: KoTrace) -> Found:
+    """Give the share of the task's data flows whose value came from an earlier call's result."""
+    flows = list({tuple(flow[key] for key in _FLOW): flow for flow in task.data_flow or ()}.values())
+    if not flows:
+        return not_applicable("the task has no data flow")
+    lost = [flow for flow in flows if not _travelled(flow, task, trace)]
+    if not lost:
+        return Found(1.0, f"all {len(flows)} values came from earlier results")
+    told = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in lost)
+    return Found(1 - len(lost) / len(flows), f"from no earlier result: {told}")
+
+
+def _travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> bool:
+    sources, targets = _tools(task, flow["from_step"]), _tools(task, flow["to_step"])
+    for place, call in enumerate(trace.calls):
+        if call.seeded or call.tool not in targets or flow["to_parameter"] not in call.args:
+            continue
+        earlier = [one for one in trace.calls[:place] if one.tool in sources and _before(one, call)]
+        if any(_holds(one.result, flow["from_output"], call.args[flow["to_parameter"]]) for one in earlier):
+            return True
+    return False
+
+
+def _tools(task: KoTask, step: int) -> set[str]:
+    """Give the golden tools of a step; a path that numbers none has one in each place."""
+    numbered = ((call.get("step"), place, call) for place, call in enumerate(task.golden_calls, 1))
+    return {str(call["tool"]) for said, place, call in numbered if step == (place if said is None else said)}
+
+
+def _before(source: KoCall, call: KoCall) -> bool:
+    """Whether a call's result was known when another was made: not so within one reply of the model."""
+    return valid(source) and (source.seeded or source.step is None or source.step != call.step)
+
+
+def _holds(result: Any, output: str, value: Any) -> bool:
+    """Whether a value comes from a result: from the output that is meant or, without that, from any.
+
+    Where the output's path says which item of a list it is, another item's value is another one.
+    """
+    steps = _steps(output)
+    keys = tuple(step for step in steps if isinstance(step, str))
+    everywhere = list(_values_at(result, keys)) if keys else [result] if steps else []
+    if not everywhere:
+        return any(likeness(one, leaves(result), phrases=False) != UNLIKE for one in leaves(value))
+    meant = list(_values_at(result, steps) if keys else _at(result, steps))
+    return any(_is_of(one, meant, everywhere) for one in leaves(value))
+
+
+def _is_of(value: Any, meant: Sequence[Any], everywhere: Sequence[Any]) -> bool:
+    """Whether a value is one of those that are meant, and none of the others fits it better."""
+    rank = likeness(value, leaves(meant), phrases=True)
+    return rank != UNLIKE and rank >= likeness(value, leaves(everywhere), phrases=True)
+
+
+def _steps(output: str) -> Path:
+    """Give the keys of an output's path, and its places in lists."""
+    parts = (key or int(place) for key, place in _STEP.findall(output))
+    return tuple(parts)
+
+
+def _values_at(value: Any, steps: Path) -> Iterator[Any]:
+    """Give whatever stands at a path that ends with these steps; where they say no place, any will do."""
+    for path, inner in _paths(value, ()):
+        if _ends_with(path, steps):
+            yield inner
+
+
+def _at(value: Any, places: Path) -> Iterator[Any]:
+    """Give what stands at places in lists, from the top."""
+    for place in places:
+        if not isinstance(value, list | tuple) or int(place) >= len(value):
+            return
+        value = value[int(place)]
+    yield value
+
+
+def _ends_with(path: Path, steps: Path) -> bool:
+    """Compare from the end; a place that the steps do not say is passed over, but for the last."""
+    if type(path[-1]) is not type(steps[-1]):
+        return False
+    rest = list(path)
+    for step in reversed(steps):
+        while rest and isinstance(step, str) and isinstance(rest[-1], int):
+            rest.pop()
+        if not rest or rest.pop() != step:
+            return False
+    return True
+
+
+def _paths(value: Any, above: Path) -> Iterator[tuple[Path, Any]]:
+    """Give every value below a key or in a list with its path."""
+    if isinstance(value, Mapping):
+        inside: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list | tuple):
+        inside = enumerate(value)
+    else:
+        return
+    for step, inner in inside:
+        yield (*above, step), inner
+        yield from _paths(inner, (*above, step))
+
+
+@dataclass(frozen=True)
+class KoProvAcc(Computed):
+    """ProvAcc: which share of the values that should come from earlier results did?"""
+
+    # A result may hold thousands of values.
+    quick: ClassVar[bool] = False
+    name: ClassVar[str] = "ko_prov_acc"
+    metric: ClassVar[Metric] = Metric("ProvAcc", data_flows, None)

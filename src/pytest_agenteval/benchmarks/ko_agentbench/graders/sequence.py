@@ -1,0 +1,151 @@
+"""Level 3: did the calls follow the golden path, and with how many steps too many?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar
+
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    Computed,
+    Found,
+    Metric,
+    RaisesUpstream,
+    not_applicable,
+    share,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
+
+
+def full_match(task: KoTask, trace: KoTrace) -> Found:
+    """Tell whether the calls are the golden path, those of one step in any order."""
+    groups = _steps(task.golden_calls)
+    if not groups:
+        return not_applicable("the task has no golden path")
+    called = [call.tool for call in trace.own]
+    wanted = [tool for group in groups for tool in group]
+    if len(called) != len(wanted):
+        return Found(0.0, f"{len(called)} calls were made; the golden path has {len(wanted)}")
+    at = 0
+    for number, group in enumerate(groups, 1):
+        here = called[at : at + len(group)]
+        at += len(group)
+        if Counter(here) != Counter(group):
+            return Found(0.0, f"step {number} called {', '.join(here)}; wanted was {', '.join(group)}")
+    return Found(1.0, "the calls are those of the golden path")
+
+
+def _steps(calls: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Give the tools of each step; a call without a step is one by itself, after those that have one."""
+    last = len(calls)
+    numbered = [(call.get("step"), place, str(call["tool"])) for place, call in enumerate(calls)]
+    ordered = sorted(
+        numbered, key=lambda one: (one[0] is None, one[0] if one[0] is not None else one[1], one[1])
+    )
+    groups = groupby(ordered, key=lambda one: (one[0], last if one[0] is not None else one[1]))
+    return [[tool for _, _, tool in group] for _, group in groups]
+
+
+def full_match_upstream(task: KoTask, trace: KoTrace) -> Found:
+    """Compare the tools place by place, in the order in which they are listed."""
+    if isinstance(task.golden_action, Mapping):
+        raise RaisesUpstream("golden_action is a map, and it wants a list")
+    wanted, called = [action.get("tool") for action in task.golden], [call.tool for call in trace.own]
+    if len(wanted) != len(called):
+        told = f"{len(called)} calls were made; the golden path has {len(wanted)}"
+        details = {"golden_steps": len(wanted), "actual_steps": len(called), "reason": told}
+        return Found(0.0, told, details)
+    equal = wanted == called
+    details = {"golden_sequence": wanted, "actual_sequence": called, "match": equal}
+    return Found(float(equal), "the tools are the same" if equal else "the tools are others", details)
+
+
+def partial_match(task: KoTask, trace: KoTrace) -> Found:
+    """Give the share of the golden calls, by weight, whose tool was called."""
+    if not task.golden_calls:
+        return not_applicable("the task has no golden path")
+    found = _partial(task.golden_calls, trace)
+    return Found(found.score, found.reason)
+
+
+def partial_match_upstream(task: KoTask, trace: KoTrace) -> Found:
+    """Give the share of the golden actions, by weight, whose tool was called; 0 without any."""
+    if not task.golden:
+        return Found(0.0, "the task has no golden path", {})
+    return _partial(task.golden, trace)
+
+
+def _partial(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> Found:
+    called = {call.tool for call in trace.own}
+    got, missing, weight, total = [], [], 0.0, 0.0
+    for action in golden:
+        tool, one = action.get("tool"), action.get("weight", 1)
+        total += one
+        if tool in called:
+            got.append(tool)
+            weight += one
+        else:
+            missing.append(tool)
+    told = f"never called: {', '.join(map(str, missing))}" if missing else "every golden tool was called"
+    details = {
+        "matched_weight": weight,
+        "total_weight": total,
+        "matched_tools": got,
+        "missing_tools": missing,
+    }
+    return Found(weight / total if total else 0.0, told, details)
+
+
+def step_economy(task: KoTask, trace: KoTrace) -> Found:
+    """Give the least number of calls that will do, by the number made; 0 where none of those was made."""
+    if task.minimum_steps is None and not task.golden_calls:
+        return not_applicable("the task says neither minimum_steps nor golden_action")
+    least = len(task.golden_calls) if task.minimum_steps is None else task.minimum_steps
+    made = len(trace.own)
+    score = share(least, made) if made else float(least == 0)
+    return Found(score, f"{made} calls were made; {least} will do")
+
+
+def step_economy_upstream(task: KoTask, trace: KoTrace) -> Found:
+    """Take the calls too many, by the least number, from 1; too few score 0."""
+    least, made = task.minimum_steps, len(trace.own)
+    if least is None:
+        least = len(task.golden) or 1
+    told = f"{made} calls were made; {least} will do"
+    if least <= 0:
+        return Found(0.0, told, {"reason": told})
+    extra = made - least
+    details = {
+        "minimum_steps": least,
+        "actual_steps": made,
+        "delta_norm": round(extra / least, 4),
+        "extra_steps": extra,
+    }
+    return Found(0.0 if extra < 0 else max(0.0, 1 - extra / least), told, details)
+
+
+@dataclass(frozen=True)
+class KoFsm(Computed):
+    """FSM: are the calls the golden path, all of it and nothing else?"""
+
+    name: ClassVar[str] = "ko_fsm"
+    metric: ClassVar[Metric] = Metric("FSM", full_match, full_match_upstream)
+
+
+@dataclass(frozen=True)
+class KoPsm(Computed):
+    """PSM: which share of the golden path's tools was called?"""
+
+    name: ClassVar[str] = "ko_psm"
+    metric: ClassVar[Metric] = Metric("PSM", partial_match, partial_match_upstream)
+
+
+@dataclass(frozen=True)
+class KoDeltaSteps(Computed):
+    """ΔSteps_norm: how near is the number of calls to the least that will do?"""
+
+    name: ClassVar[str] = "ko_delta_steps"
+    metric: ClassVar[Metric] = Metric("ΔSteps_norm", step_economy, step_economy_upstream)

@@ -1,0 +1,174 @@
+"""The import as a whole: everything is read and checked first, then written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_agenteval.benchmarks.ko_agentbench.graders.settings import Mode
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, read_cache
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cassettes import write_cassettes
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Clone, SourceTask, open_clone
+from pytest_agenteval.benchmarks.ko_agentbench.importer.drift import drift_of
+from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
+from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import (
+    LoggedRun,
+    Report,
+    logged_runs,
+    report_of,
+    reports,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.importer.page import PAGE, page
+from pytest_agenteval.benchmarks.ko_agentbench.importer.rules import oddities_of
+from pytest_agenteval.benchmarks.ko_agentbench.importer.runs import (
+    imported_runs,
+    keep_latest,
+    own_latest,
+    remove_runs,
+    write_run,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
+    cassette_folder,
+    evals_folder,
+    is_imported,
+    write_suite,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.importer.tasks import WrittenTask, left_out, written_tasks
+from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be imported where, and by which command; ``force`` writes over an earlier import.
+
+    ``mode`` is that of the tasks' graders. Logged runs are always graded as the benchmark's code grades.
+    """
+
+    clone: Path
+    target: Path
+    suite: bool = True
+    runs: bool = True
+    force: bool = False
+    command: tuple[str, ...] = ()
+    mode: Mode = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was imported: counts, findings, the names of runs, and files of others beside the new ones."""
+
+    tasks: int
+    findings: tuple[Finding, ...]
+    cache: Cache | None
+    cassettes: int
+    runs: tuple[str, ...]
+    trials: int
+    unjudged: tuple[str, ...]
+    page: Path | None
+    others: tuple[Path, ...]
+
+
+def import_clone(wanted: Wanted) -> Imported:
+    """Import a clone; raises UsageMistake or ProblemsFound before anything is written."""
+    clone = open_clone(wanted.clone)
+    _check_places(wanted)
+    _check_free(wanted)
+    tasks = clone.tasks()
+    cache = read_cache(clone.cache) if wanted.suite else None
+    known = reports(clone) if wanted.runs else []
+    logged = logged_runs(clone) if wanted.runs else []
+    findings, written, others = _write_suite(wanted, tasks, cache, logged)
+    runs, trials = _write_runs(wanted, clone, _by_id(tasks), logged, known)
+    return Imported(
+        tasks=len(written),
+        findings=tuple(findings),
+        cache=cache,
+        cassettes=len(cache.entries) if cache else 0,
+        runs=tuple(runs),
+        trials=trials,
+        unjudged=tuple(run.model for run in logged if report_of(run, known) is None),
+        page=evals_folder(wanted.target) / PAGE if cache is not None else None,
+        others=tuple(others),
+    )
+
+
+def _check_places(wanted: Wanted) -> None:
+    clone, target = wanted.clone.resolve(), wanted.target.resolve()
+    if target.is_relative_to(clone):
+        raise UsageMistake(f"--to {wanted.target}: expected a folder outside of the clone {wanted.clone}")
+    if wanted.target.exists() and not wanted.target.is_dir():
+        raise UsageMistake(f"--to {wanted.target}: expected a folder; it is a file")
+
+
+def _check_free(wanted: Wanted) -> None:
+    """Refuse to write over anything but an earlier import, and over that only by force."""
+    suite = evals_folder(wanted.target)
+    if wanted.suite and suite.exists() and not is_imported(suite):
+        raise UsageMistake(f"{suite} is there already, and no import of Ko-AgentBench: nothing was written")
+    folders = [suite, cassette_folder(wanted.target)] if wanted.suite else []
+    there = [str(path) for path in folders if path.exists()]
+    there += [str(run.path) for run in imported_runs(wanted.target)] if wanted.runs else []
+    if there and not wanted.force:
+        shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+        raise UsageMistake(f"imported before: {shown}; --force replaces it")
+
+
+def _write_suite(
+    wanted: Wanted, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
+) -> tuple[list[Finding], list[WrittenTask], list[Path]]:
+    if cache is None:
+        return [], [], []
+    target, written = wanted.target, written_tasks(tasks, cache, wanted.mode)
+    found = [*oddities_of(tasks, cache), *drift_of(_by_id(tasks), logged)]
+    found += [finding for task in written for finding in task.findings]
+    findings = sorted(found, key=lambda finding: finding.task)
+    files = write_suite(target, written, with_cassettes=bool(cache.entries))
+    files += write_cassettes(cache, cassette_folder(target))
+    about = evals_folder(target) / PAGE
+    about.write_text(page(findings, cache, written, left_out(tasks)), encoding="utf-8")
+    return findings, written, _others(target, [*files, about])
+
+
+def _others(target: Path, written: Iterable[Path]) -> list[Path]:
+    """Give the files beside those written: the user's own, or of a task that the clone no longer has."""
+    folders = evals_folder(target), cassette_folder(target)
+    there = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return sorted(path for path in there.difference(written) if path.parent.name != "__pycache__")
+
+
+def _write_runs(
+    wanted: Wanted,
+    clone: Clone,
+    tasks: Mapping[str, SourceTask],
+    logged: Sequence[LoggedRun],
+    known: Sequence[Report],
+) -> tuple[list[str], int]:
+    """Grade all runs, then put them in the place of those imported before."""
+    graded = asyncio.run(_graded(clone, tasks, logged, known))
+    latest = own_latest(wanted.target)
+    if wanted.runs:
+        remove_runs(imported_runs(wanted.target))
+    names = [
+        write_run(run, trials, report_of(run, known), wanted.target, wanted.command).name
+        for run, trials in zip(logged, graded, strict=True)
+    ]
+    if names:
+        keep_latest(wanted.target, latest)
+    return names, sum(map(len, graded))
+
+
+async def _graded(
+    clone: Clone,
+    tasks: Mapping[str, SourceTask],
+    logged: Sequence[LoggedRun],
+    known: Sequence[Report],
+) -> list[list[Trial]]:
+    return [await trials_of(run, tasks, report_of(run, known), clone.root) for run in logged]
+
+
+def _by_id(tasks: Sequence[SourceTask]) -> dict[str, SourceTask]:
+    return {task.id: task for task in reversed(tasks)}

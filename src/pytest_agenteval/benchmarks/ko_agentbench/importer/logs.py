@@ -1,0 +1,196 @@
+"""The benchmark's logs: which results belong to a run of a model, and what the reports say of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import LEVELS, Clone, Fields, read_object
+from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.importers.reading import misshapen
+
+STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
+REPORT = "evaluation_report.json"
+ROLES = ("system", "user", "assistant", "tool")
+MAPS = ("conversation_log", "token_usage", "ttft_stats")
+NUMBERS = ("execution_time", "steps_taken")
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One result of a log, where it stands, and when it was begun, as far as the log can say."""
+
+    level: str
+    file: Path
+    fields: Fields
+    started_at: str
+
+    @property
+    def task(self) -> str:
+        """The id of its task."""
+        return str(self.fields["task_id"])
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """What one model did: the latest log of each level. Times are as the log has them, without a zone."""
+
+    model: str
+    started_at: str
+    ended_at: str
+    results: tuple[Logged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A published evaluation: who judged, and each task's metrics by their names."""
+
+    file: Path
+    model: str
+    judge: str
+    date: str
+    metrics: Mapping[str, Mapping[str, Fields]]
+
+
+def logged_runs(clone: Clone) -> list[LoggedRun]:
+    """Read the logs of every model, the one that ran first first."""
+    folders = [path for path in sorted(clone.logs.glob("*")) if path.is_dir()]
+    found = _each(folders, _run_of)
+    return sorted((run for run in found if run is not None), key=lambda run: (run.started_at, run.model))
+
+
+def reports(clone: Clone) -> list[Report]:
+    """Read every evaluation, newest first."""
+    found = _each(sorted(clone.reports.glob(f"*/{REPORT}")), _report)
+    return sorted(found, key=lambda one: one.date, reverse=True)
+
+
+def report_of(run: LoggedRun, known: Sequence[Report]) -> Report | None:
+    """Give the evaluation of a run: that of its day, else the newest of its model."""
+    day = run.started_at[:10].replace("-", "")
+    of_model = [one for one in known if one.model == run.model]
+    return next((one for one in of_model if one.date == day), of_model[0] if of_model else None)
+
+
+def _each(paths: Sequence[Path], read: Any) -> list[Any]:
+    found, problems = [], list[Problem]()
+    for path in paths:
+        try:
+            found.append(read(path))
+        except ProblemsFound as broken:
+            problems += broken.problems
+    if problems:
+        raise ProblemsFound(problems)
+    return found
+
+
+def _run_of(folder: Path) -> LoggedRun | None:
+    files = _latest(folder)
+    if not files:
+        return None
+    logs = {path: read_object(path) for path in files.values()}
+    for path, log in logs.items():
+        _check(path, log)
+    results = [one for level, path in files.items() for one in _results(level, path, logs[path])]
+    ended = [str(log["metadata"]["timestamp"]) for log in logs.values()]
+    began = [_stamp(path.parent.name) for path in files.values()]
+    first = next(iter(logs.values()))["metadata"]
+    known = [stamp for stamp in began if stamp] or [min(ended)]
+    return LoggedRun(str(first["model"]), min(known), max(ended), tuple(results))
+
+
+def _latest(folder: Path) -> dict[str, Path]:
+    """Give each level's log of the latest folder that has one."""
+    found: dict[str, Path] = {}
+    for stamped in sorted(path for path in folder.iterdir() if path.is_dir()):
+        found.update({level: path for level in LEVELS if (path := stamped / f"{level}.json").is_file()})
+    return {level: found[level] for level in LEVELS if level in found}
+
+
+def _check(path: Path, log: Fields) -> None:
+    about = log.get("metadata")
+    if not isinstance(about, dict) or not about.get("model") or not about.get("timestamp"):
+        raise misshapen(path, "a map with model and timestamp", about, "metadata")
+    if _time(str(about["timestamp"])) is None:
+        raise misshapen(path, "a time", about["timestamp"], "metadata", "timestamp")
+    if not isinstance(log.get("results"), list):
+        raise misshapen(path, "a list of results", log.get("results"), "results")
+    for index, result in enumerate(log["results"]):
+        if not isinstance(result, dict) or not isinstance(result.get("task_id"), str):
+            raise misshapen(path, "a result: a map with task_id", result, "results", index)
+        _check_kinds(path, index, result)
+        _check_said(path, index, result)
+
+
+def _check_kinds(path: Path, index: int, result: Fields) -> None:
+    for name in MAPS:
+        if result.get(name) and not isinstance(result[name], dict):
+            raise misshapen(path, "a map", result[name], "results", index, name)
+    for name in NUMBERS:
+        number = result.get(name) or 0
+        if not isinstance(number, int | float) or not isfinite(number):
+            raise misshapen(path, "a number", number, "results", index, name)
+
+
+def _check_said(path: Path, index: int, result: Fields) -> None:
+    said = (result.get("conversation_log") or {}).get("messages") or []
+    for message in said:
+        if not isinstance(message, dict) or message.get("role") not in ROLES:
+            expected = f"a message with a role: {', '.join(ROLES)}"
+            raise misshapen(path, expected, message, "results", index, "conversation_log", "messages")
+    for call in result.get("tool_calls") or []:
+        if not isinstance(call, dict):
+            raise misshapen(path, "a call: a map", call, "results", index, "tool_calls")
+
+
+def _results(level: str, path: Path, log: Fields) -> Iterator[Logged]:
+    """Give the results of a level; when each began follows from the end and from how long each took."""
+    ended = _time(str(log["metadata"]["timestamp"])) or datetime.min
+    results = log["results"]
+    took = [float(result.get("execution_time") or 0) for result in results]
+    for place, result in enumerate(results):
+        began = ended - timedelta(seconds=sum(took[place:]))
+        yield Logged(level, path, result, began.isoformat(timespec="milliseconds"))
+
+
+def _report(path: Path) -> Report:
+    whole = read_object(path)
+    about, levels = whole.get("summary"), whole.get("by_level")
+    if not isinstance(about, dict) or not isinstance(levels, dict):
+        raise misshapen(path, "an evaluation: summary and by_level", ", ".join(whole))
+    metrics = {task: found for name, level in levels.items() for task, found in _evaluated(path, name, level)}
+    date = str(about.get("execution_date") or "")
+    return Report(path, str(about.get("model")), str(about.get("judge_model") or "judge"), date, metrics)
+
+
+def _evaluated(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapping[str, Fields]]]:
+    """Give the metrics of each task of a level."""
+    if not isinstance(level, dict):
+        raise misshapen(path, "a level: a map", level, "by_level", name)
+    for index, task in enumerate(level.get("task_evaluations") or ()):
+        metrics = task.get("metrics") or {} if isinstance(task, dict) else None
+        if not isinstance(metrics, dict) or not all(map(_is_metric, metrics.values())):
+            expected = "a task: task_id, and metrics with a score and a map of details each"
+            raise misshapen(path, expected, task, "by_level", name, "task_evaluations", index)
+        yield str(task.get("task_id")), metrics
+
+
+def _is_metric(found: Any) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("details"), dict | None)
+
+
+def _stamp(name: str) -> str:
+    found = STAMP.fullmatch(name)
+    return "{}-{}-{}T{}:{}:{}".format(*found.groups()) if found else ""
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,120 @@
+"""The page that says what an import found, changed and left out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, Collision, Recorded
+from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import (
+    Finding,
+    changes,
+    oddities,
+    section,
+    table,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.importer.tasks import WrittenTask
+from pytest_agenteval.canonical import compact
+
+PAGE = "ANOMALIES.md"
+NOTHING = "Nothing."
+NAME_DIGITS = 12
+
+
+def page(
+    findings: Sequence[Finding], cache: Cache, tasks: Sequence[WrittenTask], left_out: Mapping[str, int]
+) -> str:
+    """Write the page."""
+    return "\n".join(
+        [
+            "# What the import of Ko-AgentBench came upon",
+            "",
+            "Nothing of the data was repaired: what looks odd is listed, and what had to be written",
+            "otherwise than it stands in the clone is listed as a change.",
+            "",
+            *section("Changes", _grouped(changes(findings)), NOTHING),
+            *section("Oddities of the data, kept as they are", oddities(findings), NOTHING),
+            *section("Keys of the data that no grader reads, left out", _counted(left_out), NOTHING),
+            *_cassettes(cache),
+            *_answered(tasks, cache),
+            *_collisions(cache),
+        ]
+    )
+
+
+def golden_hits(tasks: Iterable[WrittenTask], cache: Cache) -> dict[str, tuple[int, int, int]]:
+    """Give by level how many golden calls there are, are answered, and are answered by a stale file only."""
+    calls: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    stale: Counter[str] = Counter()
+    for level, tool, args in _golden(tasks):
+        calls[level] += 1
+        entry = cache.find(tool, args)
+        found[level] += entry is not None
+        stale[level] += entry is not None and entry.stale
+    return {level: (calls[level], found[level], stale[level]) for level in calls}
+
+
+def _golden(tasks: Iterable[WrittenTask]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+    for task in tasks:
+        for action in task.content["graders"][0]["config"].get("golden_action") or ():
+            if isinstance(action, Mapping) and action.get("tool"):
+                yield task.level, action["tool"], action.get("args") or {}
+
+
+def _grouped(findings: Sequence[Finding]) -> list[str]:
+    """Write changes that were made to several tasks once."""
+    by_text: dict[str, list[str]] = defaultdict(list)
+    for one in findings:
+        by_text[one.text].append(one.task)
+    return [f"- {', '.join(tasks)}: {text}" for text, tasks in by_text.items()]
+
+
+def _counted(left_out: Mapping[str, int]) -> list[str]:
+    return [f"- `{key}` ({number} tasks)" for key, number in sorted(left_out.items())]
+
+
+def _cassettes(cache: Cache) -> list[str]:
+    if not cache.read:
+        return ["## Cassettes", "", "The clone has no cache: there are no cassettes.", ""]
+    retired = ", ".join(f"{tool} {number}" for tool, number in sorted(cache.retired.items())) or "none"
+    rows = [
+        ("files read", cache.read),
+        ("calls kept", cache.kept),
+        ("of these stale: no key of today's leads to them, no other file has their arguments", cache.stale),
+        ("answered by several files: one that can be reached wins, else the newest", len(cache.collisions)),
+        ("files that lost to another one", cache.superseded),
+        (f"files of tools that are no more, left out ({retired})", cache.retired.total()),
+        ("files without data", len(cache.nulls)),
+    ]
+    return ["## Cassettes", "", *table(("what", "number"), rows), ""]
+
+
+def _collisions(cache: Cache) -> list[str]:
+    """List the calls that several files answer, with the first digits of the files' names."""
+    rows = [f"- {_call(one.kept)}: {_file(one.kept)} kept, {_lost(one)}" for one in cache.collisions]
+    return section("Calls that several files answer", sorted(rows), NOTHING) if cache.read else []
+
+
+def _lost(found: Collision) -> str:
+    """Name the files that were left out, those with the same answer apart."""
+    alike = [_file(one) for one in found.lost if one.data == found.kept.data]
+    other = [_file(one) for one in found.lost if one.data != found.kept.data]
+    told = ((alike, "the same answer"), (other, "another answer"))
+    return ", ".join(f"left out {', '.join(files)} ({what})" for files, what in told if files)
+
+
+def _call(one: Recorded) -> str:
+    return f"`{one.tool} {compact(one.args)}`"
+
+
+def _file(one: Recorded) -> str:
+    return one.file[:NAME_DIGITS]
+
+
+def _answered(tasks: Sequence[WrittenTask], cache: Cache) -> list[str]:
+    if not cache.read:
+        return []
+    rows = [(level, *numbers) for level, numbers in golden_hits(tasks, cache).items()]
+    head = ("level", "golden calls", "answered", "of these only by a stale file")
+    return ["## Golden calls that the cassettes answer", "", *table(head, rows), ""]

@@ -1,0 +1,160 @@
+"""Golden arguments that stand for a part of an earlier result, and the references we make of them.
+
+The data writes them in several ways: ``{places[0].name}``, ``{step1.lon}``, or ``{startX}`` with the source
+named in ``data_flow``. What they mean is looked up in the recorded answer of the call they come from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, Recorded
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields
+from pytest_agenteval.benchmarks.ko_agentbench.importer.paths import named, value_at
+
+PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_STEP = re.compile(r"step(\d+)\.(.+)")
+_PATH = re.compile(r"(?:^\w+|\.\w+|\[\d+\])+")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a placeholder's value comes from: the place of an earlier call, and a path or a mere name."""
+
+    call: int
+    name: str
+
+
+@dataclass(slots=True)
+class GoldenPath:
+    """The golden calls of a task, acted out on the recorded answers.
+
+    ``facts`` are the paths that the task itself names, by tool: a mere name means one of them first.
+    ``written`` are the arguments with references, ``answers`` what was recorded for each call, ``lost`` says
+    which placeholders lead nowhere, and ``spaced`` which texts needed a space after a reference.
+    """
+
+    calls: Sequence[Fields]
+    flows: Sequence[Fields]
+    cache: Cache
+    facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    written: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[Recorded | None] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    spaced: list[str] = field(default_factory=list)
+
+    def walk(self) -> None:
+        """Go through the calls in order: each sees the answers of those before it."""
+        for call in self.calls:
+            filled: dict[str, Any] = {}
+            written: dict[str, Any] = {}
+            for name, value in (call.get("args") or {}).items():
+                written[name], filled[name] = self._argument(call, name, value)
+            self.written.append(written)
+            self.answers.append(self.cache.find(call["tool"], filled))
+
+    def _argument(self, call: Fields, name: str, value: Any) -> tuple[Any, Any]:
+        """Give an argument as it is written for the oracle, and with its values filled in."""
+        if not isinstance(value, str) or not PLACEHOLDER.search(value):
+            return escaped(value), value
+        found = {one[0]: self._resolved(call, name, one[1]) for one in PLACEHOLDER.finditer(value)}
+        if None in found.values():
+            missing = ", ".join(text for text, one in found.items() if one is None)
+            self.lost.append(f"{call['tool']}({name}): {missing}")
+            return escaped(value), value
+        return self._written(value, found), self._filled(value, found)
+
+    def _resolved(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
+        """Give the reference and the value of a placeholder, or None where it leads nowhere."""
+        source = self._source(call, name, inside)
+        answer = self.answers[source.call] if source else None
+        if source is None or answer is None:
+            return None
+        for path, value in self._named(answer, source.name):
+            if _PATH.fullmatch(path) and value not in (None, ""):
+                return f"${source.call + 1}{'' if path.startswith('[') else '.'}{path}", value
+        return None
+
+    def _named(self, answer: Recorded, name: str) -> Iterator[tuple[str, Any]]:
+        known = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
+        yield from ((path, value_at(answer.data, path)) for path in known)
+        yield from named(answer.data, name)
+
+    def _source(self, call: Fields, name: str, inside: str) -> Source | None:
+        here = len(self.answers)
+        step = _STEP.fullmatch(inside)
+        if step:
+            place = self._of_step(int(step[1]), here)
+            return Source(place, step[2]) if place is not None else None
+        flow = self._flow(call, name)
+        if flow is not None:
+            return Source(flow[0], str(flow[1].get("from_output") or inside))
+        return Source(here - 1, inside) if here else None
+
+    def _of_step(self, number: int, before: int) -> int | None:
+        """Give the one earlier call of a step; where there is not just one, the number counts calls."""
+        of_step = [place for place in range(before) if _step_of(self.calls[place], place) == number]
+        if len(of_step) == 1:
+            return of_step[0]
+        return number - 1 if 1 <= number <= before else None
+
+    def _flow(self, call: Fields, name: str) -> tuple[int, Fields] | None:
+        """Give the flow into a parameter; the second of equal outputs comes from the step's second call."""
+        here, to_step = len(self.answers), _step_of(call, len(self.answers))
+        into = [flow for flow in self.flows if flow.get("to_step") == to_step]
+        mine = next((flow for flow in into if flow.get("to_parameter") == name), None)
+        if mine is None:
+            return None
+        alike = [flow for flow in into if _output(flow) == _output(mine)]
+        places = [p for p in range(here) if _step_of(self.calls[p], p) == mine.get("from_step")]
+        nth = next(number for number, flow in enumerate(alike) if flow is mine)
+        return (places[min(nth, len(places) - 1)], mine) if places else None
+
+    def _written(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> str:
+        def reference(match: re.Match[str]) -> str:
+            text = (found[match[0]] or ("", None))[0]
+            runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
+            if runs_on:
+                self.spaced.append(value)
+            return f"{text} " if runs_on else text
+
+        return PLACEHOLDER.sub(reference, value.replace("$", "$$"))
+
+    def _filled(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> Any:
+        if value in found:
+            return (found[value] or ("", value))[1]
+        return PLACEHOLDER.sub(lambda match: str((found[match[0]] or ("", ""))[1]), value)
+
+
+def in_step_order(calls: Sequence[Fields]) -> list[Fields]:
+    """Give the calls by step, those of one step in the order in which they are listed."""
+    return [call for _, call in sorted(enumerate(calls), key=lambda one: (_step_of(one[1], one[0]), one[0]))]
+
+
+def steps(calls: Sequence[Fields]) -> list[list[int]]:
+    """Give the places of the calls that belong together, step after step."""
+    grouped: dict[int, list[int]] = {}
+    for place, call in enumerate(calls):
+        grouped.setdefault(_step_of(call, place), []).append(place)
+    return list(grouped.values())
+
+
+def escaped(value: Any) -> Any:
+    """Write a value so that the oracle takes no dollar sign in it for a reference."""
+    if isinstance(value, str):
+        return value.replace("$", "$$")
+    if isinstance(value, dict):
+        return {key: escaped(inner) for key, inner in value.items()}
+    return [escaped(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _step_of(call: Fields, place: int) -> int:
+    step = call.get("step")
+    return step if isinstance(step, int) else place + 1
+
+
+def _output(flow: Fields) -> tuple[Any, Any]:
+    return flow.get("from_step"), flow.get("from_output")

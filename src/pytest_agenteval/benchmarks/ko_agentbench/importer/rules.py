@@ -1,0 +1,234 @@
+"""Rules by which the benchmark's data shows its oddities; each says what it sees and changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields, SourceTask, actions
+from pytest_agenteval.benchmarks.ko_agentbench.importer.conversation import named_turn, turn_at
+from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
+from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import catalogue, normalised, parameters
+from pytest_agenteval.benchmarks.ko_agentbench.importer.misfits import misfits
+from pytest_agenteval.benchmarks.ko_agentbench.importer.paths import value_at
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.errors import nearest
+
+PLANT_KINDS = frozenset({"preference", "constraint", "fact"})
+_EXACT = re.compile(r"-?\d+\.\d{3,}")
+_NAMED_CODE = re.compile(r"([가-힣A-Za-z&]+)\((\d{6})\)")
+
+Rule = Callable[[SourceTask], Iterator[str]]
+
+
+def oddities_of(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
+    """Give everything odd about the tasks, task by task."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for task in tasks:
+        for rule in RULES:
+            said[task.id] += rule(task)
+        if cache.read:
+            said[task.id] += _unknown_facts(task, cache)
+            said[task.id] += _unknown_outputs(task, cache)
+    for rule_of_all in (_twice, _codes, _categories):
+        for id, text in rule_of_all(tasks):
+            said[id].append(text)
+    return [Finding(id, text) for id, texts in said.items() for text in dict.fromkeys(texts)]
+
+
+def _levels(task: SourceTask) -> Iterator[str]:
+    level = task.fields.get("task_level")
+    if level != task.number:
+        yield f"task_level is {'missing' if level is None else repr(level)} in the file of {task.level}"
+
+
+def _steps(task: SourceTask) -> Iterator[str]:
+    if task.level != "L3":
+        return
+    for key in ("minimum_steps", "essential_tools"):
+        if task.fields.get(key) is None:
+            yield f"{key} is missing"
+    least = task.fields.get("minimum_steps")
+    if isinstance(least, int) and least < len(task.golden):
+        yield f"minimum_steps is {least}, the golden path has {len(task.golden)} calls"
+
+
+def _tools(task: SourceTask) -> Iterator[str]:
+    golden = {call["tool"] for call in task.golden}
+    for tool in task.fields.get("essential_tools") or ():
+        if tool not in golden:
+            yield f"essential_tools names {tool}, which the golden path does not call"
+    failing = (task.fields.get("error_injection") or {}).get("tool")
+    if failing and failing not in golden:
+        yield f"error_injection is of {failing}, which the golden path does not call"
+    least = task.fields.get("minimum_sources")
+    if isinstance(least, int) and least > len(golden):
+        yield f"minimum_sources is {least}, the golden path has {len(golden)} different tools"
+    for tool in _offered(task):
+        if tool not in catalogue():
+            yield f"there is no tool {tool}"
+
+
+def _arguments(task: SourceTask) -> Iterator[str]:
+    for what, calls in (("golden", task.golden), ("fallback", task.fallbacks), ("turn", _told(task))):
+        for call in calls:
+            for misfit in misfits(call["tool"], call.get("args") or {}):
+                yield f"{what} call {call['tool']}: {misfit}"
+
+
+def _flows(task: SourceTask) -> Iterator[str]:
+    flows = _maps(task.fields.get("data_flow"))
+    for text, number in Counter(map(canonical, flows)).items():
+        if number > 1:
+            yield f"data_flow has an edge {number} times: {text}"
+    calls = {call.get("step"): call["tool"] for call in task.golden}
+    for flow in flows:
+        for key in ("from_step", "to_step"):
+            if flow.get(key) not in calls:
+                yield f"data_flow: {key} {flow.get(key)!r} is no step of the golden path"
+        to = calls.get(flow.get("to_step"))
+        if to in catalogue() and flow.get("to_parameter") not in parameters(str(to)):
+            yield f"data_flow: {to} has no parameter {flow.get('to_parameter')!r}"
+
+
+def _schemas(task: SourceTask) -> Iterator[str]:
+    schema = task.fields.get("arg_schema")
+    if not isinstance(schema, dict) or not task.golden:
+        return
+    extra = [name for name in task.golden[0].get("args") or {} if name not in schema]
+    if extra:
+        yield f"arg_schema does not know these golden arguments: {', '.join(extra)}"
+
+
+def _numbers(task: SourceTask) -> Iterator[str]:
+    """Compare exact numbers, such as coordinates, of the question and of the golden arguments."""
+    asked = {float(text) for text in _EXACT.findall(task.fields["instruction"])}
+    if asked and task.golden:
+        given = _EXACT.findall(canonical(task.golden[0].get("args") or {}))
+        other = [text for text in given if float(text) not in asked]
+        if other:
+            yield f"golden arguments hold numbers that the question does not: {', '.join(other)}"
+
+
+def _conversations(task: SourceTask) -> Iterator[str]:
+    tracking = task.fields.get("conversation_tracking") or {}
+    first = turn_at(task, 1)
+    if first is None:
+        return
+    if first.get("content") != task.fields["instruction"]:
+        yield "instruction differs from the first turn"
+    if tracking.get("conversation_id") != f"conv-{task.id}":
+        yield f"conversation_id is {tracking.get('conversation_id')!r}, not 'conv-{task.id}'"
+    for number, turn in enumerate(task.turns, start=1):
+        if turn.get("turn_number") != number:
+            yield f"turn {number} is numbered {turn.get('turn_number')!r}"
+    for plant in _maps((tracking.get("evaluation_context") or {}).get("context_plants")):
+        if plant.get("type") not in PLANT_KINDS:
+            yield f"context_plants: {plant.get('type')!r} is no kind of plant"
+    role = (turn_at(task, named_turn(task)) or {}).get("role")
+    if role != "user":
+        yield f"context_tests name turn {named_turn(task)}, which is no user turn"
+
+
+def _asked_nowhere(task: SourceTask) -> Iterator[str]:
+    """Compare the golden calls of a conversation with those that its turns make."""
+    if task.level != "L6" or not task.turns:
+        return
+    made = {_place(call) for call in _told(task)}
+    for call in task.golden:
+        if _place(call) not in made:
+            yield f"no turn makes the golden call {call['tool']}({canonical(call.get('args') or {})})"
+
+
+RULES: tuple[Rule, ...] = (
+    _levels,
+    _steps,
+    _tools,
+    _arguments,
+    _flows,
+    _schemas,
+    _numbers,
+    _conversations,
+    _asked_nowhere,
+)
+
+
+def _unknown_facts(task: SourceTask, cache: Cache) -> Iterator[str]:
+    for one in _maps(task.fields.get("golden_fields")):
+        tool = str(one.get("tool"))
+        for path in one.get("fields") or ():
+            if not any(value_at(each.data, str(path)) is not None for each in cache.of(tool)):
+                yield f"golden_fields: no recorded answer of {tool} has {path}"
+
+
+def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
+    calls = {call.get("step"): call["tool"] for call in task.golden}
+    for flow in _maps(task.fields.get("data_flow")):
+        tool, name = calls.get(flow.get("from_step"), ""), str(flow.get("from_output"))
+        answers = [one.data for one in cache.of(tool)]
+        if not answers or any(value_at(data, name) is not None for data in answers):
+            continue
+        known = set().union(*(_names(data) for data in answers[:20]))
+        if name not in known:
+            hint = nearest(name, sorted(known))
+            yield f"data_flow: no recorded answer of {tool} has {name!r}{f'; {hint}' if hint else ''}"
+
+
+def _twice(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
+    for id, number in Counter(task.id for task in tasks).items():
+        if number > 1:
+            yield id, f"{number} tasks have this id; the first is taken"
+
+
+def _codes(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
+    """Find stock codes that go under several names."""
+    names: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for task in tasks:
+        for name, code in _NAMED_CODE.findall(task.fields["instruction"]):
+            names[code][name].append(task.id)
+    for code, by_name in names.items():
+        for name, ids in by_name.items():
+            for id in ids if len(by_name) > 1 else ():
+                others = ", ".join(
+                    f"{other} in {', '.join(by_name[other])}" for other in by_name if other != name
+                )
+                yield id, f"the code {code} is that of {name} here, of {others}"
+
+
+def _categories(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
+    for level in {task.level: None for task in tasks}:
+        of_level = [task for task in tasks if task.level == level]
+        usual = Counter(str(task.fields.get("task_category")) for task in of_level).most_common(1)[0][0]
+        for task in of_level:
+            if task.fields.get("task_category") != usual:
+                yield task.id, f"task_category is {task.fields.get('task_category')!r}, not {usual!r}"
+
+
+def _told(task: SourceTask) -> list[Fields]:
+    return [action for turn in task.turns for action in actions(turn)]
+
+
+def _offered(task: SourceTask) -> dict[str, None]:
+    calls = (*task.golden, *task.fallbacks, *_told(task))
+    return dict.fromkeys([*(task.fields.get("available_tools") or ()), *(call["tool"] for call in calls)])
+
+
+def _place(call: Fields) -> str:
+    args = call.get("args") or {}
+    tool = call["tool"]
+    return canonical([tool, normalised(tool, args) if tool in catalogue() else args])
+
+
+def _names(data: Any) -> set[str]:
+    if isinstance(data, list):
+        return _names(data[0]) if data else set()
+    if isinstance(data, dict):
+        return set(data).union(*map(_names, data.values()))
+    return set()
+
+
+def _maps(value: Any) -> list[Fields]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

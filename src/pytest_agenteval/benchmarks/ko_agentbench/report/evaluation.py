@@ -1,0 +1,147 @@
+"""The evaluation of one model in the shape of the benchmark's ``evaluation_report.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
+from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import plain_sum
+from pytest_agenteval.benchmarks.ko_agentbench.report.told import RESPONSE_RATE, Told, reported, told
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.leaderboard.standing import entries_of, has_levels
+from pytest_agenteval.reports.view import SuiteView
+from pytest_agenteval.store.header import RunHeader
+from pytest_agenteval.store.reader import Run
+
+Evaluation = Mapping[str, Any]
+DEFAULT_MODE = "default"
+
+
+def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
+    """Evaluate a suite with one model; None where its grades are not the benchmark's.
+
+    Trials that broke, or whose transcripts cannot be read, are counted in the totals and evaluated nowhere.
+    ``mode`` is in the summary only where some metric was not worked out in the benchmark's own way.
+    """
+    entries = entries_of(run, suite)
+    if not has_levels(entries):
+        return None
+    levels: dict[str, Any] = {}
+    upstream = True
+    for name in LEVELS:
+        tasks: dict[tuple[str, str], list[Trial]] = {}
+        for entry in (entry for entry in entries if entry.bucket == name):
+            trials = tasks.setdefault((entry.key.task, entry.key.agent), [])
+            trials += [trial] if (trial := run.trial_if_readable(entry)) else []
+        found = [one for trials in tasks.values() if (one := told(name, trials))]
+        planned = max(_planned(run, suite, name), len(tasks))
+        if planned:
+            levels[name] = _level(name, _model(run.header, suite), found, planned)
+            upstream = upstream and all(one.upstream for one in found)
+    summary = _summary(run.header, suite, levels)
+    return {
+        "summary": summary if upstream else {**summary, "mode": DEFAULT_MODE},
+        "by_level": levels,
+    }
+
+
+def _planned(run: Run, suite: SuiteView, level: str) -> int:
+    group = (suite.suite, suite.model, suite.variant, level)
+    return sum(
+        planned.tasks
+        for planned in run.planned
+        if (planned.suite, planned.model, planned.variant, planned.bucket) == group
+    )
+
+
+def _summary(header: RunHeader, suite: SuiteView, levels: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "model": _model(header, suite),
+        "judge_model": ", ".join(judge.id for judge in header.judges) or None,
+        "execution_date": day_of(header),
+        "evaluation_date": header.ended_at or header.started_at,
+        "total_tasks": sum(level["total_tasks"] for level in levels.values()),
+        "evaluated_tasks": sum(level["evaluated_tasks"] for level in levels.values()),
+        "sample_size": None,
+        "levels_evaluated": len(levels),
+    }
+
+
+def day_of(header: RunHeader) -> str:
+    """Give the day on which a run was started: ``20261121``."""
+    return header.started_at[:10].replace("-", "")
+
+
+def _model(header: RunHeader, suite: SuiteView) -> str:
+    """Give the id of a model, with its variant where it has one."""
+    id = next((model.id for model in header.models if model.name == suite.model), suite.model)
+    return f"{id}@{suite.variant}" if suite.variant else id
+
+
+def _level(name: str, model: str, tasks: Sequence[Told], planned: int) -> dict[str, Any]:
+    return {
+        "file": f"{name}.json",
+        "total_tasks": planned,
+        "evaluated_tasks": len(tasks),
+        "metrics": dict(_means(name, tasks)),
+        "metadata": _metadata(name, model, tasks),
+        "task_evaluations": [
+            {"task_id": one.task, "success": one.success, "metrics": dict(one.metrics)} for one in tasks
+        ],
+    }
+
+
+def _means(level: str, tasks: Sequence[Told]) -> Iterator[tuple[str, float]]:
+    """Give each metric's mean over the tasks that decided it, 0 where none did; then the response rate."""
+    for name in reported(level):
+        found = [one.metrics[name]["score"] for one in tasks if name in one.metrics]
+        if found:
+            yield name, _mean([score for score in found if score is not None])
+    yield RESPONSE_RATE, _mean([float(one.success) for one in tasks])
+
+
+def _metadata(level: str, model: str, tasks: Sequence[Told]) -> dict[str, Any]:
+    """Give what the tasks of a level took, rounded as the benchmark's log is."""
+    count, answered = len(tasks), sum(one.success for one in tasks)
+    taken, tokens = plain_sum(one.seconds for one in tasks), sum(one.tokens for one in tasks)
+    steps, calls = sum(one.steps for one in tasks), sum(one.calls for one in tasks)
+    return {
+        "timestamp": max((one.started_at for one in tasks), default=""),
+        "model": model,
+        "level": level,
+        "total_tasks": count,
+        "successful_tasks": answered,
+        "failed_tasks": count - answered,
+        "success_rate": round(_per(100 * answered, count), 2),
+        "total_execution_time": round(taken, 2),
+        "average_execution_time": round(_per(taken, count), 2),
+        "total_steps": steps,
+        "average_steps": round(_per(steps, count), 2),
+        "total_tool_calls": calls,
+        "average_tool_calls": round(_per(calls, count), 2),
+        "total_tokens": tokens,
+        "average_tokens_per_task": round(_per(tokens, count), 2),
+        "average_prompt_tokens": round(_per(sum(one.prompt_tokens for one in tasks), count), 2),
+        "average_completion_tokens": round(_per(sum(one.completion_tokens for one in tasks), count), 2),
+        "average_tps": round(_per(tokens, taken), 2),
+        "ttft": _first_tokens(one.first_token_s for one in tasks),
+    }
+
+
+def _first_tokens(waits: Iterable[float]) -> dict[str, Any]:
+    known = [wait for wait in waits if wait > 0]
+    return {
+        "average": round(_mean(known), 4),
+        "min": round(min(known, default=0.0), 4),
+        "max": round(max(known, default=0.0), 4),
+        "unit": "seconds",
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return plain_sum(values) / len(values) if values else 0.0
+
+
+def _per(whole: float, parts: float) -> float:
+    return whole / parts if parts else 0.0

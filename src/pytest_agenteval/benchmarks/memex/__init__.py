@@ -1,0 +1,1 @@
+"""Memex's Card Agent and PKM Agent evals."""

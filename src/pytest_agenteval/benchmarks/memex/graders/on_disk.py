@@ -1,0 +1,218 @@
+"""What a workspace says for itself, whoever worked in it: the entry's card, and where it was filed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, files_below, times
+from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.outcome import Tree
+from pytest_agenteval.records.transcript import ToolCall
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _Loader
+else:
+    _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+INSIGHT = "update_timeline_card_insight"
+SAVE = "save_timeline_card"
+NO_TEMPLATE_ID = "classic_card"
+"""What a stored template without an id counts as."""
+
+_FACT_ID = re.compile(r"(?P<day>.+)\.md#(?P<entry>ts_[0-9]+)")
+
+State = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """What an entry's card says that the entry means, and to which other entries it is tied."""
+
+    text: str
+    related: tuple[str, ...] = ()
+
+
+def card_state(evidence: Evidence) -> State | None:
+    """Give the end state of a card as its file shows it, by the keys of our agent's state.
+
+    None where there is nothing to look at: a workspace without any file, or a task that names no entry.
+    """
+    path = card_path(evidence)
+    if path is None:
+        _check_the_entry_s_name(evidence)
+        return None
+    blob, card = evidence.after.text(path), _card(evidence.after, path)
+    missing = [name for name, is_met in _of_a_card(evidence, path, card).items() if not is_met]
+    return {
+        "is_complete": not missing,
+        "card_save_tool_called": "matching_successful_save_timeline_card_tool_call" not in missing,
+        "persisted_fact_id": _text(card.get("fact_id")),
+        "status": _text(card.get("status")),
+        "has_title": "title_present" not in missing,
+        "has_ui_configs": "ui_configs_present" not in missing,
+        "missing_requirements": missing,
+        "template_ids": [_template_id(config) for config in _configs(card)],
+        "card_yaml_blob": blob or "",
+    }
+
+
+def title_of(blob: Any) -> str:
+    """Give the title of a card's text; none where it cannot be read."""
+    try:
+        card = yaml.load(blob, _Loader) if isinstance(blob, str) else None  # a safe loader
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return ""
+    return (_text(card.get("title")) or "") if isinstance(card, dict) else ""
+
+
+def pkm_state(evidence: Evidence) -> State | None:
+    """Give the end state of an entry as knowledge base and card show it, by the keys of our agent's state.
+
+    An entry of which nothing came, no change and no insight, counts as skipped. None as for a card.
+    """
+    if card_path(evidence) is None:
+        _check_the_entry_s_name(evidence)
+        return None
+    fact = str(evidence.task_input["fact_id"])
+    changed, filed = bool(changed_below(evidence)), bool(newly_holding(fact, evidence))
+    told = fact in insights_given(evidence)
+    skipped = not changed and not told
+    met = {"wrote_para_with_fact_id": filed, "updated_timeline_card_insight": told}
+    return {
+        "is_complete": skipped or all(met.values()),
+        "wrote_para": filed,
+        "updated_insight": told,
+        "skipped_pkm": skipped,
+        "successful_pkm_mutation": changed,
+        "missing_requirements": [] if skipped else [name for name, is_met in met.items() if not is_met],
+    }
+
+
+def card_path(evidence: Evidence) -> str | None:
+    """Give the path of the card of the task's entry; None where there is no entry, or no file at all."""
+    found = _FACT_ID.fullmatch(str(evidence.task_input.get("fact_id", "")))
+    if found is None or not (evidence.before.files or evidence.after.files):
+        return None
+    return f"Cards/{found['day']}_{found['entry']}.yaml"
+
+
+def _check_the_entry_s_name(evidence: Evidence) -> None:
+    """Raise where the task's id is none that a card can have, and the agent tells nothing to go by."""
+    fact = evidence.task_input.get("fact_id")
+    seen = evidence.before.files or evidence.after.files
+    if fact and seen and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
+        raise Unreadable("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
+
+
+def newly_holding(fact: str, evidence: Evidence) -> list[str]:
+    """Give the files of the knowledge base that hold the id at the end; none where it only moved."""
+    before, after = _holding(fact, evidence.before), _holding(fact, evidence.after)
+    return sorted(after) if sum(after.values()) > sum(before.values()) else []
+
+
+def insights_given(evidence: Evidence) -> list[str]:
+    """Give the ids of the entries that were given an insight with words: by a call, or on their card."""
+    calls = _insight_calls(evidence)
+    called = [
+        str(call.args.get("fact_id")) for call in calls if str(call.args.get("insight_text") or "").strip()
+    ]
+    fact = str(evidence.task_input.get("fact_id", ""))
+    return [*called, fact] if fact not in called and _new_insight(evidence) else called
+
+
+def insight_of(evidence: Evidence) -> Insight | None:
+    """Give the insight of the last call that gave one, else the one that newly stands on the entry's card."""
+    call = last_insight_call(evidence)
+    if call is None:
+        return _new_insight(evidence)
+    given, text = call.args.get("related_fact_ids"), call.args.get("insight_text")
+    related = given if isinstance(given, list | tuple) else ()
+    return Insight(text.strip() if isinstance(text, str) else "", tuple(_ids(related)))
+
+
+def last_insight_call(evidence: Evidence) -> ToolCall | None:
+    """Give the last call that gave an insight, None where none did."""
+    calls = _insight_calls(evidence)
+    return calls[-1] if calls else None
+
+
+def _insight_calls(evidence: Evidence) -> list[ToolCall]:
+    return [call for call in evidence.calls if call.tool == INSIGHT and call.error is None]
+
+
+def _new_insight(evidence: Evidence) -> Insight | None:
+    """Give the insight on the entry's card, None where it has none, or the one it had before."""
+    path = card_path(evidence)
+    if path is None:
+        return None
+    before, after = _insight(_card(evidence.before, path)), _insight(_card(evidence.after, path))
+    return after if after.text and after != before else None
+
+
+def _insight(card: Mapping[str, Any]) -> Insight:
+    found = card.get("insight")
+    found = found if isinstance(found, dict) else {"text": found}
+    related = found.get("related_facts")
+    named = related if isinstance(related, list) else []
+    ids = (one.get("id") if isinstance(one, dict) else one for one in named)
+    return Insight((_text(found.get("text")) or "").strip(), tuple(_ids(ids)))
+
+
+def _ids(given: Any) -> Iterator[str]:
+    return (id for id in given if isinstance(id, str) and id)
+
+
+def _card(tree: Tree, path: str) -> Mapping[str, Any]:
+    """Read a card; one that is not there, or is no YAML map, is empty."""
+    try:
+        found = yaml.load(tree.text(path) or "", _Loader)  # a safe loader
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _of_a_card(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[str, bool]:
+    """Ask what a finished card needs, by the names that Memex has for each."""
+    fact = evidence.task_input["fact_id"]
+    return {
+        "matching_successful_save_timeline_card_tool_call": _was_saved(evidence, path),
+        "card_file_exists": path in evidence.after,
+        "persisted_fact_id_matches": card.get("fact_id") == fact,
+        "status_completed": card.get("status") == "completed",
+        "title_present": bool((_text(card.get("title")) or "").strip()),
+        "ui_configs_present": bool(_configs(card)),
+    }
+
+
+def _was_saved(evidence: Evidence, path: str) -> bool:
+    """Whether the card came or changed, or was saved as it already was."""
+    before, after = evidence.before.files.get(path), evidence.after.files.get(path)
+    if after is not None and (before is None or before.digest != after.digest):
+        return True
+    saves = (call for call in evidence.calls if call.tool == SAVE and call.error is None)
+    return any(call.args.get("fact_id") == evidence.task_input["fact_id"] for call in saves)
+
+
+def _configs(card: Mapping[str, Any]) -> list[Any]:
+    configs = card.get("ui_configs")
+    return configs if isinstance(configs, list) else []
+
+
+def _template_id(config: Any) -> str:
+    id = config.get("template_id") if isinstance(config, Mapping) else None
+    return id if isinstance(id, str) and id else NO_TEMPLATE_ID
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or isinstance(value, dict | list) else str(value)
+
+
+def _holding(fact: str, tree: Tree) -> dict[str, int]:
+    found = {path: times(fact, file.text) for path, file in files_below(tree).items()}
+    return {path: number for path, number in found.items() if number}

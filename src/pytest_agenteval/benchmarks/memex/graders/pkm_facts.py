@@ -1,0 +1,120 @@
+"""Did what the entry says come into the knowledge base, worked in and without strays?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from difflib import SequenceMatcher
+from typing import ClassVar
+
+from pytest_agenteval.benchmarks.memex.graders.both_sides import merged
+from pytest_agenteval.benchmarks.memex.graders.on_disk import pkm_state
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, files_below, times
+from pytest_agenteval.benchmarks.memex.graders.pkm_keeping import Files
+from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines
+from pytest_agenteval.benchmarks.memex.graders.pkm_others import new_text
+from pytest_agenteval.benchmarks.memex.graders.settings import days, entry_day, needles
+from pytest_agenteval.benchmarks.memex.graders.unreadable import undecided_where_unreadable
+from pytest_agenteval.graders.matching.dates import Day, days_in
+from pytest_agenteval.graders.matching.mentions import mentions, plain
+from pytest_agenteval.graders.matching.tokens import tokens
+from pytest_agenteval.graders.shown import cut
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Check, Grade
+
+NAME = "pkm_facts_filed"
+LEAST_WORDS, SHARE = 12, 0.95
+"""An entry of so many words or letters is pasted where so much of it stands in the notes in one run."""
+_LEADING = re.compile(r"[\W_]*(\d{1,2}-\d{1,2})(?!\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class PkmFactsFiled:
+    """Do the notes newly say each of these facts, in words of their own? The score is the share of yes.
+
+    ``facts`` are texts that lines new in the knowledge base have to say, one way or another: a list in the
+    place of a text holds several wordings, of which one is enough. They are found whole: words of any script,
+    numbers by their value, dates and times in any spelling. Three more questions: is the entry worked in, not
+    pasted as it is (an entry of a few words may be), does every new file hold the entry's id, so that none
+    is a stray, and is nothing dated a day before or after the entry, unless the entry or ``days`` name that
+    day? A file that was only moved is not new. Where the entry was skipped, the grade is
+    undecided: ``pkm_completion`` says whether that was right.
+    """
+
+    facts: Sequence[str | Sequence[str]]
+    days: Sequence[str] = ()
+
+    agent: ClassVar[str] = "pkm"
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", needles("facts", self.facts))
+        days("days", self.days)
+
+    @undecided_where_unreadable(NAME)
+    def grade(self, evidence: Evidence) -> Grade:
+        """Look for each fact among the new lines, then for what should not be there."""
+        if merged(evidence.state, pkm_state(evidence)).get("skipped_pkm") is True:
+            return Grade(NAME, None, "the entry was skipped: there is nothing to file")
+        new = new_text(evidence)
+        checks = [_fact_check(tuple(wordings), new) for wordings in self.facts]
+        return Grade.from_checks(
+            NAME, [*checks, _not_pasted(evidence, new), _no_stray(evidence), self._days(evidence, new)]
+        )
+
+    def _days(self, evidence: Evidence, new: str) -> Check:
+        """Ask whether a new date is the day before or after the entry's, though nobody named that day."""
+        own = entry_day(evidence.task_input.get("fact_id"))
+        entry = days_in(plain(str(evidence.task_input.get("content") or "")))
+        named = days("days", self.days) | entry
+        near = [own + timedelta(by) for by in (-1, 1)] if own else []
+        wrong = [day for day in near if _is_dated(new, day) and not any(_is(day, each) for each in named)]
+        found = ", ".join(map(str, wrong)) or "none"
+        return Check("nothing is dated a day off", not wrong, f"{own} or a day that was named", found)
+
+
+def _is_dated(new: str, day: date) -> bool:
+    lines = plain(new.replace("\n", " \u00b6 ")).split("\u00b6")
+    long = (each for line in lines for each in days_in(line, short=False))
+    leading = (each for line in lines if (found := _LEADING.match(line)) for each in days_in(found[1]))
+    return any(_is(day, each) for each in (*long, *leading))
+
+
+def _is(day: date, other: Day) -> bool:
+    return Day(day.month, day.day, day.year).may_be(other)
+
+
+def _fact_check(wordings: Sequence[str], new: str) -> Check:
+    expected = " or ".join(wordings)
+    passed = any(mentions(new, wording) for wording in wordings)
+    return Check(f"the notes newly say {expected!r}", passed, expected, cut(new) or "nothing new")
+
+
+def _not_pasted(evidence: Evidence, new: str) -> Check:
+    entry = [token.text for token in tokens(plain(str(evidence.task_input.get("content") or "")))]
+    there = [token.text for token in tokens(plain(new))]
+    run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
+    pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
+    found = f"{run} of its {len(entry)} words in one run"
+    return Check("the entry is worked in, not pasted as it is", not pasted, "words of its own", found)
+
+
+def _no_stray(evidence: Evidence) -> Check:
+    fact = str(evidence.task_input.get("fact_id") or "")
+    before, after = files_below(evidence.before), files_below(evidence.after)
+    created = [path for path in changed_below(evidence).created if (after[path].text or "").strip()]
+    strays = [
+        path
+        for path in created
+        if not times(fact, after[path].text) and not _is_moved(after[path].text or "", before)
+    ]
+    return Check("every new file holds the entry", not strays, "no stray file", ", ".join(strays) or "none")
+
+
+def _is_moved(text: str, before: Files) -> bool:
+    """Whether most of a file's lines stood in the knowledge base before."""
+    lines, was = counted_lines([text]), counted_lines(file.text for file in before.values())
+    return 2 * (lines & was).total() >= lines.total()

@@ -1,0 +1,88 @@
+"""Reading the settings of these graders, as they stand in a task file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+import yaml
+
+from pytest_agenteval.errors import nearest
+from pytest_agenteval.graders.matching.dates import Day, days_meant
+from pytest_agenteval.graders.matching.mentions import plain
+
+_DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
+
+Mode = Literal["default", "upstream"]
+Needles = tuple[tuple[str, ...], ...]
+"""What has to be said: each of these, in one of its wordings."""
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that there is none of."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be default or upstream, not {mode!r}")
+
+
+def check_flag(name: str, value: bool, mode: Mode) -> None:
+    """Refuse what is no truth value, and a flag in a mode that has no such thing."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    if value and mode == "upstream":
+        raise ValueError(f"{name}: there is no such thing in mode upstream; take it out")
+
+
+def texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Take a list of texts as a tuple; anything else is a ValueError that names the setting."""
+    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+        raise ValueError(f"{name} must be a list of texts, not {given!r}")
+    return tuple(given)
+
+
+def needles(name: str, given: Sequence[str | Sequence[str]]) -> Needles:
+    """Take a list of texts, or of lists of texts of which one is enough; a blank text is refused."""
+    if not isinstance(given, list | tuple):
+        raise ValueError(f"{name} must be a list of texts, not {given!r}")
+    taken = tuple(texts(name, [each] if isinstance(each, str) else each) for each in given)
+    if not all(each and all(text.strip() for text in each) for each in taken):
+        raise ValueError(f"{name}: a blank text is said everywhere; take it out")
+    return taken
+
+
+def days(name: str, given: Sequence[str]) -> frozenset[Day]:
+    """Read a list of dates, each with its year or not."""
+    read = {text: days_meant(plain(text)) for text in texts(name, given)}
+    if wrong := [text for text, found in read.items() if not found]:
+        raise ValueError(f"{name} must be dates, not {wrong[0]!r}")
+    return frozenset(day for found in read.values() for day in found)
+
+
+def entry_day(fact_id: Any) -> date | None:
+    """Give the day of an entry from its id; None where that tells none."""
+    found = _DAY.match(str(fact_id))
+    try:
+        return date(*map(int, found.groups())) if found else None
+    except ValueError:
+        return None
+
+
+def check_template_ids(given: Sequence[str]) -> None:
+    """Refuse an empty list, and ids that no template has."""
+    if not given:
+        raise ValueError("expected_template_ids must name at least one template")
+    for id in given:
+        if id not in template_ids():
+            hint = nearest(id, template_ids()) or f"known: {', '.join(template_ids())}"
+            raise ValueError(f"expected_template_ids: there is no template {id!r}; {hint}")
+
+
+@cache
+def template_ids() -> tuple[str, ...]:
+    """Give the ids of all card templates, from the data that the card agent is told of."""
+    text = files("pytest_agenteval.benchmarks.memex.card_agent").joinpath("templates.yaml").read_text("utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return tuple(found)

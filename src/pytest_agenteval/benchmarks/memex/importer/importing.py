@@ -1,0 +1,200 @@
+"""Brings Memex's suites into a folder of the user's: tasks as they are, a suite.yaml beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.benchmarks.memex.importer.suites import THEIRS, FoundSuite, find_suites
+from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
+from pytest_agenteval.importers.reading import read_json
+from pytest_agenteval.importers.yaml_writing import write_yaml
+from pytest_agenteval.tasks.documents import read_document
+from pytest_agenteval.tasks.layers import starting_tree
+from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+
+OURS = "suite.yaml"
+MARK = "# Written by agenteval import memex.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a task may name: agents, graders, and whether a grader takes a configuration.
+
+    ``refused`` gives why it does not, or an empty text; ``has_mode`` says whether a grader counts in modes.
+    """
+
+    agents: Sequence[str]
+    graders: Sequence[str]
+    refused: Callable[[str, Mapping[str, Any]], str]
+    has_mode: Callable[[str], bool] = lambda name: False
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A suite that was imported: where it is now, its tasks, what was changed, what cannot run and why.
+
+    ``others`` are files there that are not of this import.
+    """
+
+    suite: FoundSuite
+    folder: Path
+    fixtures: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    others: tuple[Path, ...]
+
+    @property
+    def broken(self) -> int:
+        """How many files cannot run."""
+        return len({problem.file for problem in self.problems})
+
+
+def import_folder(
+    source: Path, target: Path, known: Known, *, force: bool = False, mode: str = "default"
+) -> list[Imported]:
+    """Import every suite below a folder; raises UsageMistake or ProblemsFound before anything is written.
+
+    A suite becomes the target itself, several become folders in it by their names. In mode ``upstream`` each
+    grader that has a mode is given this one.
+    """
+    if target.resolve().is_relative_to(source.resolve()):
+        raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
+    suites = find_suites(source)
+    places = _places(suites, target)
+    _check_free(places, force)
+    both = zip(suites, places, strict=True)
+    return [_import(suite, place, source, known, mode) for suite, place in both]
+
+
+def _places(suites: Sequence[FoundSuite], target: Path) -> list[Path]:
+    names = [re.sub(r"[^\w.-]+", "-", suite.name) for suite in suites]
+    for name in (name for name in names if names.count(name) > 1):
+        folders = [str(suite.folder) for suite, own in zip(suites, names, strict=True) if own == name]
+        raise UsageMistake(f"two suites have the name {name!r}: {', '.join(folders)}")
+    return [target] if len(names) == 1 else [target / name for name in names]
+
+
+def _check_free(places: Sequence[Path], force: bool) -> None:
+    """Refuse to write over anything but an earlier import, and over that only by force."""
+    for place in (place for place in places if place.exists()):
+        if place.is_dir() and not any(place.iterdir()):
+            continue
+        ours = place / OURS
+        earlier = ours.is_file() and ours.read_text(encoding="utf-8").startswith(MARK)
+        if not earlier:
+            raise UsageMistake(
+                f"{place} is there already, and no import of Memex's: nothing was written; "
+                "--to names the suite's own folder"
+            )
+        if not force:
+            raise UsageMistake(f"imported before: {place}; --force replaces it")
+
+
+def _import(suite: FoundSuite, place: Path, source: Path, known: Known, mode: str) -> Imported:
+    _write_mark(suite, place)  # first: what Ctrl-C leaves behind can be replaced
+    _copy(suite.folder, place)
+    if mode != "default":
+        for path in suite.tasks:
+            _in_mode(place / path.relative_to(suite.folder), mode, known)
+    fixtures: list[str] = []
+    problems: list[Problem] = []
+    loaded = list(_tasks_of(suite, place, problems))
+    for one in loaded:
+        fixtures += _copy_shared_tree(one, place, source)
+        problems += _misfits(one, suite, place, known)
+    others = _others(suite.folder, place)
+    return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
+
+
+def _write_mark(suite: FoundSuite, place: Path) -> None:
+    write_yaml(place / OURS, suite.said)
+    (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def _copy(source: Path, place: Path) -> None:
+    try:
+        shutil.copytree(source, place, ignore=lambda folder, _: _theirs(folder, source), dirs_exist_ok=True)
+    except (shutil.Error, OSError) as refused:
+        raise UsageMistake(f"{source} cannot be copied to {place}: {refused}") from None
+
+
+def _theirs(folder: str, source: Path) -> set[str]:
+    """Leave out their suite file: ours stands in its place."""
+    return {THEIRS, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
+
+
+def _others(source: Path, place: Path) -> Iterator[Path]:
+    """Give the files that their folder does not hold: the user's own, or of a task that is no more."""
+    for path in sorted(path for path in place.rglob("*") if path.is_file()):
+        own = path == place / OURS or path.parent.name == "__pycache__"
+        if not own and not (source / path.relative_to(place)).is_file():
+            yield path
+
+
+def _in_mode(path: Path, mode: str, known: Known) -> None:
+    """Give every grader of a copied task this mode; one that has none, or is unknown, is left alone."""
+    try:
+        task = read_json(path)
+    except ProblemsFound:  # told when the task is loaded
+        return
+    graders = task.get("graders") if isinstance(task, dict) else None
+    for grader in graders if isinstance(graders, list) else ():
+        if isinstance(grader, dict) and known.has_mode(str(grader.get("name"))):
+            grader["config"] = {**(grader.get("config") or {}), "mode": mode}
+    path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _tasks_of(suite: FoundSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
+    ours = load_suite(place / OURS)
+    first: dict[str, LoadedTask] = {}
+    for path in suite.tasks:
+        try:
+            found = load_tasks(place / path.relative_to(suite.folder), ours, place)
+        except ProblemsFound as broken:
+            problems += broken.problems
+            continue
+        for one in found:
+            if first.setdefault(one.task.id, one) is not one:
+                said = f"{one.task.id!r}, which is also in {first[one.task.id].file}"
+                problems.append(_problem(one, ("id",), "an id that no other task of the suite has", said))
+            yield one
+
+
+def _copy_shared_tree(one: LoadedTask, place: Path, source: Path) -> Iterator[str]:
+    """Copy a shared tree that lies elsewhere in their folder to where it is looked up."""
+    name = one.task.input.get("base_fixture")
+    if not isinstance(name, str) or not name.strip() or (place / name).is_dir():
+        return
+    found = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
+    if found is not None and Path(name).parts and ".." not in Path(name).parts:
+        shutil.copytree(found, place / name)
+        yield f"{name}: from {found.relative_to(source).as_posix()} to {place / name}"
+
+
+def _misfits(one: LoadedTask, suite: FoundSuite, place: Path, known: Known) -> Iterator[Problem]:
+    agent = one.task.agent or suite.said.get("agent") or ""
+    if agent not in known.agents:
+        found = f"{agent!r}" if agent else "nothing says which"
+        yield _problem(one, ("agent",), f"one of {', '.join(known.agents)}", found)
+    try:
+        starting_tree(one.task, place, one.file, place)
+    except ProblemsFound as broken:
+        yield from broken.problems
+    for index, grader in enumerate(one.task.graders):
+        if grader.name not in known.graders:
+            hint = nearest(grader.name, known.graders)
+            yield _problem(one, ("graders", index, "name"), "a known grader", repr(grader.name), hint)
+        elif refused := known.refused(grader.name, grader.config):
+            yield _problem(one, ("graders", index, "config"), "settings that the grader takes", refused)
+
+
+def _problem(
+    one: LoadedTask, path: tuple[str | int, ...], expected: str, found: str, hint: str = ""
+) -> Problem:
+    line = read_document(one.file).line_of(path)
+    return Problem(str(one.file), line, path, expected, found, hint)

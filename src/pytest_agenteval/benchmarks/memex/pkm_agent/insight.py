@@ -1,0 +1,87 @@
+"""The two tools that end the work on an entry: its insight, or leaving it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_agenteval.benchmarks.memex.journal import card_yaml
+from pytest_agenteval.benchmarks.memex.journal.files import Entry, FactId, entry, fact_id, read, write
+from pytest_agenteval.benchmarks.memex.journal.naming import named
+from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import refuse, telling, texts
+from pytest_agenteval.benchmarks.memex.pkm_agent.lines import counted
+from pytest_agenteval.limits import Clock
+from pytest_agenteval.tools.tool import ToolFailed
+from pytest_agenteval.workspace.workspace import OutsideWorkspace, Workspace
+
+COMPANION = "0"
+"""The character that speaks an insight: the journal's own."""
+
+
+def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
+    """Write an entry's insight into its card, and nothing else there; a card that is missing is begun."""
+    fact = _fact("fact_id", args.get("fact_id"))
+    text = telling(args, "insight_text").strip()
+    related = _related(fact, texts(args, "related_fact_ids"))
+    found = entry(read(workspace, fact.daily_file), fact)
+    if found is None:
+        raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
+    card = _card(workspace, fact) or _begun(fact, found, clock)
+    facts = [{"id": other} for other in related]
+    card["insight"] = {"text": text, "related_facts": facts, "character_id": COMPANION}
+    write(workspace, fact.card_file, card_yaml.write(card))
+    tied = f", tied to {counted(len(related), 'other fact')}" if related else ""
+    return f"The insight is on the card of {fact.text}{tied}."
+
+
+def skip(args: Mapping[str, Any]) -> str:
+    """Take note that an entry is not to be filed; nothing is written."""
+    telling(args, "evidence")
+    return "The entry is left alone; nothing was filed."
+
+
+def _fact(name: str, given: Any) -> FactId:
+    found = fact_id(given)
+    if found is None:
+        raise refuse(
+            f"{name} must look like 2026/09/17.md#ts_1, not {'nothing' if given is None else named(given)}"
+        )
+    return found
+
+
+def _related(fact: FactId, given: list[str]) -> list[str]:
+    """Give the other entries, each once, in the order in which they were named."""
+    found = (_fact("each of related_fact_ids", one).text for one in given)
+    return [one for one in dict.fromkeys(found) if one != fact.text]
+
+
+def _card(workspace: Workspace, fact: FactId) -> dict[str, Any] | None:
+    """Read the card; raises ToolFailed where it could not be written back as it was."""
+    _refuse_links(workspace, fact)
+    blob = read(workspace, fact.card_file)
+    card = card_yaml.read(blob)
+    if blob is not None and blob.strip() and not card:
+        raise ToolFailed(f"the card of {fact.text} is no YAML map, and stays as it is", "card_broken")
+    return card
+
+
+def _refuse_links(workspace: Workspace, fact: FactId) -> None:
+    """Refuse a card that is elsewhere: the path to it must be what it seems."""
+    try:
+        real = workspace.inside(fact.card_file)
+    except OutsideWorkspace:
+        real = None
+    if real != workspace.path.resolve() / fact.card_file:
+        raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
+
+
+def _begun(fact: FactId, found: Entry, clock: Clock) -> dict[str, Any]:
+    """Begin a card as the journal begins one: it waits to be made."""
+    written = found.written.replace(tzinfo=clock.now().tzinfo)
+    return {
+        "fact_id": fact.text,
+        "timestamp": int(written.timestamp()),
+        "status": "pending",
+        "tags": [],
+        "ui_configs": [],
+    }

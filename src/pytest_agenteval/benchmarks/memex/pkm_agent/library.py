@@ -1,0 +1,197 @@
+"""The knowledge base of one trial: the tree below ``PKM/``, and nothing beyond it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_agenteval.benchmarks.memex.pkm_agent.paths import outside, parts_of, virtual
+from pytest_agenteval.errors import nearest
+from pytest_agenteval.tools.tool import ToolFailed
+from pytest_agenteval.workspace.workspace import Workspace
+
+FOLDER = "PKM"
+MOST_BYTES = 4 * 1024 * 1024
+"""A larger file is left alone: it is no note."""
+
+_OF_THE_MACHINE = frozenset(
+    (
+        "bin",
+        "dev",
+        "etc",
+        "home",
+        "mnt",
+        "opt",
+        "private",
+        "proc",
+        "root",
+        "sbin",
+        "srv",
+        "sys",
+        "tmp",
+        "usr",
+        "var",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something in the knowledge base, there or not: its names from the root, and where it really is."""
+
+    parts: tuple[str, ...]
+    real: Path
+
+    def __str__(self) -> str:
+        return virtual(self.parts)
+
+    @property
+    def relative(self) -> str:
+        """The path without its first slash, as globs want it."""
+        return virtual(self.parts)[1:]
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder now."""
+        return self.real.is_dir()
+
+    def below(self, name: str) -> Place:
+        """Give what has a name in this folder."""
+        return Place((*self.parts, name), self.real / name)
+
+
+class Library:
+    """Reads and writes the knowledge base, and remembers what was written last.
+
+    No symbolic link is followed, wherever it leads: not to read, not to write, not in lists. The order of
+    writing is remembered because the times of files say nothing: those of a fixture are the times of its
+    checkout, on whichever machine.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._written: dict[tuple[str, ...], int] = {}
+        self._count = 0
+
+    def place(self, path: str) -> Place:
+        """Find the place that a path means; raises ToolFailed where it means none in the knowledge base."""
+        parts = parts_of(path)
+        self._refuse_path_of_the_machine(path, parts)
+        here = self.root()
+        for name in parts:
+            with disk(here, "entered"):
+                here = _next(here, name)
+        return here
+
+    def root(self) -> Place:
+        """Give the root, which may not be there yet."""
+        real = self._workspace.path / FOLDER
+        if real.is_symlink() or (real.exists() and not real.is_dir()):
+            raise ToolFailed("the knowledge base is no folder", "outside")
+        return Place((), real)
+
+    def inside(self, folder: Place) -> list[Place]:
+        """Give what a folder holds, by name: files and folders, without hidden names and links."""
+        with disk(folder, "listed"):
+            names = sorted(os.listdir(folder.real)) if folder.is_folder else []
+            found = (folder.below(name) for name in names if not name.startswith("."))
+            return [place for place in found if _is_file_or_folder(place)]
+
+    def files(self, top: Place) -> list[Place]:
+        """Give a file itself, or all files below a folder, by path; see ``inside``."""
+        if not top.is_folder:
+            return [top] if top.real.exists() else []
+        found: list[Place] = []
+        waiting = [top]
+        while waiting:
+            for place in self.inside(waiting.pop()):
+                (waiting if place.is_folder else found).append(place)
+        return sorted(found, key=lambda place: place.parts)
+
+    def text(self, place: Place) -> str:
+        """Read a file; raises ToolFailed where there is none, or none with text."""
+        self.must_exist(place)
+        if place.is_folder or not place.parts:
+            raise ToolFailed(f"{place} is a folder; LS lists it", "is_a_folder")
+        with disk(place, "read"):
+            found = place.real.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise ToolFailed(f"{place} is no file that can be read", "not_text")
+            if found.st_size > MOST_BYTES:
+                raise ToolFailed(f"{place} is too large ({found.st_size} bytes)", "too_large")
+            content = place.real.read_bytes()
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ToolFailed(f"{place} is not text (UTF-8), and stays as it is", "not_text") from None
+
+    def save(self, place: Place, text: str) -> None:
+        """Write a file, with the folders it lies in; its line ends are kept as they are."""
+        with disk(place, "written"):
+            place.real.parent.mkdir(parents=True, exist_ok=True)
+            place.real.write_bytes(text.encode("utf-8"))
+        self._count += 1
+        self._written[place.parts] = self._count
+
+    def must_exist(self, place: Place) -> None:
+        """Raise ToolFailed where there is nothing at a place; the root need not be there yet."""
+        if place.parts and not place.real.exists():
+            siblings = [other.parts[-1] for other in self.inside(Place(place.parts[:-1], place.real.parent))]
+            hint = nearest(place.parts[-1], siblings)
+            raise ToolFailed("; ".join(filter(None, (f"there is no {place}", hint))), "not_found")
+
+    def moved(self, old: Place, new: Place) -> None:
+        """Take note that a place has another name now: what was written there stays as new as it was."""
+        there = self.removed(old)
+        self.removed(new)
+        self._written |= {(*new.parts, *parts[len(old.parts) :]): count for parts, count in there.items()}
+
+    def removed(self, place: Place) -> dict[tuple[str, ...], int]:
+        """Take note that there is nothing at a place any more; give what was noted there."""
+        length = len(place.parts)
+        gone = {parts: count for parts, count in self._written.items() if parts[:length] == place.parts}
+        for parts in gone:
+            del self._written[parts]
+        return gone
+
+    def written(self, place: Place) -> int:
+        """Give which of the trial's writes made a file what it is; 0 where none did."""
+        return self._written.get(place.parts, 0)
+
+    def _refuse_path_of_the_machine(self, path: str, parts: tuple[str, ...]) -> None:
+        """Refuse what was meant for the real disk, rather than make a folder ``/tmp`` of the user's notes."""
+        if not path.startswith("/") or len(parts) < 2:
+            return
+        real = {str(self._workspace.path), str(self._workspace.path.resolve())}
+        meant = any(virtual(parts).startswith(tree) for tree in real)
+        if meant or (parts[0] in _OF_THE_MACHINE and not (self.root().real / parts[0]).is_dir()):
+            raise outside(path, "/ is the root of the knowledge base, not of the machine")
+
+
+@contextmanager
+def disk(place: Place, done: str) -> Iterator[None]:
+    """Turn the disk's errors into the tool's, which name no real path."""
+    try:
+        yield
+    except OSError as failed:
+        why = failed.strerror or type(failed).__name__
+        raise ToolFailed(f"{place} could not be {done}: {why}", "disk") from failed
+
+
+def _next(here: Place, name: str) -> Place:
+    """Go down by one name; no link is followed."""
+    if here.real.exists() and not here.is_folder:
+        raise ToolFailed(f"{here} is a file, so nothing lies below it", "not_a_folder")
+    below = here.below(name)
+    if below.real.is_symlink():
+        raise ToolFailed(f"{below} is a symbolic link, which is not followed", "outside")
+    return below
+
+
+def _is_file_or_folder(place: Place) -> bool:
+    mode = place.real.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)

@@ -1,0 +1,220 @@
+"""Finding text in files: the tool ``Grep``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any, TypeAlias
+
+from pytest_agenteval.benchmarks.memex.pkm_agent import arguments
+from pytest_agenteval.benchmarks.memex.pkm_agent.finding import files_that_fit, fits
+from pytest_agenteval.benchmarks.memex.pkm_agent.library import Library, Place
+from pytest_agenteval.benchmarks.memex.pkm_agent.lines import counted, cut, lines_of
+from pytest_agenteval.daemon import in_daemon_thread
+from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.tools.tool import ToolFailed
+
+MODES = ("files_with_matches", "content", "count")
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "md": (".md", ".markdown"),
+    "txt": (".txt", ".text"),
+    "yaml": (".yaml", ".yml"),
+    "json": (".json", ".jsonl"),
+    "csv": (".csv", ".tsv"),
+    "html": (".html", ".htm"),
+    "org": (".org",),
+    "toml": (".toml",),
+    "xml": (".xml",),
+}
+SECONDS = 10.0
+"""How long a search may take."""
+
+STARTS, WAIT_S = 4, 0.25
+# One at a time: processes that several threads start at once do not always come up.
+_starting = threading.Lock()
+
+MOST_SHOWN = 1000
+MOST_BYTES = 256 * 1024
+
+Spans: TypeAlias = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to look for, where, and how to show it."""
+
+    pattern: str
+    mode: str
+    before: int
+    after: int
+    numbers: bool
+    ignore_case: bool
+    across_lines: bool
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """A file's lines, and which of them match, as pairs of first and last from 0."""
+
+    place: Place
+    lines: Sequence[str]
+    spans: Spans
+
+
+async def grep(library: Library, args: Mapping[str, Any]) -> str:
+    """Look for a regular expression in files; raises ToolFailed where it is none, or takes too long.
+
+    The files are read before anything is waited for: calls of the same reply that come later change nothing.
+    """
+    wanted = _wanted(args)
+    texts, unread = _texts(library, args)
+    spans = await in_daemon_thread(scan, wanted, list(texts.values()), SECONDS)
+    hits = [
+        Hits(place, lines, found) for (place, lines), found in zip(texts.items(), spans, strict=True) if found
+    ]
+    note = f"\n\n(Not searched, as they are not text: {', '.join(map(str, unread[:10]))})" if unread else ""
+    if not hits:
+        return f"No match for {wanted.pattern!r} in {counted(len(texts), 'file')}.{note}"
+    return _shown(wanted, hits) + note
+
+
+def scan(wanted: Wanted, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
+    """Look for the pattern in a process of its own, which ends in time."""
+    request = {
+        "pattern": wanted.pattern,
+        "ignore_case": wanted.ignore_case,
+        "across_lines": wanted.across_lines,
+        "texts": texts,
+    }
+    program = str(Path(__file__).with_name("scanning.py"))
+    process = started([sys.executable, "-I", "-S", program, str(seconds)])
+    told, _ = process.communicate(json.dumps(request).encode())
+    if process.returncode or not told:
+        raise ToolFailed(
+            f"the search did not end within {seconds:g} seconds; write a simpler pattern", "too_slow"
+        )
+    answer = json.loads(told)
+    if "error" in answer:
+        message = f"pattern is no regular expression: {answer['error']}; a text to be found as it is needs \\"
+        raise arguments.refuse(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
+    found: list[Spans] = answer["found"]
+    return found
+
+
+def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a process with pipes, and try again where the system refuses; raises TrialBroken in the end.
+
+    A busy system may have no process to spare for a moment, which is no doing of the agent: it would look
+    elsewhere if it were told.
+    """
+    refusal: OSError | None = None
+    for _ in range(STARTS):
+        try:
+            with _starting:
+                return subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        except OSError as refused:
+            refusal = refused
+            time.sleep(WAIT_S)
+    raise TrialBroken(f"the search of Grep could not be started: {refusal}") from refusal
+
+
+def _wanted(args: Mapping[str, Any]) -> Wanted:
+    pattern = arguments.text(args, "pattern")
+    if not pattern:
+        raise arguments.refuse("pattern must not be empty")
+    around = arguments.number(args, "C", 0) or 0
+    before, after = arguments.number(args, "B", 0), arguments.number(args, "A", 0)
+    return Wanted(
+        pattern,
+        arguments.one_of(args, "output_mode", MODES) or MODES[0],
+        around if before is None else before,
+        around if after is None else after,
+        arguments.flag(args, "n", True),
+        arguments.flag(args, "i", True),
+        arguments.flag(args, "multiline"),
+        min(arguments.number(args, "head_limit", 1) or MOST_SHOWN, MOST_SHOWN),
+    )
+
+
+def _texts(library: Library, args: Mapping[str, Any]) -> tuple[dict[Place, list[str]], list[Place]]:
+    """Read the files that are to be searched; give also those that are no text."""
+    top = library.place(arguments.folder(args, "path"))
+    library.must_exist(top)
+    include, kind = arguments.optional(args, "include"), arguments.one_of(args, "type", tuple(TYPES))
+    files = _included(library, top, include)
+    if kind is not None:
+        files = [place for place in files if place.parts[-1].lower().endswith(TYPES[kind])]
+    texts: dict[Place, list[str]] = {}
+    unread = []
+    for place in files:
+        try:
+            texts[place] = lines_of(library.text(place))
+        except ToolFailed:
+            if place == top:
+                raise
+            unread.append(place)
+    return texts, unread
+
+
+def _included(library: Library, top: Place, include: str | None) -> list[Place]:
+    files = library.files(top)
+    if include is None:
+        return files
+    below = set(files_that_fit(library, include, top)) if top.is_folder else set()
+    return [place for place in files if place in below or fits(include, place)]
+
+
+def _shown(wanted: Wanted, hits: Sequence[Hits]) -> str:
+    if wanted.mode == "content":
+        return _bounded(wanted, "", _content(wanted, hits))
+    if wanted.mode == "count":
+        counts = [len(hit.spans) for hit in hits]
+        head = f"{counted(sum(counts), 'match', 'es')} in {counted(len(hits), 'file')}:\n"
+        listed = (f"{hit.place}:{count}" for hit, count in zip(hits, counts, strict=True))
+        return _bounded(wanted, head, listed)
+    return _bounded(wanted, f"Found in {counted(len(hits), 'file')}:\n", (str(hit.place) for hit in hits))
+
+
+def _content(wanted: Wanted, hits: Sequence[Hits]) -> Iterator[str]:
+    """Give matching lines with what is around them, as ``grep`` writes them."""
+    parted = bool(wanted.before or wanted.after)
+    for count, hit in enumerate(hits):
+        last = None if count else -1
+        matching = {line for first, end in hit.spans for line in range(first, end + 1)}
+        for number in _with_context(wanted, hit, matching):
+            if parted and last != -1 and last != number - 1:
+                yield "--"
+            mark = ":" if number in matching else "-"
+            at = f"{number + 1}{mark}" if wanted.numbers else ""
+            yield f"{hit.place}{mark}{at}{cut(hit.lines[number])}"
+            last = number
+
+
+def _with_context(wanted: Wanted, hit: Hits, matching: set[int]) -> Iterator[int]:
+    """Give the numbers of the lines to show, in order, each once."""
+    after = 0
+    for line in sorted(matching):
+        first, after = max(after, line - wanted.before), min(line + wanted.after + 1, len(hit.lines))
+        yield from range(first, after)
+
+
+def _bounded(wanted: Wanted, head: str, lines: Iterator[str]) -> str:
+    """Put lines together, as many as are wanted and as one result may hold."""
+    shown: list[str] = []
+    size = 0
+    for line in islice(lines, wanted.most + 1):
+        size += len(line.encode("utf-8")) + 1
+        if len(shown) == wanted.most or (size > MOST_BYTES and shown):
+            stopped = f"\n\n(Stopped after {counted(len(shown))}. There is more.)"
+            return head + "\n".join(shown) + stopped
+        shown.append(line)
+    return head + "\n".join(shown)

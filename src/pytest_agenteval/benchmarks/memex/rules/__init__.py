@@ -1,0 +1,1 @@
+"""How the rule-based model plays the agents of this benchmark."""

@@ -1,0 +1,101 @@
+"""The rules for tools that the baseline does not know: the likeliest one, and its answer passed on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.chat.chat import ChatMessage
+from pytest_agenteval.chat.offline.rules.move import Move, failed, last_words, text_of
+from pytest_agenteval.records.tool import ToolSpec
+
+MOST_SAID = 2000
+TRIES = ((0, 4), (0, 2), (1, 3))
+"""What is tried after each failure: which of the likely tools, and how many words to ask with."""
+
+_QUOTED = re.compile(r"['\"“”‘’「」『』<>《》]([^'\"“”‘’「」『』<>《》]{2,60})['\"“”‘’「」『』<>《》]")
+_CODE = re.compile(r"(?<![\w.])(?:\d{6}|[A-Z]{2,5}-[A-Z]{2,6}|[A-Z]{2,6})(?![\w.])")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ENDING = re.compile(
+    r"(?<=[가-힣]{2})(?:에서|으로|까지|부터|이랑|하고|은|는|이|가|을|를|에|의|로|도|와|과|랑)$"
+)
+_ASKING = re.compile(
+    r"(?:찾아|알려|검색해|조회해|보여|확인해|골라|추천해|말해|정리해|please|tell me|find)\s?\S*[.?!]*$", re.I
+)
+
+
+def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
+    """Call the tool whose words are nearest to the user's; after a failure the next one; then pass it on."""
+    asked = last_words(messages)
+    answers = _answers(messages)
+    if answers and not failed(answers[-1]):
+        return Move(f"찾은 결과입니다: {text_of(answers[-1])[:MOST_SAID]}")
+    ranked = sorted(tools, key=lambda tool: -_likeness(asked, tool))
+    tries = [(place, words) for place, words in TRIES if place < len(ranked)]
+    if len(answers) >= len(tries):
+        return Move("도구에서 답을 얻지 못했습니다.")
+    place, words = tries[len(answers)]
+    return Move(calls=((ranked[place].name, _arguments(asked, ranked[place], words)),))
+
+
+def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Give the tool messages since the user spoke last."""
+    found: list[ChatMessage] = []
+    for message in reversed(messages):
+        if message["role"] == "user":
+            break
+        if message["role"] == "tool":
+            found.append(message)
+    return found[::-1]
+
+
+def _likeness(asked: str, tool: ToolSpec) -> float:
+    """Give the share of the tool's pairs of characters that stand in the question too."""
+    told = _pairs(f"{tool.name} {tool.description}")
+    return len(told & _pairs(asked)) / (len(told) or 1)
+
+
+def _pairs(text: str) -> set[str]:
+    words = re.findall(r"\w+", text.lower())
+    return {word[place : place + 2] for word in words for place in range(len(word) - 1)}
+
+
+def _arguments(asked: str, tool: ToolSpec, words: int) -> Mapping[str, Any]:
+    """Fill in what the tool requires, and nothing else."""
+    shape = tool.parameters
+    required = shape.get("required") or ()
+    numbers = iter(_NUMBER.findall(asked))
+    shapes = shape.get("properties", {})
+    return {name: _value(asked, shapes.get(name, {}), numbers, words) for name in required}
+
+
+def _value(asked: str, shape: Mapping[str, Any], numbers: Iterator[str], words: int) -> Any:
+    if shape.get("enum"):
+        mentioned = [each for each in shape["enum"] if str(each).lower() in asked.lower()]
+        return max(mentioned, key=lambda each: len(str(each))) if mentioned else shape["enum"][0]
+    if shape.get("type") in ("integer", "number"):
+        number = float(next(numbers, "1"))
+        return int(number) if shape["type"] == "integer" else number
+    if shape.get("type") == "boolean":
+        return True
+    text = _text(asked, shape, words)
+    return [text] if shape.get("type") == "array" else text
+
+
+def _text(asked: str, shape: Mapping[str, Any], words: int) -> str:
+    """Give the code that the question names where the tool wants one, else what it is about."""
+    code = _CODE.search(asked)
+    wants_code = "pattern" in shape or re.search(
+        r"코드|심볼|종목|code|symbol", str(shape.get("description", ""))
+    )
+    return code[0] if code and wants_code else _words(asked, words)
+
+
+def _words(asked: str, most: int) -> str:
+    """Give what the question is about: what stands in quotes, else its first words without their endings."""
+    quoted = _QUOTED.search(asked)
+    if quoted:
+        return quoted[1].strip()
+    found = [_ENDING.sub("", word.strip(",.?!()~")) for word in _ASKING.sub("", asked).split()]
+    return " ".join([word for word in found if len(word) > 1][:most]) or asked.strip()
