@@ -28,7 +28,9 @@ for name in (
     "session.summary",
 ):
     import_module(f"pytest_agenteval.{name}")
-import_module("httpx")
+# PyYAML's compiled half is never forgotten: a second copy of the other half would not know its nodes.
+for name in ("yaml", "httpx"):
+    import_module(name)
 
 REGRESSION = "name: {name}\nkind: regression\ndefaults: {{model: scripted}}\n"
 
