@@ -29,7 +29,7 @@ def test_pytest_without_a_path_collects_the_evals_too() -> None:
         [*command, *options], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120
     )
 
-    trials = re.findall(r"^evals/(\w+)/\S+\[baseline-(\d)\]$", done.stdout, re.MULTILINE)
+    trials = re.findall(r"^evals/(\w+)/\S+\[rules-(\d)\]$", done.stdout, re.MULTILINE)
     assert done.returncode == 0, done.stdout[-2000:]
     assert {suite for suite, _ in trials} == {"card", "pkm", "ko"}
     counts = [sum(repetition == str(number) for _, repetition in trials) for number in (1, 2, 3)]

@@ -125,7 +125,7 @@ def _readme_says(model: str) -> dict[str, tuple[str, str]]:
 def _table_in_readme() -> list[str]:
     """Give the lines of the table that README shows."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (table,) = re.findall(r"^```text\n(card with baseline.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    (table,) = re.findall(r"^```text\n(card with rules.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     return str(table).splitlines()
 
 
@@ -211,10 +211,10 @@ def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytest
     assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
 
-def test_baseline_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
+def test_rules_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
     """A newcomer's first run, offline, shows partial scores, half credits, and the figures of README."""
     run = _run(pytester)
-    assert _figures(run) == _readme_says("baseline")
+    assert _figures(run) == _readme_says("rules")
     table = {line.text for line in summary(view_of(run), 80)}
     assert {line for line in _table_in_readme() if "…" not in line} <= table
     for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
@@ -254,8 +254,8 @@ def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester
     assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
 
-def test_baseline_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
-    """Without graders' settings, metadata and reference the baseline says and does the very same."""
+def test_rules_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
+    """Without graders' settings, metadata and reference the rules says and does the very same."""
     with_answers = _said(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"]))
     for file in evals.rglob("task.json"):
         task = json.loads(file.read_text(encoding="utf-8"))
@@ -280,7 +280,7 @@ def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, eva
 
     (``-n 8`` on tasks that cost less, in test_xdist.py.)
     """
-    arguments = ("--repetitions=3", "--agent-model=oracle,baseline", "--junitxml=j.xml")
+    arguments = ("--repetitions=3", "--agent-model=oracle,rules", "--junitxml=j.xml")
     suites = ["card", "pkm/starter_mixed"]
     spread = _run(pytester, "-p", "xdist.plugin", "-n4", *arguments, of=suites)
     lines = [

@@ -80,7 +80,7 @@ def test_collecting_only_loads_no_model_no_cassette_and_no_prompt(tmp_path: Path
     )
     (evals / "t.json").write_text(task)
     out = _run(tmp_path, "--collect-only", "-q", "evals")
-    assert "t.json::t[baseline-1]" in out
+    assert "t.json::t[rules-1]" in out
     imported = out.split("IMPORTED ")[1].split("\n")[0]
     assert not [name for name in ("litellm", "vcr", "jinja2") if f"'{name}'" in imported]
 

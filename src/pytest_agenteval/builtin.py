@@ -22,7 +22,7 @@ AGENTS: Mapping[str, str] = {
     "pkm_agent": "benchmarks.memex.pkm_agent:PkmAgent",
 }
 MODELS: Mapping[str, str] = {
-    "baseline": "chat.offline.rules:baseline",
+    "rules": "chat.offline.rules:rules",
     "oracle": "chat.offline.oracle:oracle",
     "nop": "chat.offline.nop:nop",
     "scripted": "chat.offline.scripted:scripted",

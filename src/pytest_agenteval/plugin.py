@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options; each can also be said as AGENTEVAL_NAME or in pyproject.toml."""
     group = parser.getgroup("agenteval", "evals of agents")
     add = group.addoption
-    add("--agent-model", action="append", metavar="NAME", help="models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, or offline: baseline, oracle, nop, scripted")  # fmt: skip  # noqa: E501
+    add("--agent-model", action="append", metavar="NAME", help="models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, or offline: rules, oracle, nop, scripted")  # fmt: skip  # noqa: E501
     add(
         "--repetitions",
         metavar="N",

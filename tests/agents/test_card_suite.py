@@ -12,7 +12,7 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from .harness import Acted, CardTask, card_tasks, registry
 
 TASKS = list(card_tasks())
-MODEL = Model("baseline", "baseline", offline=True)
+MODEL = Model("rules", "rules", offline=True)
 NO_TASK = Plan(PlannedTask("", "", "card", "capability", "", ()), MODEL)
 EVERY_TASK = pytest.mark.parametrize("task", TASKS, ids=[task.id for task in TASKS])
 
@@ -37,8 +37,8 @@ def test_doing_nothing_passes_no_grader(task: CardTask) -> None:
     assert scores == {name: None if name == "card_numbers_given" else 0.0 for name in scores}
 
 
-def _baseline_scores() -> dict[str, dict[str, float]]:
-    factory = registry().model_factory("baseline")
+def _rules_scores() -> dict[str, dict[str, float]]:
+    factory = registry().model_factory("rules")
     return {
         task.id: {
             name: grade.score if grade.score is not None else -1
@@ -48,9 +48,9 @@ def _baseline_scores() -> dict[str, dict[str, float]]:
     }
 
 
-def test_the_baseline_is_mediocre() -> None:
+def test_the_rules_are_mediocre() -> None:
     """The rule-based model plays every task, without being told which it is, neither well nor hopelessly."""
-    scores = _baseline_scores()
+    scores = _rules_scores()
     for id, graded in scores.items():
         print(f"{mean(graded.values()):.2f}  {id}  {graded}")
 
@@ -64,7 +64,7 @@ def test_the_baseline_is_mediocre() -> None:
 
 def test_a_card_trial_is_cheap() -> None:
     """A whole offline trial with three graders stays far below what a slow machine could hide."""
-    factory = registry().model_factory("baseline")
+    factory = registry().model_factory("rules")
     task = TASKS[0]
     task.grades(task.play(factory(MODEL, NO_TASK)))
     began = time.process_time()

@@ -116,13 +116,13 @@ def test_a_task_is_an_entry_and_its_graders(
             "evals/pkm/bad.json": {**one, "id": "bad", "input": {"content": TEXT, "fact_id": "2026-11-03"}},
         },
     )
-    refused = run(pytester, "evals", "--agent-model=baseline")
+    refused = run(pytester, "evals", "--agent-model=rules")
     refused.stdout.fnmatch_lines(["*bad.json*input.fact_id", "*without one the entry gets its own*"])
     (pytester.path / "evals" / "pkm" / "bad.json").unlink()
 
     digests = []
     for _ in range(2):
-        run(pytester, "evals", "--agent-model=baseline").assert_outcomes(passed=3)
+        run(pytester, "evals", "--agent-model=rules").assert_outcomes(passed=3)
         entries = read_run((pytester.path / ".agenteval" / "runs" / "latest").resolve()).entries
         digests.append(
             {entry.key.task + entry.key.suite: json.dumps(str(entry.digests)) for entry in entries}

@@ -10,7 +10,7 @@ from pytest_agenteval.chat.models import SHIPPED, Aliases, missing_key, panel, r
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 
-OFFLINE = frozenset({"baseline", "nop"})
+OFFLINE = frozenset({"rules", "nop"})
 
 
 def test_each_kind_of_name_finds_its_model() -> None:
@@ -62,7 +62,7 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
     [
         ("", {}, "needs a name"),
         ("cluade", {}, "did you mean 'claude'?"),
-        ("basline", {}, "did you mean 'baseline'?"),
+        ("rulse", {}, "did you mean 'rules'?"),
         ("a", {"a": {"temperature": 1}}, "the key id is missing"),
         ("a", {"a": "no-provider"}, "expected an id such as"),
         ("a", {"a": 3}, "expected a litellm id or a table"),

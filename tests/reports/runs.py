@@ -16,11 +16,11 @@ from pytest_agenteval.store.planned import planned_groups
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import new_run, write_planned
 
-BASELINE = RunModel("baseline", "baseline", offline=True)
+RULES_MODEL = RunModel("rules", "rules", offline=True)
 CAPABILITY = RunSuite("s", "capability", "card")
 
 
-def key(task: str, repetition: int = 1, model: str = "baseline", variant: str = "") -> TrialKey:
+def key(task: str, repetition: int = 1, model: str = "rules", variant: str = "") -> TrialKey:
     """Name a trial of the suite ``s``."""
     return TrialKey("s", task, "card", model, variant, repetition)
 
@@ -47,7 +47,7 @@ def stored(
     root: Path,
     trials: Iterable[Trial],
     planned: Iterable[tuple[TrialKey, str]] = (),
-    models: tuple[RunModel, ...] = (BASELINE,),
+    models: tuple[RunModel, ...] = (RULES_MODEL,),
     suites: tuple[RunSuite, ...] = (CAPABILITY,),
 ) -> Run:
     """Write a run and read it back."""

@@ -11,7 +11,7 @@ from pytest_agenteval.store.journal import JournalWriter
 from pytest_agenteval.store.reader import read_run
 from pytest_agenteval.store.runs import new_run
 
-from .runs import BASELINE, CAPABILITY, key, trial
+from .runs import CAPABILITY, RULES_MODEL, key, trial
 
 
 def saying(text: str) -> Transcript:
@@ -21,7 +21,7 @@ def saying(text: str) -> Transcript:
 
 def told_of(root: Path, sent: dict[str, tuple[str, ...]]) -> list[str]:
     """Give what is told of a run in which each variant sent this in tasks a, b and so on."""
-    header = RunHeader("2026-11-21T09:30:15", models=(BASELINE,), variants=(*sent,), suites=(CAPABILITY,))
+    header = RunHeader("2026-11-21T09:30:15", models=(RULES_MODEL,), variants=(*sent,), suites=(CAPABILITY,))
     folder = new_run(root, header)
     JournalWriter(folder, "main").finished(
         [
@@ -41,4 +41,4 @@ def test_only_variants_that_sent_the_same_in_every_trial_are_named(tmp_path: Pat
 
     (line,) = told_of(tmp_path, sent)
 
-    assert line.startswith("s: baseline and baseline@same sent the same messages in 2 trials")
+    assert line.startswith("s: rules and rules@same sent the same messages in 2 trials")

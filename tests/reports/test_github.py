@@ -13,7 +13,7 @@ from .runs import MIXED, PLANNED, stored, trial
 
 SUMMARY = r"""## Agent evals
 
-### s with baseline: rule-based, no LLM (capability)
+### s with rules: rule-based, no LLM (capability)
 
 | bucket | tasks | passed | score | 95 % | trials | full | pass@1 | pass^2 | pass@2 |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -27,14 +27,14 @@ SUMMARY = r"""## Agent evals
 - pass^2 and pass@2 are over the 2 of 4 tasks with 2 averaged trials
 - 0.0 s of agent time
 
-- baseline: rule-based, no LLM
+- rules: rule-based, no LLM
 
 <details><summary>4 trials not passed</summary>
 
-- **MISSED 0.00** s/c\[baseline-1\]: g 0.00: found 0.0
-- **MISSED 0.00** s/c\[baseline-2\]: g 0.00: found 0.0
-- **MISSED 0.50** s/a\[baseline-2\]: g 0.50: found 0.5
-- **ERROR** s/b\[baseline-2\]: provider: 503 from the provider
+- **MISSED 0.00** s/c\[rules-1\]: g 0.00: found 0.0
+- **MISSED 0.00** s/c\[rules-2\]: g 0.00: found 0.0
+- **MISSED 0.50** s/a\[rules-2\]: g 0.50: found 0.5
+- **ERROR** s/b\[rules-2\]: provider: 503 from the provider
 
 </details>
 

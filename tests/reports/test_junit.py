@@ -66,8 +66,8 @@ def test_an_interval_that_one_task_cannot_give_is_not_there(tmp_path: Path) -> N
     """A dash is no interval: whoever reads the file would have to know that."""
     found = dict(totals(view_of(stored(tmp_path, [trial("a", 1, 0.5)]))))
 
-    assert found["agenteval.s[baseline].mean_score"] == "0.5000"
-    assert "agenteval.s[baseline].interval_95" not in found
+    assert found["agenteval.s[rules].mean_score"] == "0.5000"
+    assert "agenteval.s[rules].interval_95" not in found
 
 
 def test_an_errored_trial_has_a_cause_and_no_score() -> None:
@@ -111,7 +111,7 @@ def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:
     found = dict(totals(view_of(run)))
 
     assert found.pop("agenteval.run") == str(run.folder)
-    assert {name.removeprefix("agenteval.s[baseline]."): value for name, value in found.items()} == {
+    assert {name.removeprefix("agenteval.s[rules]."): value for name, value in found.items()} == {
         "mean_score": "0.5000",
         "interval_95": "0.00-1.00",
         "pass@1": "0.5000",

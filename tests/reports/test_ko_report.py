@@ -328,7 +328,7 @@ def test_one_model_twice_on_one_day_is_refused_before_anything_is_written(tmp_pa
 
 def test_a_run_that_is_not_the_benchmarks_is_refused(tmp_path: Path) -> None:
     """The mistake says what was expected and which run has it not."""
-    with pytest.raises(UsageMistake, match=r"baseline: expected grades of Ko-AgentBench .* there are none"):
+    with pytest.raises(UsageMistake, match=r"rules: expected grades of Ko-AgentBench .* there are none"):
         write_reports([stored(tmp_path, MIXED)], tmp_path / "out")
 
 

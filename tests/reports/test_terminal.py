@@ -18,7 +18,7 @@ from pytest_agenteval.reports.wording import figure, money, seconds
 from .runs import MIXED, PLANNED, stored, trial
 
 WHOLE = """\
-s with baseline: rule-based, no LLM (capability)
+s with rules: rule-based, no LLM (capability)
   bucket  tasks  passed  score       95 %  trials  full  pass@1  pass^2  pass@2
   x           2       2   0.83  0.00-1.00  3 of 4  0.67    0.75    0.00    1.00
   y           2       0   0.00          -  2 of 4  0.00    0.00    0.00    0.00
@@ -102,11 +102,11 @@ def test_misses_say_who_and_why(tmp_path: Path) -> None:
     lines = [line.text for line in misses(run, 1)]
     named = [line.text for line in misses(run) if line.text.startswith(("MISSED", "ERROR"))]
 
-    assert lines[:2] == ["MISSED 0.50  s/a[baseline-1]", "    needles  0.50  1 of 2 checks failed"]
+    assert lines[:2] == ["MISSED 0.50  s/a[rules-1]", "    needles  0.50  1 of 2 checks failed"]
     assert "      no: has y" in lines
     assert lines[-1] == "and 2 more tasks"
     assert [name.split()[-1] for name in named] == [
-        f"s/{name}" for name in ("a[baseline-1]", "a[baseline-2]", "b[baseline-1]", "c[baseline-1]")
+        f"s/{name}" for name in ("a[rules-1]", "a[rules-2]", "b[rules-1]", "c[rules-1]")
     ]
 
 
@@ -115,7 +115,7 @@ def test_errored_trials_are_among_the_misses(tmp_path: Path) -> None:
     run = stored(tmp_path, [replace(MIXED[3], key=MIXED[3].key)])
 
     lines = [line.text for line in misses(run)]
-    assert lines[:2] == ["ERROR  s/b[baseline-2]", "  provider: 503 from the provider"]
+    assert lines[:2] == ["ERROR  s/b[rules-2]", "  provider: 503 from the provider"]
 
 
 def test_a_name_cannot_paint_the_terminal(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_without_a_plan_what_was_seen_is_what_was_planned(tmp_path: Path) -> Non
     run = stored(tmp_path, MIXED)
     with (run.folder / "journal-gw1.jsonl").open("w") as journal:
         journal.write(
-            '{"v":1,"kind":"started","attempt":1,"suite":"s","task":"d","agent":"card","model":"baseline",'
+            '{"v":1,"kind":"started","attempt":1,"suite":"s","task":"d","agent":"card","model":"rules",'
             '"repetition":1}\n'
         )
     [suite] = view_of(read_run(run.folder)).suites
@@ -99,17 +99,17 @@ def test_each_model_and_variant_has_its_own_figures(tmp_path: Path) -> None:
     view = view_of(stored(tmp_path, trials))
 
     found = {suite.who: suite.total.mean.mean for suite in view.suites if suite.total.mean}
-    assert found == {"baseline": 1.0, "claude": 0.5, "claude@short": 0.0}
+    assert found == {"rules": 1.0, "claude": 0.5, "claude@short": 0.0}
 
 
 def test_offline_models_are_said_to_be_no_llm(tmp_path: Path) -> None:
     """Nobody may take a rule-based player for a model; a real model gets no note."""
-    models = tuple(RunModel(name, name, offline=True) for name in ("baseline", "oracle", "nop", "scripted"))
+    models = tuple(RunModel(name, name, offline=True) for name in ("rules", "oracle", "nop", "scripted"))
     models += (RunModel("mine", "mine", offline=True, note="a stub"), RunModel("claude", "anthropic/claude"))
     view = view_of(stored(tmp_path, [trial("a", 1, 1.0)], models=models))
 
     assert view.notes == (
-        "baseline: rule-based, no LLM",
+        "rules: rule-based, no LLM",
         "oracle: acts out the reference, no LLM",
         "nop: does nothing",
         "scripted: follows a script",

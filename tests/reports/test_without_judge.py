@@ -51,7 +51,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
 
     written = summary_markdown(view_of(run))
     assert written.index("only a judge decides") < written.index("| bucket |")
-    assert ("agenteval.s[baseline].without_judge", "1") in totals(view_of(run))
+    assert ("agenteval.s[rules].without_judge", "1") in totals(view_of(run))
 
 
 def test_what_no_judge_could_change_is_not_marked(tmp_path: Path) -> None:
@@ -112,4 +112,4 @@ def test_a_composite_that_rests_on_a_marked_level_is_marked_wherever_it_stands(t
     assert "composite 0.50* = 0.4 x basic 0.50 + " in whole
     assert "0.15 x context 0.50*; L4 stands beside it with -" in whole
     tables = [line.text for grid in board_grids(boards_of([run])[0]) for line in grid_lines(grid, 200)]
-    assert any(line.split()[:2] == ["baseline", "0.50*"] for line in tables)
+    assert any(line.split()[:2] == ["rules", "0.50*"] for line in tables)

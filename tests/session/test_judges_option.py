@@ -117,7 +117,7 @@ def test_a_required_judgement_that_nobody_gave_is_an_error(judged: pytest.Pytest
     result.stdout.fnmatch_lines(["*liked*no judge: --agent-judge=MODEL decides it*"])
 
 
-@pytest.mark.parametrize("name", ["baseline", "oracle", "nop", "scripted"])
+@pytest.mark.parametrize("name", ["rules", "oracle", "nop", "scripted"])
 def test_who_plays_an_agent_is_no_judge(judged: pytest.Pytester, name: str) -> None:
     """An offline player of ours has no judgement; that is said before anything starts, with exit status 4."""
     result = run(judged, "evals", f"--agent-judge={name}")

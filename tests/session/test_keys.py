@@ -34,7 +34,7 @@ def test_a_missing_key_ends_the_run_before_any_trial_starts(
     result = run(pytester, CLAUDE, "-p", "no:cacheprovider", workers=workers)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {MISSING}", "*--agent-model=baseline"])
+    result.stderr.fnmatch_lines([f"ERROR: {MISSING}", "*--agent-model=rules"])
     printed = str(result.stdout) + str(result.stderr)
     assert printed.count("ANTHROPIC_API_KEY") == 1
     assert not any(word in printed for word in ("Traceback", "INTERNALERROR", "crashed", "passed"))

@@ -24,7 +24,7 @@ def test_the_command_line_beats_the_environment_beats_pyproject_beats_the_suite(
     """Each rank hides those below it; nothing is mixed."""
     (pytester.path / "evals").mkdir()
     write(pytester.path, {"evals/task.json": task("greet")})
-    assert models(pytester) == ["baseline"]
+    assert models(pytester) == ["rules"]
     write(pytester.path, GREET)
     assert models(pytester) == ["scripted"]
     write(pytester.path, {"pyproject.toml": '[tool.agenteval]\nmodel = ["oracle", "nop"]\n'})

@@ -24,7 +24,7 @@ from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
 LONG = "All work and no play makes Jack a dull boy. " * 40
 
 
-def key(task: str = "t1", repetition: int = 1, model: str = "baseline", variant: str = "") -> TrialKey:
+def key(task: str = "t1", repetition: int = 1, model: str = "rules", variant: str = "") -> TrialKey:
     """Name a trial of the suite ``s``."""
     return TrialKey("s", task, "card", model, variant, repetition)
 
@@ -44,7 +44,7 @@ def trial(task: str = "t1", repetition: int = 1, **fields: Any) -> Trial:
     return Trial(**{**plain, **fields})
 
 
-def plan(task: str = "t1", repetition: int = 1, attempt: int = 1, model: str = "baseline") -> Plan:
+def plan(task: str = "t1", repetition: int = 1, attempt: int = 1, model: str = "rules") -> Plan:
     """Give the plan of such a trial."""
     planned = PlannedTask("s", task, "card", "capability", "b", ())
     return Plan(planned, Model(model, model, True), Variant(), repetition, attempt)

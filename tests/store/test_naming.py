@@ -19,13 +19,13 @@ def made(root: Path, at: str, *models: str) -> Path:
 
 @pytest.fixture
 def several(tmp_path: Path) -> Path:
-    """Give a results folder with runs of two days; ``latest`` is the baseline's of the second."""
+    """Give a results folder with runs of two days; ``latest`` is the rules's of the second."""
     for at, model in (
-        ("2026-11-20T08:00:00", "baseline"),
+        ("2026-11-20T08:00:00", "rules"),
         ("2026-11-20T09:00:00", "azure/gpt-4o"),
         ("2026-11-21T09:00:00", "claude"),
         ("2026-11-21T10:00:00", "claude"),
-        ("2026-11-21T11:00:00", "baseline"),
+        ("2026-11-21T11:00:00", "rules"),
     ):
         made(tmp_path, at, model)
     return tmp_path
@@ -34,9 +34,9 @@ def several(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("named", "found"),
     [
-        ("latest", "20261121-110000-baseline"),
-        ("20261120-080000-baseline", "20261120-080000-baseline"),
-        ("20261120-08", "20261120-080000-baseline"),
+        ("latest", "20261121-110000-rules"),
+        ("20261120-080000-rules", "20261120-080000-rules"),
+        ("20261120-08", "20261120-080000-rules"),
         ("claude@20261121", "20261121-100000-claude"),
         ("claude@latest", "20261121-100000-claude"),
         ("azure/gpt-4o@20261120", "20261120-090000-azure-gpt-4o"),
@@ -50,7 +50,7 @@ def test_every_way_of_naming_leads_to_a_folder(several: Path, named: str, found:
 
 def test_a_path_is_a_name_wherever_it_leads(several: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A run that was copied elsewhere can be read where it is."""
-    moved = (several / "20261120-080000-baseline").rename(tmp_path_factory.mktemp("x") / "copy")
+    moved = (several / "20261120-080000-rules").rename(tmp_path_factory.mktemp("x") / "copy")
 
     assert find_run(several, str(moved)) == moved
 
@@ -75,12 +75,12 @@ def test_a_run_of_several_models_is_found_by_each(tmp_path: Path) -> None:
     [
         (
             "20261121",
-            "several runs begin with '20261121'.*110000-baseline, .*100000-claude, .*090000-claude$",
+            "several runs begin with '20261121'.*110000-rules, .*100000-claude, .*090000-claude$",
         ),
         ("claude@20261120", "no run 'claude@20261120'.*the nearest: claude@20261121$"),
         ("claud@20261121", "no run 'claud@20261121'.*the nearest: claude@20261121$"),
-        ("20261121-110000-basline", "the nearest: 20261121-110000-baseline"),
-        ("zzz", "no run 'zzz'.*runs there, newest first: 20261121-110000-baseline, "),
+        ("20261121-110000-rulse", "the nearest: 20261121-110000-rules"),
+        ("zzz", "no run 'zzz'.*runs there, newest first: 20261121-110000-rules, "),
         ("", "no run ''"),
     ],
 )

@@ -27,7 +27,7 @@ from .samples import key
 
 
 def _header(started_at: str = "2026-11-21T09:30:15+09:00", *models: str) -> RunHeader:
-    return RunHeader(started_at, models=tuple(RunModel(name, name) for name in models or ("baseline",)))
+    return RunHeader(started_at, models=tuple(RunModel(name, name) for name in models or ("rules",)))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_taken_name_gets_a_number(root: Path) -> None:
     """Two runs of one second never share a folder."""
     names = [new_run(root, _header()).name for _ in range(3)]
 
-    assert names == ["20261121-093015-baseline", "20261121-093015-baseline-2", "20261121-093015-baseline-3"]
+    assert names == ["20261121-093015-rules", "20261121-093015-rules-2", "20261121-093015-rules-3"]
 
 
 def test_a_folder_that_was_chosen_may_be_opened_by_every_process(root: Path) -> None:
@@ -116,8 +116,8 @@ def test_planned_trials_are_counted_by_bucket(root: Path) -> None:
     write_planned(folder, planned_groups(trials))
 
     assert read_run(folder).planned == (
-        PlannedGroup("s", "baseline", "", "a", tasks=2, trials=3, repetitions=1),
-        PlannedGroup("s", "baseline", "", "b", tasks=1, trials=1, repetitions=1),
+        PlannedGroup("s", "rules", "", "a", tasks=2, trials=3, repetitions=1),
+        PlannedGroup("s", "rules", "", "b", tasks=1, trials=1, repetitions=1),
         PlannedGroup("s", "claude", "", "b", tasks=1, trials=1, repetitions=1),
     )
 
@@ -126,10 +126,10 @@ def test_planned_trials_are_counted_by_bucket(root: Path) -> None:
 def several(root: Path) -> Path:
     """Keep four runs; the second and third have claude, on one day."""
     for time, model in (
-        ("2026-11-20T08:00:00", "baseline"),
+        ("2026-11-20T08:00:00", "rules"),
         ("2026-11-21T09:00:00", "claude"),
         ("2026-11-21T10:00:00", "claude"),
-        ("2026-11-21T11:00:00", "baseline"),
+        ("2026-11-21T11:00:00", "rules"),
     ):
         new_run(root, _header(time, model))
     return root
@@ -138,9 +138,9 @@ def several(root: Path) -> Path:
 @pytest.mark.parametrize(
     ("named", "found"),
     [
-        ("latest", "20261121-110000-baseline"),
-        ("20261120-080000-baseline", "20261120-080000-baseline"),
-        ("20261120", "20261120-080000-baseline"),
+        ("latest", "20261121-110000-rules"),
+        ("20261120-080000-rules", "20261120-080000-rules"),
+        ("20261120", "20261120-080000-rules"),
         ("claude@20261121", "20261121-100000-claude"),
     ],
 )
@@ -151,13 +151,13 @@ def test_a_run_is_found_by_name_prefix_day_and_latest(several: Path, named: str,
 
 def test_a_path_is_a_name_too(several: Path, tmp_path: Path) -> None:
     """A run that was copied elsewhere can be read where it is."""
-    moved = (several / "20261120-080000-baseline").rename(tmp_path / "copy")
+    moved = (several / "20261120-080000-rules").rename(tmp_path / "copy")
 
     assert find_run(several, str(moved)) == moved
 
 
 def test_a_full_name_beats_longer_names_that_begin_with_it(root: Path) -> None:
-    """``…-baseline`` means itself, though ``…-baseline-2`` begins alike."""
+    """``…-rules`` means itself, though ``…-rules-2`` begins alike."""
     first, _ = new_run(root, _header()), new_run(root, _header())
 
     assert find_run(root, first.name) == first
@@ -166,8 +166,8 @@ def test_a_full_name_beats_longer_names_that_begin_with_it(root: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ("20261121", "several runs begin with '20261121'.*110000-baseline.*100000-claude.*090000-claude$"),
-        ("gpt@20261121", "no run 'gpt@20261121'.*20261121-110000-baseline.*20261120-080000-baseline$"),
+        ("20261121", "several runs begin with '20261121'.*110000-rules.*100000-claude.*090000-claude$"),
+        ("gpt@20261121", "no run 'gpt@20261121'.*20261121-110000-rules.*20261120-080000-rules$"),
         ("nothing", "no run 'nothing'"),
         ("", "no run ''"),
     ],

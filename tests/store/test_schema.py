@@ -19,7 +19,7 @@ from .samples import FULL, plan, trial
 HEADER = RunHeader(
     "2026-11-21T09:30:15+00:00",
     ("pytest", "evals"),
-    (RunModel("baseline", "baseline", True, "rule-based"),),
+    (RunModel("rules", "rules", True, "rule-based"),),
     ("short",),
     (RunSuite("card", "capability", "card", 0.8),),
     7,

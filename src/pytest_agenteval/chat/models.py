@@ -24,6 +24,9 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
     }
 )
 
+FORMER_NAMES: Mapping[str, str] = MappingProxyType({"baseline": "rules"})
+"""Offline models that were called something else: who types the old name is told the new one."""
+
 TABLE = "[tool.agenteval.models]"
 OURS = frozenset(
     {"model", "messages", "tools", "response_format", "stream_options", "n", "timeout"}
@@ -86,7 +89,7 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
     rows = (
         f"unknown model {name!r}",
         f"known: {', '.join(known)}; anything else is a litellm id such as openai/gpt-6.1-sol",
-        nearest(name, known),
+        f"it is called {FORMER_NAMES[name]!r} now" if name in FORMER_NAMES else nearest(name, known),
     )
     raise UsageMistake("; ".join(row for row in rows if row))
 

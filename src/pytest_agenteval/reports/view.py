@@ -16,7 +16,8 @@ from pytest_agenteval.store.planned import PlannedGroup
 from pytest_agenteval.store.reader import Run, first_odd
 
 NOTES = {
-    "baseline": "rule-based, no LLM",
+    "rules": "rule-based, no LLM",
+    "baseline": "rule-based, no LLM",  # what journals of runs before it was called `rules` say
     "oracle": "acts out the reference, no LLM",
     "nop": "does nothing",
     "scripted": "follows a script",

@@ -13,8 +13,8 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
-DEFAULT_MODELS = ("baseline",)
-PLAYERS = frozenset({"baseline", "oracle", "nop", "scripted"})
+DEFAULT_MODELS = ("rules",)
+PLAYERS = frozenset({"rules", "oracle", "nop", "scripted"})
 """Offline models of ours: they play an agent."""
 UNNAMED = Variant()
 

@@ -11,7 +11,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 
 _OTHERWISE = {
-    "--agent-model": "choose a model that needs none: --agent-model=baseline",
+    "--agent-model": "choose a model that needs none: --agent-model=rules",
     "--agent-judge": "leave the option out: what only a judge can tell is then undecided",
 }
 

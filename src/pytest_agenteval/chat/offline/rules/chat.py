@@ -21,12 +21,12 @@ PLAYERS: Mapping[str, Player] = {"save_timeline_card": card.play, "update_timeli
 """By the tool that tells what is being played."""
 
 
-def baseline(model: Model, plan: Plan) -> BaselineChat:
+def rules(model: Model, plan: Plan) -> RulesChat:
     """Make the chat of one trial; neither the model's settings nor the task are looked at."""
-    return BaselineChat()
+    return RulesChat()
 
 
-class BaselineChat:
+class RulesChat:
     """Plays by rules where it has tools, and repeats what the user said where it has none."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class BaselineChat:
         """Give the next reply; a token is taken to be four characters, and costs nothing."""
         move = _played(messages, tools) or Move(last_words(messages))
         calls = tuple(
-            ToolCall(f"baseline_{next(self._numbers)}", 0, index, tool, args)
+            ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
             for index, (tool, args) in enumerate(move.calls)
         )
         said = move.text + "".join(compact(call.args) for call in calls)

@@ -1,4 +1,4 @@
-"""The rules for tools that the baseline does not know: the likeliest one, and its answer passed on."""
+"""The rules for tools that nobody wrote rules for: the likeliest one, and its answer passed on."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.benchmarks.memex.rules.pkm_tree import files_of, lines_read, unique_end
 from pytest_agenteval.benchmarks.memex.rules.pkm_words import best_file, is_trivial, new_file, opt_out
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.chat.offline.rules import baseline
+from pytest_agenteval.chat.offline.rules import rules
 from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Trial
@@ -23,7 +23,7 @@ from tests.engine.carried_out import carried_out, plan, registry
 
 FACT = "2026/09/17.md#ts_1"
 MARKER = f"<!-- fact_id: {FACT} -->"
-MODEL = Model("baseline", "baseline", offline=True)
+MODEL = Model("rules", "rules", offline=True)
 TOOLS = (ToolSpec("Read"), ToolSpec("update_timeline_card_insight"))
 NO = '{"error":"no","error_type":"tool_error"}'
 TREE = "/\n  Areas/\n    Choir/\n      Voice.md\n    健康/\n      睡眠.md\n  Resources/\n    Bread.md\n"
@@ -42,7 +42,7 @@ def entry(text: str) -> dict[str, Any]:
 def ask(messages: Sequence[Mapping[str, Any]]) -> Reply:
     """Ask a new model once."""
     plan = Plan(PlannedTask("s", "t", "pkm", "capability", "", ()), MODEL)
-    return asyncio.run(baseline(MODEL, plan).ask(messages, tools=TOOLS))
+    return asyncio.run(rules(MODEL, plan).ask(messages, tools=TOOLS))
 
 
 def answered(messages: list[dict[str, Any]], *contents: str) -> list[tuple[str, Mapping[str, Any]]]:

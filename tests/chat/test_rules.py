@@ -11,20 +11,20 @@ import pytest
 from pytest_agenteval.benchmarks.memex.rules.card_fields import Note, filled
 from pytest_agenteval.benchmarks.memex.rules.card_rules import RULES, ideas
 from pytest_agenteval.chat.chat import Chat, Reply
-from pytest_agenteval.chat.offline.rules import baseline
+from pytest_agenteval.chat.offline.rules import rules
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 
 SAVE = ToolSpec("save_timeline_card")
 FACT = "2026/09/17.md#ts_1"
-MODEL = Model("baseline", "baseline", offline=True)
+MODEL = Model("rules", "rules", offline=True)
 REFUSED = {"role": "tool", "tool_call_id": "x", "content": '{"error":"no","error_type":"bad_arguments"}'}
 SAVED = {"role": "tool", "tool_call_id": "x", "content": "The card is saved."}
 
 
 def made(**task: Any) -> Chat:
     """Make the model for a trial of a task."""
-    return baseline(MODEL, Plan(PlannedTask("s", "t", "card", "capability", "", (), **task), MODEL))
+    return rules(MODEL, Plan(PlannedTask("s", "t", "card", "capability", "", (), **task), MODEL))
 
 
 def ask(messages: Sequence[Mapping[str, Any]], *tools: ToolSpec, chat: Chat | None = None) -> Reply:
