@@ -22,7 +22,7 @@ for name in (
     "chat.offline.scripted",
     "graders.outcome",
     "graders.transcript",
-    "cassettes.http.installing",
+    "cassettes.http.patches",
     "items.fixtures",
     "items.task_file",
     "session.summary",

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from pytest_agenteval.cassettes import files
 from pytest_agenteval.cassettes.files import Recording
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
-from pytest_agenteval.cassettes.layout import json_text, yaml_text
-from pytest_agenteval.cassettes.parsing import parsed
-from pytest_agenteval.cassettes.shape import interactions_in
+from pytest_agenteval.cassettes.serializer import json_text, yaml_text
+from pytest_agenteval.cassettes.validation import interactions_in, parse_text
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 
 LINES = st.lists(
@@ -65,7 +64,7 @@ def test_what_is_written_is_read_back_to_the_last_byte(interactions: list[Intera
     """Whatever a body, header or address holds, both of PyYAML's loaders give it back unchanged."""
     text = yaml_text(interactions, "", {})
 
-    assert interactions_in(parsed(text, False, "x.yaml")) == tuple(interactions)
+    assert interactions_in(parse_text(text, False, "x.yaml")) == tuple(interactions)
     assert interactions_in(yaml.load(text, Loader=yaml.SafeLoader)) == tuple(interactions)
 
 
@@ -75,7 +74,7 @@ def test_what_is_written_is_read_back_to_the_last_byte(interactions: list[Intera
 )
 def test_json_is_read_back_to_the_last_byte(interactions: list[Interaction]) -> None:
     """The same for the JSON format, as far as bodies are text."""
-    assert interactions_in(parsed(json_text(interactions, {}), True, "x.json")) == tuple(interactions)
+    assert interactions_in(parse_text(json_text(interactions, {}), True, "x.json")) == tuple(interactions)
 
 
 def test_a_reviewer_can_read_the_file(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.defaults import settled
-from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.cassettes.tool_call_codec import normalize_arguments
 from pytest_agenteval.errors import UsageMistake
 
 SAME: dict[str, tuple[Any, Any, Any]] = {
@@ -41,7 +41,7 @@ DIFFERENT: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize(("rule", "recorded", "asked"), SAME.values(), ids=SAME)
 def test_same(rule: Any, recorded: Any, asked: Any) -> None:
     """A rule says which difference is none, and calls that are the same have the same key."""
-    rules = Rules({"x": rule})
+    rules = ParamMatchers({"x": rule})
     assert rules.accepts({"x": recorded, "y": 1}, {"x": asked, "y": 1})
     assert rules.key({"x": recorded}) == rules.key({"x": asked})
 
@@ -49,7 +49,7 @@ def test_same(rule: Any, recorded: Any, asked: Any) -> None:
 @pytest.mark.parametrize(("rule", "recorded", "asked"), DIFFERENT.values(), ids=DIFFERENT)
 def test_different(rule: Any, recorded: Any, asked: Any) -> None:
     """Beyond what the rule forgives, two calls are two."""
-    assert not Rules({"x": rule}).accepts({"x": recorded}, {"x": asked})
+    assert not ParamMatchers({"x": rule}).accepts({"x": recorded}, {"x": asked})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_different(rule: Any, recorded: Any, asked: Any) -> None:
 )
 def test_a_parameter_that_only_one_side_has(rule: Any, same: bool) -> None:
     """It differs, unless it is ignored."""
-    rules = Rules({"x": rule})
+    rules = ParamMatchers({"x": rule})
     assert rules.accepts({"x": 1}, {}) is same
     assert rules.accepts({}, {"x": 1}) is same
 
@@ -78,7 +78,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
 def test_an_unknown_rule_is_the_authors_mistake(rule: Any, told: str) -> None:
     """It names the parameter and what a rule can be."""
     with pytest.raises(UsageMistake) as caught:
-        Rules({"x": rule}, where="tool: matching")
+        ParamMatchers({"x": rule}, where="tool: matching")
     assert told in str(caught.value)
 
 
@@ -108,9 +108,9 @@ SETTLED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize(("given", "wanted"), SETTLED.values(), ids=SETTLED)
 def test_arguments_as_the_schema_has_them(given: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Defaults are filled in, values are of their type, and what the schema does not know is gone."""
-    assert settled(given, SCHEMA) == wanted
+    assert normalize_arguments(given, SCHEMA) == wanted
 
 
 def test_a_schema_without_properties_changes_nothing() -> None:
     """Of a tool that declares nothing, all is compared."""
-    assert settled({"a": "1"}, {}) == {"a": "1"}
+    assert normalize_arguments({"a": "1"}, {}) == {"a": "1"}

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.index import Index, Reading
+from pytest_agenteval.cassettes.candidate_index import CallMatcher, CandidateIndex
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_call, tool_request
-from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 
 WORDS = ("서울", "서울역", "서울 역 맛집", "Café", "café 2", "역", "", "맛집", "ＡＢ", "ab c")
 VALUES: tuple[Any, ...] = (*WORDS, 1, 1.0, True, None, "1.05", "x", 1.1, 1.2, [1], "-0.05", 0)
 
 
-def index(rules: Rules, calls: list[Mapping[str, Any]]) -> Index:
+def index(matchers: ParamMatchers, calls: list[Mapping[str, Any]]) -> CandidateIndex:
     """Index recorded calls of one tool."""
 
     def read(request: Request) -> Mapping[str, Any]:
         return tool_call(request)[1]
 
-    made = Index(Reading("t", read, read, rules))
+    made = CandidateIndex(CallMatcher("t", read, read, matchers))
     made.take_in([Interaction(tool_request("t", args), Response(200)) for args in calls])
     return made
 
@@ -38,11 +38,13 @@ def test_nothing_that_the_rules_accept_is_left_out(matching: Mapping[str, Any], 
     def some() -> dict[str, Any]:
         return {name: draw.choice(VALUES) for name in "abc" if draw.random() < 0.8}
 
-    rules, calls = Rules(matching), [some() for _ in range(300)]
-    made = index(rules, calls)
+    matchers, calls = ParamMatchers(matching), [some() for _ in range(300)]
+    made = index(matchers, calls)
     for asked in (some() for _ in range(300)):
-        all_of_them = [slot for slot, args in enumerate(calls) if rules.accepts(args, asked)]
-        assert [slot for slot in made.candidates(asked) if rules.accepts(calls[slot], asked)] == all_of_them
+        all_of_them = [slot for slot, args in enumerate(calls) if matchers.accepts(args, asked)]
+        assert [
+            slot for slot in made.candidates(asked) if matchers.accepts(calls[slot], asked)
+        ] == all_of_them
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_nothing_that_the_rules_accept_is_left_out(matching: Mapping[str, Any], 
 )
 def test_few_are_compared_of_many(matching: Mapping[str, Any], held: Any, asked: Any) -> None:
     """Of 5,000 calls that differ in what is searched for, or in a number, next to none is looked at."""
-    made = index(Rules(matching), [held(n) for n in range(5000)])
+    made = index(ParamMatchers(matching), [held(n) for n in range(5000)])
     for n in range(0, 5000, 500):
         found = made.candidates(asked(n))
         assert n in found

@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes import Interaction, Library, Request, Response
 from pytest_agenteval.cassettes.cassette import Mode
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.interaction import tool_interaction
-from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
@@ -293,13 +293,13 @@ def test_lookup_compares_only_the_calls_that_may_be_accepted(
     held = (tool_interaction("places", {"keyword": f"word {n}", "x": 1.0}, result=n) for n in range(3000))
     opened, _ = tape(tmp_path, *held)
     compared: list[Any] = []
-    accepts = Rules.accepts
+    accepts = ParamMatchers.accepts
 
-    def counted(self: Rules, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    def counted(self: ParamMatchers, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
         compared.append(recorded)
         return accepts(self, recorded, asked)
 
-    monkeypatch.setattr(Rules, "accepts", counted)
+    monkeypatch.setattr(ParamMatchers, "accepts", counted)
     assert [ask(opened, tool(), keyword=f"WORD{n}", x=1.0001) for n in range(0, 3000, 300)] == [
         *range(0, 3000, 300)
     ]

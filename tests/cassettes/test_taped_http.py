@@ -150,14 +150,14 @@ async def recorded_and_played(
     tape, library = tape_of(folder, "once")
     with taped_http(tape) as scope:
         live = await ask()
-    assert scope.word == "live"
+    assert scope.tape_status == "live"
     library.save()
     asked = len(server.asked)
     block()
     again, _ = tape_of(folder)
     with taped_http(again) as scope:
         played = await ask()
-    assert (scope.word, scope.missed, len(server.asked)) == ("hit", [], asked)
+    assert (scope.tape_status, scope.missed, len(server.asked)) == ("hit", [], asked)
     return live, played, again
 
 
@@ -231,7 +231,7 @@ def test_a_request_that_was_not_recorded_is_refused_even_if_the_error_is_swallow
 
     assert server.asked == []
     assert [request.uri for request in scope.missed] == [f"{server.base}/echo?api_key=<redacted>&q=1"]
-    assert (scope.word, tape.misses) == ("miss", 1)
+    assert (scope.tape_status, tape.misses) == ("miss", 1)
 
 
 @each_library
@@ -340,7 +340,7 @@ def test_shared_tapes_are_asked_after_the_own(tmp_path: Path) -> None:
 
     with taped_http(library.open(Path("t.yaml"), "once", "tool"), shared=[shared]) as scope:
         assert httpx.get("https://x.test/find?q=1").text == "found"
-    assert scope.word == "hit"
+    assert scope.tape_status == "hit"
 
 
 def test_secrets_are_gone_before_anything_is_held(tmp_path: Path, server: Server) -> None:

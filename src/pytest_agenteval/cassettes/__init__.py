@@ -5,8 +5,8 @@ from __future__ import annotations
 from pytest_agenteval.cassettes.cassette import KINDS, MODES, Cassette, Kind, Mode
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, ToolAnswer
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.matching import Match
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.request_identity import Match
 from pytest_agenteval.cassettes.tape import Tape
 
 __all__ = [

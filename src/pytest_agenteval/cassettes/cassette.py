@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.index import Index, Reading, Slot
+from pytest_agenteval.cassettes.candidate_index import CallMatcher, CandidateIndex, Slot
 from pytest_agenteval.cassettes.interaction import Interaction, Request
-from pytest_agenteval.cassettes.matching import Address, Key, address_of, key_of
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.request_identity import Address, Key, address_of, key_of
 from pytest_agenteval.errors import UsageMistake, nearest
 
 Mode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
@@ -58,7 +58,7 @@ class Cassette:
         self._alike: dict[Address, list[Slot]] = defaultdict(list)
         self._used: set[Slot] = set()
         self._as_read: set[Slot] = set()
-        self._indexes: dict[Hashable, Index] = {}
+        self._indexes: dict[Hashable, CandidateIndex] = {}
         self._load()
 
     def _load(self) -> None:
@@ -103,14 +103,14 @@ class Cassette:
                 self._as_read.discard(slot)
         return item
 
-    def index(self, reading: Reading) -> Index:
+    def index(self, matcher: CallMatcher) -> CandidateIndex:
         """Give the index of one tool's calls, made when first asked for and up to date."""
         with self.lock:
-            index = self._indexes.get(reading.ident)
+            index = self._indexes.get(matcher.ident)
             if index is None:
                 if len(self._indexes) >= MOST_INDEXES:
                     del self._indexes[next(iter(self._indexes))]
-                index = self._indexes[reading.ident] = Index(reading)
+                index = self._indexes[matcher.ident] = CandidateIndex(matcher)
             index.take_in(self._items)
             return index
 

@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import NOTHING, Interaction
-from pytest_agenteval.cassettes.layout import json_text, yaml_text
 from pytest_agenteval.cassettes.locking import locked
-from pytest_agenteval.cassettes.matching import Key, key_of
-from pytest_agenteval.cassettes.parsing import line_of, parsed, problem
-from pytest_agenteval.cassettes.shape import Misshapen, interactions_in
+from pytest_agenteval.cassettes.request_identity import Key, key_of
+from pytest_agenteval.cassettes.serializer import json_text, yaml_text
+from pytest_agenteval.cassettes.validation import (
+    CassetteFormatError,
+    file_problem,
+    interactions_in,
+    line_of,
+    parse_text,
+)
 from pytest_agenteval.errors import UsageMistake
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
@@ -52,16 +57,16 @@ def read(path: Path, name: str = "") -> Recording:
     except FileNotFoundError:
         return Recording()
     except OSError as why:
-        raise problem(name, None, (), "a file that can be read", str(why)) from None
+        raise file_problem(name, None, (), "a file that can be read", str(why)) from None
     text = _decoded(raw, name)
     header = "" if path.suffix in JSON else _header_of(text)
     if not text[len(header) :].strip():
         return Recording(header=header)
-    data = parsed(text, path.suffix in JSON, name)
+    data = parse_text(text, path.suffix in JSON, name)
     try:
         interactions = interactions_in(data)
-    except Misshapen as wrong:
-        raise problem(
+    except CassetteFormatError as wrong:
+        raise file_problem(
             name, line_of(text, wrong.path), wrong.path, wrong.expected, wrong.found, wrong.hint
         ) from None
     rest = {key: value for key, value in data.items() if key not in KNOWN_KEYS}
@@ -94,7 +99,7 @@ def save(
             kept = [] if stale else [clean(interaction) for interaction in found.interactions]
             write(path, Recording(tuple(merged(kept, ours)), found.header, found.rest), name)
     except OSError as why:
-        raise problem(name or str(path), None, (), "a file that can be written", str(why)) from None
+        raise file_problem(name or str(path), None, (), "a file that can be written", str(why)) from None
 
 
 def merged(kept: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
@@ -120,7 +125,7 @@ def _decoded(raw: bytes, name: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as why:
         line = raw.count(b"\n", 0, why.start) + 1
-        raise problem(name, line, (), "text in UTF-8", f"the byte 0x{raw[why.start]:02x}") from None
+        raise file_problem(name, line, (), "text in UTF-8", f"the byte 0x{raw[why.start]:02x}") from None
 
 
 def _header_of(text: str) -> str:
@@ -133,8 +138,8 @@ def _text(recording: Recording, suffix: str, name: str) -> str:
         if suffix in JSON:
             return json_text(recording.interactions, recording.rest)
         return yaml_text(recording.interactions, recording.header, recording.rest)
-    except Misshapen as wrong:
-        raise problem(name, None, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
+    except CassetteFormatError as wrong:
+        raise file_problem(name, None, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
 
 
 def _replace(path: Path, text: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from pytest_agenteval.cassettes.candidate_index import CallMatcher, Slot
 from pytest_agenteval.cassettes.cassette import Cassette
-from pytest_agenteval.cassettes.index import Reading, Slot
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
-from pytest_agenteval.cassettes.matching import Key, Match, address_of, key_of
-from pytest_agenteval.cassettes.misses import described, found_instead
+from pytest_agenteval.cassettes.miss_report import describe_request, nearest_recording
+from pytest_agenteval.cassettes.request_identity import Key, Match, address_of, key_of
 from pytest_agenteval.errors import CassetteMiss, Problem
 
 
@@ -48,16 +48,16 @@ class Tape:
         return found.response if found else None
 
     def find(
-        self, ways: Sequence[Request], reading: Reading | None = None, *, match: Match | None = None
+        self, ways: Sequence[Request], matcher: CallMatcher | None = None, *, match: Match | None = None
     ) -> Interaction | None:
         """Play what answers one question, written in several ways; None, which is not counted, if nothing.
 
-        A request equal to one of the ways comes first, then what ``match`` accepts, then what ``reading``
+        A request equal to one of the ways comes first, then what ``match`` accepts, then what ``matcher``
         takes for the same call.
         """
         asked = [self.cassette.redactor.request(way) for way in ways]
         with self.cassette.lock:
-            slot = self._find(asked, reading, match) if self.cassette.plays else None
+            slot = self._find(asked, matcher, match) if self.cassette.plays else None
             if slot is None:
                 return None
             self.hits += 1
@@ -75,7 +75,7 @@ class Tape:
         Of equal requests only as many are stored as one trial made: the third is stored if two are held.
         """
         if not self.recording:
-            raise RuntimeError(f"{self.cassette.name} is open for replay only: {described(request)}")
+            raise RuntimeError(f"{self.cassette.name} is open for replay only: {describe_request(request)}")
         asked = self.cassette.redactor.request(request)
         given = self.cassette.redactor.response(response)
         with self.cassette.lock:
@@ -102,27 +102,31 @@ class Tape:
         asked = self.cassette.redactor.request(request)
         with self.cassette.lock:
             same = len(self.cassette.same(key_of(asked)))
-        found = found_instead(asked, same, self.cassette.requests if recorded is None else recorded)
+        found = nearest_recording(asked, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
         expected = f"a recorded {what} (mode is {self._why()}: nothing is sent)"
         ways = [f"record it:  {retry_command}" if retry_command else "", other_way]
         hint = f"\n{' ' * 12}".join(filter(None, ways))
-        return CassetteMiss(Problem(self.cassette.name, None, (described(asked),), expected, found, hint))
+        return CassetteMiss(
+            Problem(self.cassette.name, None, (describe_request(asked),), expected, found, hint)
+        )
 
     def _why(self) -> str:
         if self.cassette.mode == "none":
             return "replay"
         return f"{self.cassette.mode}, and the file was there before"
 
-    def _find(self, asked: Sequence[Request], reading: Reading | None, match: Match | None) -> Slot | None:
+    def _find(
+        self, asked: Sequence[Request], matcher: CallMatcher | None, match: Match | None
+    ) -> Slot | None:
         """Look for an equal request, then for one that is accepted; unplayed ones come first."""
         for way in asked:
             slot = self._equal(key_of(way))
             if slot is not None:
                 return slot
         slot = self._matching(asked[0], match) if match is not None else None
-        if slot is None and reading is not None:
-            slot = self._accepted(asked[0], reading)
+        if slot is None and matcher is not None:
+            slot = self._accepted(asked[0], matcher)
         return slot
 
     def _equal(self, key: Key) -> Slot | None:
@@ -150,18 +154,18 @@ class Tape:
             return accepted[-1]
         return unplayed
 
-    def _accepted(self, asked: Request, reading: Reading) -> Slot | None:
+    def _accepted(self, asked: Request, matcher: CallMatcher) -> Slot | None:
         """Prefer the nearest call, so that who asks the same again is told the same again."""
-        args = reading.asked(asked)
+        args = matcher.read_asked(asked)
         if args is None:
             return None
-        index = self.cassette.index(reading)
+        index = self.cassette.index(matcher)
         open_ = [slot for slot in index.candidates(args) if self._repeats or slot not in self._played]
-        accepted = [slot for slot in open_ if reading.rules.accepts(index.args(slot), args)]
+        accepted = [slot for slot in open_ if matcher.matchers.accepts(index.args(slot), args)]
         if len(accepted) < 2:
             return accepted[0] if accepted else None
         return max(
-            accepted, key=lambda slot: (*reading.rules.nearness(index.args(slot), args), *self._turn(slot))
+            accepted, key=lambda slot: (*matcher.matchers.nearness(index.args(slot), args), *self._turn(slot))
         )
 
     def _turn(self, slot: Slot) -> tuple[bool, int]:

@@ -199,7 +199,7 @@ class ToolBox:
             for request in scope.missed[1:]:
                 self._recorder.missed(tape.http_miss(request))
             return self._missed(call, partial(tape.http_miss, scope.missed[0]))
-        return scope.word, result
+        return scope.tape_status, result
 
     def _missed(self, call: ToolCall, miss: Callable[[], CassetteMiss]) -> tuple[str, ToolResult]:
         missed = miss()

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_agenteval.cassettes.calls import as_call, reading_of
-from pytest_agenteval.cassettes.index import Reading
+from pytest_agenteval.cassettes.candidate_index import CallMatcher
 from pytest_agenteval.cassettes.interaction import (
     CHAT,
     TOOL,
@@ -21,9 +20,10 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
-from pytest_agenteval.cassettes.matching import Address, address_of
-from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.cassettes.request_identity import Address, address_of
 from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.arguments import complaint
@@ -57,7 +57,7 @@ class ToolTape:
         self._retry_command, self._first_command = retry_command, first_command or retry_command
         self._opened: dict[str, tuple[Tape, ...]] = {}
         self._opening = threading.Lock()
-        self._readings: dict[str, tuple[Tool, Reading]] = {}
+        self._matchers: dict[str, tuple[Tool, CallMatcher]] = {}
 
     @property
     def live(self) -> bool:
@@ -81,9 +81,9 @@ class ToolTape:
 
     def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
         """Give the recorded result, or None; a tool that uses HTTP is then called under ``http``."""
-        ways, reading = _ways(call, tool), self._reading(tool)
+        ways, matcher = _ways(call, tool), self._matcher(tool)
         for tape in self._tapes(tool.spec.name):
-            found = tape.find(ways, reading)
+            found = tape.find(ways, matcher)
             if found is not None:
                 return _result(found, call, tool)
         if not tool.uses_http:
@@ -110,11 +110,11 @@ class ToolTape:
 
     def miss(self, call: ToolCall, tool: Tool) -> CassetteMiss:
         """Make the error that names the nearest recorded call, and how to record this one."""
-        name, reading = tool.spec.name, self._reading(tool)
+        name, matcher = tool.spec.name, self._matcher(tool)
         held = [request for tape in self._tapes(name) for request in tape.cassette.requests]
         asked = self.own.cassette.redactor.request(_ways(call, tool)[0])
-        recorded = [as_call(request, name, reading) for request in held]
-        return self.own.miss(as_call(asked, name, reading), self._retry_command, recorded)
+        recorded = [as_tool_call(request, name, matcher) for request in held]
+        return self.own.miss(as_tool_call(asked, name, matcher), self._retry_command, recorded)
 
     def http_miss(self, request: Request) -> CassetteMiss:
         """Make the error for a request that was refused under ``http``."""
@@ -139,10 +139,10 @@ class ToolTape:
                 self._opened[name] = tuple(tape for tape in found if tape is not None)
             return (self.own, *self._opened[name])
 
-    def _reading(self, tool: Tool) -> Reading:
-        held = self._readings.get(tool.spec.name)
+    def _matcher(self, tool: Tool) -> CallMatcher:
+        held = self._matchers.get(tool.spec.name)
         if held is None or held[0] is not tool:
-            held = self._readings[tool.spec.name] = (tool, _reading_of(tool))
+            held = self._matchers[tool.spec.name] = (tool, _matcher_of(tool))
         return held[1]
 
 
@@ -152,9 +152,9 @@ def asked_for(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Reque
     Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything, and so
     may ``agents`` that do.
     """
-    known = {tool.spec.name: (tool, _reading_of(tool)) for tool in tools}
+    known = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
     free = agents or any(tool.uses_http for tool, _ in known.values())
-    last_at: dict[Address, tuple[Tool, Reading]] = {}
+    last_at: dict[Address, tuple[Tool, CallMatcher]] = {}
 
     def can(request: Request) -> bool:
         if request.uri.startswith(CHAT):
@@ -168,15 +168,17 @@ def asked_for(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Reque
 
 
 def _can_be_asked(
-    request: Request, known: Sequence[tuple[Tool, Reading]], last_at: dict[Address, tuple[Tool, Reading]]
+    request: Request,
+    known: Sequence[tuple[Tool, CallMatcher]],
+    last_at: dict[Address, tuple[Tool, CallMatcher]],
 ) -> bool:
     """Look for a tool that can make the request, first of all the one that could at this address last."""
     address = address_of(request)
     likely = [last_at[address]] if address in last_at else []
-    for tool, reading in (*likely, *known):
-        args = reading.read(request)
+    for tool, matcher in (*likely, *known):
+        args = matcher.read_recorded(request)
         if args is not None and _valid(tool, args):
-            last_at[address] = tool, reading
+            last_at[address] = tool, matcher
             return True
     return False
 
@@ -185,9 +187,9 @@ def _valid(tool: Tool, args: Mapping[str, object]) -> bool:
     return not tool.spec.checked or not complaint(tool.spec, args)
 
 
-def _reading_of(tool: Tool) -> Reading:
-    rules = Rules(tool.matching, where=f"{tool.spec.name}: matching")
-    return reading_of(tool.spec.name, tool.spec.parameters, rules, tool.wire)
+def _matcher_of(tool: Tool) -> CallMatcher:
+    matchers = ParamMatchers(tool.matching, where=f"{tool.spec.name}: matching")
+    return tool_call_matcher(tool.spec.name, tool.spec.parameters, matchers, tool.wire)
 
 
 def _ways(call: ToolCall, tool: Tool) -> tuple[Request, ...]:

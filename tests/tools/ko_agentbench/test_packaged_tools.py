@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pytest_agenteval.cassettes.defaults import settled
 from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.cassettes.tool_call_codec import normalize_arguments
 from pytest_agenteval.tools.http.wire import HttpWire
 from pytest_agenteval.tools.sets import packaged
 
@@ -102,7 +102,7 @@ def test_a_tool_is_declared_well(name: str) -> None:
     Draft202012Validator.check_schema(dict(spec.parameters))
     texts = [spec.description, *(one["description"] for one in spec.parameters["properties"].values())]
     assert all(any("가" <= c <= "힣" for c in text) for text in texts)
-    Rules(TOOLS[name].matching)
+    ParamMatchers(TOOLS[name].matching)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -124,7 +124,7 @@ def test_a_request_holds_its_arguments(name: str, data: st.DataObject) -> None:
         properties = {key: one for key, one in schema["properties"].items() if key != "unit"}
         schema = {"properties": properties}
     if name != "CryptoCandle_upbit":  # there the provider's own default for minutes is read
-        assert read == settled(args, schema)
+        assert read == normalize_arguments(args, schema)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -141,7 +141,7 @@ def test_defaults_are_those_of_the_benchmark() -> None:
     """The benchmark's own normalised arguments are ours, for each of its calls that our schema knows."""
     differ = []
     for call in json.loads(ORACLE.read_text(encoding="utf-8"))["calls"]:
-        ours = settled(call["args"], TOOLS[call["tool"]].spec.parameters)
+        ours = normalize_arguments(call["args"], TOOLS[call["tool"]].spec.parameters)
         known = {key: ours[key] for key in ours if key in TOOLS[call["tool"]].spec.parameters["properties"]}
         if {key: str(one) for key, one in known.items()} != {
             key: str(one).removesuffix(".0") if isinstance(one, float) else str(one)
@@ -294,7 +294,7 @@ def test_what_a_provider_refuses_is_a_failure(name: str, body: Any, status: int,
 
 
 def test_nothing_heavy_is_loaded_before_something_is_sent() -> None:
-    """Reading the set, asking and showing need neither an HTTP library nor jsonschema."""
+    """CallMatcher the set, asking and showing need neither an HTTP library nor jsonschema."""
     code = """
 import sys
 from pytest_agenteval.cassettes.interaction import Response

@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Literal
 
-from pytest_agenteval.cassettes.index import Reading
+from pytest_agenteval.cassettes.candidate_index import CallMatcher
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.matching import Key, key_of
-from pytest_agenteval.cassettes.misses import described
+from pytest_agenteval.cassettes.miss_report import describe_request
+from pytest_agenteval.cassettes.request_identity import Key, key_of
 from pytest_agenteval.cassettes.tape import Tape
 
 _ENDED = "the trial has ended: nothing more is sent"
@@ -26,7 +26,9 @@ class NotRecorded(BaseException):
     """
 
     def __init__(self, request: Request, cassette: str) -> None:
-        super().__init__(f"{described(request)} is not recorded in {cassette}, and nothing may be sent")
+        super().__init__(
+            f"{describe_request(request)} is not recorded in {cassette}, and nothing may be sent"
+        )
         self.request = request
 
 
@@ -49,11 +51,11 @@ class Scope:
     def __init__(
         self,
         tapes: Sequence[Tape] | Callable[[], Sequence[Tape]] = (),
-        reading: Reading | None = None,
+        matcher: CallMatcher | None = None,
         *,
         passing: bool = False,
     ) -> None:
-        self._open, self._reading, self.passing = tapes, reading, passing
+        self._open, self._matcher, self.passing = tapes, matcher, passing
         self._outer = current()
         self._ended = False
         self._process = os.getpid()
@@ -72,7 +74,7 @@ class Scope:
         self._ended = True
 
     @property
-    def word(self) -> Literal["hit", "miss", "live", "none"]:
+    def tape_status(self) -> Literal["hit", "miss", "live", "none"]:
         """What became of the requests, in the word of a transcript: the worst that happened to any."""
         if self.missed:
             return "miss"
@@ -86,7 +88,7 @@ class Scope:
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
         for tape in self._tapes:
-            found = tape.find((request,), self._reading)
+            found = tape.find((request,), self._matcher)
             if found is not None:
                 self.played += 1
                 return found.response

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
-from pytest_agenteval.cassettes.rules import Rules
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.graders.matching.equality import same
 from pytest_agenteval.graders.matching.folding import folded_all
 from pytest_agenteval.records.transcript import NOTHING
@@ -26,7 +26,7 @@ class ToolHabits:
     """
 
     defaults: Mapping[str, Any]
-    rules: Rules
+    rules: ParamMatchers
 
 
 @cache
@@ -36,11 +36,11 @@ def habits_of(tool: str) -> ToolHabits:
 
     known = packaged(SET).get(tool)
     if known is None:
-        return ToolHabits(NOTHING, Rules())
+        return ToolHabits(NOTHING, ParamMatchers())
     properties = known.spec.parameters.get("properties", NOTHING)
     defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
     matching = {name: "folded" if rule == "contains" else rule for name, rule in known.matching.items()}
-    return ToolHabits(defaults, Rules(matching))
+    return ToolHabits(defaults, ParamMatchers(matching))
 
 
 def spelt_out(call: Call) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from html import unescape
 from typing import Any, TypeAlias
 
-from pytest_agenteval.cassettes.rules import folded
+from pytest_agenteval.cassettes.param_matchers import folded
 
 Atom: TypeAlias = Decimal | str
 Likeness: TypeAlias = tuple[int, int]

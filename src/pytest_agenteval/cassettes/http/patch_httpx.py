@@ -10,7 +10,7 @@ from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 
-def places(httpx: Any) -> Iterator[tuple[type, str, Any]]:
+def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
 
     def blocking(real: Any) -> Any:

@@ -1,28 +1,35 @@
-"""Threads, and what is left for the end of the process: whose work it is, theirs are the requests."""
+"""Threads, queues, and what is left for the end of the process: whose work it is, theirs are the requests.
+
+Of queues the two methods are patched that a waiting ``get`` calls once there is something to give, with the
+queue locked: so a worker is seen that has waited since before anything was patched.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import contextvars
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.http.scope import (
     NothingSent,
     NotRecorded,
+    Scope,
     ScopeClosed,
     current,
     of_a_debugger,
+    serve,
     start_serving,
     untaped,
 )
 
 
-def places(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched."""
     yield ThreadPoolExecutor, "submit", _submitting
     yield asyncio.BaseEventLoop, "run_in_executor", _running
@@ -30,12 +37,12 @@ def places(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     yield atexit, "register", _registering
 
 
-def places_of_low_level(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def patch_points_of_low_level(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched of threads without a Thread."""
     yield thread, "start_new_thread", _starting_new
 
 
-def places_of_pools(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def patch_points_of_pools(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched of multiprocessing's pools of threads; those of processes are outside."""
     yield pools.ThreadPool, "__init__", _making
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
@@ -167,3 +174,40 @@ class _Leftover(_Belonging):
 def _run(context: contextvars.Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     with suppress(NotRecorded, ScopeClosed):  # the trial tells of the one; the other is no news
         context.run(function, *args, **kwargs)
+
+
+_GIVERS = "_agenteval_givers"
+
+Givers: TypeAlias = dict[int, deque[tuple[Any, Scope | None]]]
+"""Who put what lies in a queue, by the identity of the work, which is held so that it stays the same."""
+
+
+def patch_points_of_queues(queue: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """Say what is patched, of queues of threads and of tasks; what is last in, first out holds no work."""
+    for kind in (queue.Queue, queue.PriorityQueue):
+        yield kind, "_put", _putting
+        yield kind, "_get", _getting
+
+
+def _putting(real: Any) -> Any:
+    def _put(queue: Any, item: Any) -> None:
+        giver = current()
+        givers: Givers = vars(queue).setdefault(_GIVERS, {})
+        if giver is not None or id(item) in givers:
+            givers.setdefault(id(item), deque()).append((item, giver))
+        real(queue, item)
+
+    return _put
+
+
+def _getting(real: Any) -> Any:
+    def _get(queue: Any) -> Any:
+        item = real(queue)
+        givers: Givers = vars(queue).get(_GIVERS, {})
+        noted = givers.get(id(item))
+        serve(noted.popleft()[1] if noted else None)
+        if noted is not None and not noted:
+            del givers[id(item)]
+        return item
+
+    return _get

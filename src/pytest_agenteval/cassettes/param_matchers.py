@@ -21,7 +21,7 @@ _NONE = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ParamMatcher:
     """One of the four words, or ``number`` with how far two numbers may be apart."""
 
     word: str
@@ -38,12 +38,12 @@ class Rule:
         return self.word == "number" and _near(recorded, asked, self.tolerance)
 
 
-EXACT = Rule("exact")
+EXACT = ParamMatcher("exact")
 FAR = Decimal("Infinity")
 Nearness: TypeAlias = tuple[bool, int, int, Decimal]
 
 
-class Rules:
+class ParamMatchers:
     """What a tool's ``matching`` says, by parameter; ``exact`` where it says nothing.
 
     ``folded`` leaves out case, width and all white space, ``contains`` asks that one text be found in the
@@ -149,11 +149,11 @@ def number_of(value: Any) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _checked(rule: Any, place: str) -> Rule:
+def _checked(rule: Any, place: str) -> ParamMatcher:
     if isinstance(rule, str) and rule in WORDS:
-        return Rule(rule)
+        return ParamMatcher(rule)
     if isinstance(rule, Mapping) and list(rule) == ["number"]:
-        return Rule("number", _tolerance(rule["number"], place))
+        return ParamMatcher("number", _tolerance(rule["number"], place))
     hint = nearest(rule, WORDS) if isinstance(rule, str) else ""
     if rule == "number":
         hint = "say how far two numbers may be apart: {number: 0.001}"

@@ -57,7 +57,7 @@ class _Kept:
         """Wait for nobody."""
 
 
-def places(aiohttp: Any) -> Iterator[tuple[type, str, Any]]:
+def patch_points(aiohttp: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     connecting = _connecting(aiohttp)
     yield aiohttp.BaseConnector, "connect", connecting

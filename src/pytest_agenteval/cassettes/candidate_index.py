@@ -1,20 +1,22 @@
-"""Narrows a bucket of recorded calls down by texts that hold each other and by numbers that are near."""
+"""Finds recorded calls by what was asked in them: equal values at once, near ones by an index."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from pytest_agenteval.cassettes.rules import Rules, folded, number_of
+from pytest_agenteval.cassettes.interaction import Interaction, Request
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers, folded, number_of
 
 FEW = 8  # so few are compared faster than narrowed down
 LETTERS = 3
 
 
-class Narrowing(Protocol):
+class ValueIndex(Protocol):
     """One parameter's values in a bucket."""
 
     def add(self, value: Any, slot: int) -> None:
@@ -30,8 +32,8 @@ class Narrowing(Protocol):
         ...
 
 
-class Numbers:
-    """Numbers in their order."""
+class NumberIndex:
+    """NumberIndex in their order."""
 
     def __init__(self, tolerance: Decimal) -> None:
         self._tolerance = tolerance
@@ -56,7 +58,7 @@ class Numbers:
         return (self._sorted[place][1] for place in near)
 
 
-class Texts:
+class TextIndex:
     """Folded texts, whole and by the few letters in a row that are in them."""
 
     def __init__(self) -> None:
@@ -90,11 +92,11 @@ class Texts:
 class Bucket:
     """Recorded calls that the rules cannot tell apart by one value alone."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, matchers: ParamMatchers) -> None:
         self._all: list[int] = []
-        self._by_name: Mapping[str, Narrowing] = {
-            **{name: Numbers(tolerance) for name, tolerance in rules.numbers.items()},
-            **{name: Texts() for name in rules.texts},
+        self._by_name: Mapping[str, ValueIndex] = {
+            **{name: NumberIndex(tolerance) for name, tolerance in matchers.numbers.items()},
+            **{name: TextIndex() for name in matchers.texts},
         }
 
     def add(self, args: Mapping[str, Any], slot: int) -> None:
@@ -122,3 +124,58 @@ def _number(held: tuple[Decimal, int]) -> Decimal:
 
 def _parts(text: str, size: int) -> set[str]:
     return {text[at : at + size] for at in range(len(text) - size + 1)}
+
+
+Slot: TypeAlias = int
+Args: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallMatcher:
+    """How one tool's calls are read, and when two of them are the same.
+
+    ``read_recorded`` gives the arguments of a recorded request, or None for one that is not this tool's,
+    ``read_asked`` those of a request that is. Those of equal ``ident`` read alike.
+    """
+
+    ident: Hashable
+    read_recorded: Callable[[Request], Args | None]
+    read_asked: Callable[[Request], Args | None]
+    matchers: ParamMatchers
+
+
+class CandidateIndex:
+    """One tool's calls in one cassette, in buckets: those of other buckets are not looked at.
+
+    A bucket holds the calls that are equal in every parameter with the rule ``exact`` or ``folded``. Within
+    a bucket only those are compared that one of the others, ``contains`` and ``number``, leaves.
+    """
+
+    def __init__(self, matcher: CallMatcher) -> None:
+        self._matcher = matcher
+        self._buckets: dict[Hashable, Bucket] = defaultdict(lambda: Bucket(matcher.matchers))
+        self._args: dict[Slot, Args] = {}
+        self._seen = 0
+
+    def take_in(self, items: Sequence[Interaction]) -> None:
+        """Read what has been added since the last time."""
+        for slot in range(self._seen, len(items)):
+            args = self._matcher.read_recorded(items[slot].request)
+            if args is not None:
+                self._args[slot] = args
+                self._buckets[self._matcher.matchers.key(args)].add(args, slot)
+        self._seen = len(items)
+
+    def candidates(self, args: Args) -> Sequence[Slot]:
+        """Give the slots of calls that may be accepted for these arguments, in order of recording."""
+        bucket = self._buckets.get(self._matcher.matchers.key(args))
+        return () if bucket is None else bucket.near(args)
+
+    def args(self, slot: Slot) -> Args:
+        """Give what the call of a slot asked."""
+        return self._args[slot]
+
+    @property
+    def calls(self) -> Sequence[Args]:
+        """What was asked in every recorded call of this tool."""
+        return tuple(self._args.values())

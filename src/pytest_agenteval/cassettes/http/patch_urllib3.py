@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.http.messages import answered, asked, whole
+from pytest_agenteval.cassettes.http.patch_stdlib_http import as_received
 from pytest_agenteval.cassettes.http.scope import answering
-from pytest_agenteval.cassettes.http.with_urllib import as_received
 from pytest_agenteval.cassettes.interaction import Response
 
 _UNPREPARED = "_agenteval_unprepared"
 _PORTS = {"http": 80, "https": 443}
 
 
-def places(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
+def patch_points(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     pools = urllib3.connectionpool
     sending = _sending_2 if int(urllib3.__version__.partition(".")[0]) > 1 else _sending_1

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Body, Headers, Interaction
-from pytest_agenteval.cassettes.shape import VERSION, Misshapen
+from pytest_agenteval.cassettes.validation import VERSION, CassetteFormatError
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./+%-]|:(?=[A-Za-z0-9/]))*")
 _WORDS = re.compile(r"true|false|yes|no|on|off|null|y|n", re.I)
@@ -47,7 +47,9 @@ def _plain(interaction: Interaction) -> dict[str, Any]:
     for body in (request.body, response.body):
         if as_bytes(body) is not None:
             hint = "give the cassette a name that ends in .yaml"
-            raise Misshapen((), "bodies of text in a .json cassette", f"a binary body: {request.uri}", hint)
+            raise CassetteFormatError(
+                (), "bodies of text in a .json cassette", f"a binary body: {request.uri}", hint
+            )
     asked = {
         "method": request.method,
         "uri": request.uri,

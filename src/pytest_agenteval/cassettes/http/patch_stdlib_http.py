@@ -1,4 +1,7 @@
-"""urllib.request: where it opens a connection for a request; what it gives back is http.client's response."""
+"""urllib.request and http.client below it: a response in place of what do_open would give.
+
+urllib3 stands on http.client too: its requests, and urllib's, arrive there only where they are sent.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.http.messages import answered, asked, on_the_wire, whole
 from pytest_agenteval.cassettes.http.scope import answering
-from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.interaction import Request, Response
 
 
 class Sent:
@@ -30,7 +33,7 @@ def as_received(response: Response, method: str) -> http.client.HTTPResponse:
     return received
 
 
-def places(module: Any) -> Iterator[tuple[type, str, Any]]:
+def patch_points(module: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     yield module.AbstractHTTPHandler, "do_open", _opening
 
@@ -55,3 +58,18 @@ def _opening(real: Any) -> Any:
         return received
 
     return do_open
+
+
+def patch_points_of_client(client: Any) -> Iterator[tuple[type, str, Any]]:
+    """Say what is patched."""
+    yield client.HTTPConnection, "putrequest", _asking
+
+
+def _asking(real: Any) -> Any:
+    def putrequest(connection: Any, *args: Any, **kwargs: Any) -> Any:
+        scope = answering()
+        if scope is not None and not scope.live:
+            raise scope.refusal(Request("CONNECT", f"socket://{connection.host}:{connection.port}"))
+        return real(connection, *args, **kwargs)
+
+    return putrequest

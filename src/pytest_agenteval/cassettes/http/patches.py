@@ -1,4 +1,4 @@
-"""The one patch of the process: each library is patched once it is imported, from the first scope on."""
+"""The one patch of the process, and the scopes under it: each library is patched once it is imported."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
+from pytest_agenteval.cassettes.candidate_index import CallMatcher
 from pytest_agenteval.cassettes.http import (
-    with_aiohttp,
-    with_http_client,
-    with_httpx,
-    with_queues,
-    with_sockets,
-    with_threads,
-    with_urllib,
-    with_urllib3,
+    patch_aiohttp,
+    patch_httpx,
+    patch_sockets,
+    patch_stdlib_http,
+    patch_threads,
+    patch_urllib3,
 )
-from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.cassettes.http.scope import Scope, current, scoped
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tool_call_codec import http_request_matcher
 
-Places: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
+PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
 """Owner and name of a function, and what makes ours of it."""
 
 
@@ -38,20 +41,20 @@ class Patch(NamedTuple):
     real: Any
 
 
-LIBRARIES: Mapping[str, Callable[[Any], Places]] = {
-    "httpx": with_httpx.places,
-    "httpx2": with_httpx.places,
-    "aiohttp": with_aiohttp.places,
-    "urllib3": with_urllib3.places,
-    "urllib.request": with_urllib.places,
-    "http.client": with_http_client.places,
-    "socket": with_sockets.places,
-    "ssl": with_sockets.places_of_tls,
-    "threading": with_threads.places,
-    "_thread": with_threads.places_of_low_level,
-    "queue": with_queues.places,
-    "asyncio.queues": with_queues.places,
-    "multiprocessing.pool": with_threads.places_of_pools,
+LIBRARIES: Mapping[str, Callable[[Any], PatchPoints]] = {
+    "httpx": patch_httpx.patch_points,
+    "httpx2": patch_httpx.patch_points,
+    "aiohttp": patch_aiohttp.patch_points,
+    "urllib3": patch_urllib3.patch_points,
+    "urllib.request": patch_stdlib_http.patch_points,
+    "http.client": patch_stdlib_http.patch_points_of_client,
+    "socket": patch_sockets.patch_points,
+    "ssl": patch_sockets.patch_points_of_tls,
+    "threading": patch_threads.patch_points,
+    "_thread": patch_threads.patch_points_of_low_level,
+    "queue": patch_threads.patch_points_of_queues,
+    "asyncio.queues": patch_threads.patch_points_of_queues,
+    "multiprocessing.pool": patch_threads.patch_points_of_pools,
 }
 
 _lock = threading.Lock()
@@ -109,7 +112,7 @@ _awaiting = _Awaiting()
 
 def install() -> None:
     """Patch the libraries that are imported, each once, and see to those that will be."""
-    with_sockets.watch()
+    patch_sockets.watch()
     if _awaiting not in sys.meta_path:
         sys.meta_path.insert(0, _awaiting)
     modules = list(_imported())
@@ -123,7 +126,7 @@ def install() -> None:
 
 def remove() -> None:
     """Put back what was there, where nobody else has patched it since."""
-    with_sockets.look_away()
+    patch_sockets.look_away()
     with suppress(ValueError):
         sys.meta_path.remove(_awaiting)
     with _lock:
@@ -148,8 +151,57 @@ def _patch(module: ModuleType) -> None:
         _put(LIBRARIES[module.__name__](module))
 
 
-def _put(places: Places) -> None:
-    for owner, name, make in places:
+def _put(points: PatchPoints) -> None:
+    for owner, name, make in points:
         real = getattr(owner, name)
         _patches.append(Patch(owner, name, make(real), real))
         setattr(owner, name, _patches[-1].ours)
+
+
+@contextmanager
+def taped_http(
+    tape: Tape, matching: Mapping[str, Any] | ParamMatchers | None = None, *, shared: Sequence[Tape] = ()
+) -> Iterator[Scope]:
+    """Play every HTTP request made inside from the tape; if it records, send and record what it lacks.
+
+    What is neither played nor may be sent raises NotRecorded where it is asked, and is kept in ``missed`` in
+    case that is swallowed. ``matching`` are rules for the parameters of query and JSON body, by name; tapes
+    that are ``shared`` are asked after the first, and never recorded into.
+
+    Covered are httpx, aiohttp, urllib3 and with it requests, and urllib.request. They are patched once in a
+    process, in what they send with, and never while a request is under way; which tape plays is read from a
+    context variable. So any number of trials may be open at once, in tasks of one loop, in threads started
+    inside, in functions given to a ThreadPoolExecutor, and none gets what is another's. vcrpy's own
+    ``use_cassette`` patches and un-patches the classes of the process each time it is entered and left: of
+    eight trials on one loop, one cassette held the requests of all and seven trials of a replay went to the
+    network. Subprocesses are outside of every scope.
+    """
+    install()
+    rules = matching if isinstance(matching, ParamMatchers) else ParamMatchers(matching or {})
+    with scoped(Scope((tape, *shared), http_request_matcher(rules))) as scope:
+        yield scope
+
+
+@contextmanager
+def own_requests(
+    tapes: Callable[[], Sequence[Tape]], *, passing: bool = False, closing: bool = True
+) -> Iterator[Scope]:
+    """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
+
+    The tapes are opened at the first request. At the end the scope is closed, if it is ``closing``: a thread
+    that goes on dies at its next request.
+    """
+    install()
+    scope = Scope(tapes, _by_what_is_asked(), passing=passing)
+    try:
+        with scoped(scope):
+            yield scope
+    finally:
+        if closing:
+            scope.close()
+
+
+@cache
+def _by_what_is_asked() -> CallMatcher:
+    """Compare requests that are no tool's: every parameter counts."""
+    return http_request_matcher(ParamMatchers({}))

@@ -44,7 +44,7 @@ def look_away() -> None:
         watchers.remove(_refuse_in_replay)
 
 
-def places(module: Any) -> Iterator[tuple[Any, str, Any]]:
+def patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
     """Say what is patched: sending on what is connected, of which no hook tells."""
     if not hasattr(module, "AF_UNIX"):  # there a pair of sockets is made by connecting one to the other
         yield module, "socketpair", pairing
@@ -55,7 +55,7 @@ def places(module: Any) -> Iterator[tuple[Any, str, Any]]:
     yield kind, "sendall", _sending
 
 
-def places_of_tls(module: Any) -> Iterator[tuple[Any, str, Any]]:
+def patch_points_of_tls(module: Any) -> Iterator[tuple[Any, str, Any]]:
     """Say what is patched of sockets that encrypt."""
     yield module.SSLSocket, "send", _sending
 

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, chat_place, text_of, tool_call
-from pytest_agenteval.cassettes.matching import address_of, parted
-from pytest_agenteval.cassettes.rules import equal
+from pytest_agenteval.cassettes.param_matchers import equal
+from pytest_agenteval.cassettes.request_identity import address_of, parted
 
 LONGEST, COMPARED = 60, 200
 CHAT_PLACE = ("role", "model", "repetition", "ask")
@@ -21,16 +21,16 @@ _FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
 _NONE = object()
 
 
-def described(request: Request) -> str:
+def describe_request(request: Request) -> str:
     """Name a request in a reader's words: ``search(keyword='x')``, ``agent asks gpt…``."""
     if request.uri.startswith(CHAT):
         role, model, repetition, ask = chat_place(request)
         return f"{role} asks {model} (repetition {repetition}, ask {ask})"
-    args = ", ".join(f"{name}={_short(value)}" for name, value in arguments(request).items())
+    args = ", ".join(f"{name}={_short(value)}" for name, value in request_parameters(request).items())
     return f"{_address(request)}({args})"
 
 
-def found_instead(asked: Request, same: int, recorded: Sequence[Request]) -> str:
+def nearest_recording(asked: Request, same: int, recorded: Sequence[Request]) -> str:
     """Say what the cassette holds instead; ``same`` counts recordings of this very request, all played."""
     if same:
         return f"{_count(same, 'recording')} of this very {_noun(asked)[0]}, played already"
@@ -39,7 +39,7 @@ def found_instead(asked: Request, same: int, recorded: Sequence[Request]) -> str
     return _nearest_ask(asked, recorded) if asked.uri.startswith(CHAT) else _nearest_call(asked, recorded)
 
 
-def arguments(request: Request) -> dict[str, Any]:
+def request_parameters(request: Request) -> dict[str, Any]:
     """Give what was asked for by name: a tool's arguments, or the parameters and body of an HTTP request.
 
     A name that is given several times has the list of its values.
@@ -73,14 +73,17 @@ def _nearest_call(asked: Request, recorded: Sequence[Request]) -> str:
     if not alike:
         others = sorted({_address(request) for request in recorded if not request.uri.startswith(CHAT)})
         return f"no {noun} of this {place}; recorded are: {_some(others)}"
-    differs = ", ".join(_differences(arguments(asked), arguments(_nearest(asked, alike)))) or NOT_SHOWN
+    differs = (
+        ", ".join(_differences(request_parameters(asked), request_parameters(_nearest(asked, alike))))
+        or NOT_SHOWN
+    )
     return f"{_count(len(alike), noun)} of this {place}; the nearest differs in {differs}"
 
 
 def _nearest(asked: Request, alike: Sequence[Request]) -> Request:
     """Give the request that differs in the fewest arguments, and of several the most similar in its text."""
-    wanted = arguments(asked)
-    apart = [len(list(_differences(wanted, arguments(request)))) for request in alike]
+    wanted = request_parameters(asked)
+    apart = [len(list(_differences(wanted, request_parameters(request)))) for request in alike]
     fewest = min(apart)
     ties = [request for request, number in zip(alike, apart, strict=True) if number == fewest]
     return max(ties[:COMPARED], key=lambda request: _similarity(asked, request))
