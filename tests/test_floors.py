@@ -23,8 +23,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("registry", "reports", "importers", "calibration"),
     ("engine", "loop", "hookspecs", "builtin"),
     ("benchmarks",),
-    ("session", "xdist", "conftests"),
-    ("cli",),
+    ("session", "conftests"),
+    ("cli", "xdist"),
     ("items",),
     ("plugin",),
 )

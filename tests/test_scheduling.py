@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdist.scheduler import LoadScheduling
 
-from pytest_agenteval.stash import place_key
+from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.xdist import DepthScheduling, scheduler
 
 pytest_plugins = ["pytester"]
@@ -66,7 +66,7 @@ def config(pytester: pytest.Pytester) -> Callable[..., pytest.Config]:
         made.option.tx = ["popen"] * nodes
         if planned:
             pytester.path.joinpath("planned.json").write_text("{}")
-            made.stash[place_key] = {"folder": str(pytester.path)}
+            made.stash[run_info_key] = {"folder": str(pytester.path)}
         return made
 
     return make

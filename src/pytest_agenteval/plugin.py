@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_agenteval.records.plan import PlannedTask
     from pytest_agenteval.records.trial import Trial
-    from pytest_agenteval.session.evals import Evals
+    from pytest_agenteval.session.eval_session import EvalSession
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 MARKS = (
@@ -134,7 +134,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
         collected = collect_file(file_path, parent)
     if collected is None:
-        _leave_alone(file_path, parent.config)
+        _remember_uncollected(file_path, parent.config)
     return collected
 
 
@@ -154,12 +154,12 @@ def pytest_make_collect_report(
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
     if raised is not None and type(raised.value).__name__ == "UsageMistake":
-        from pytest_agenteval.session.evals import refuse
+        from pytest_agenteval.session.eval_session import refuse
 
         refuse(collector.config, raised.value)
         report.longrepr = str(raised.value)
     if report.longrepr is not None and _evals(collector.config) is not None:
-        from pytest_agenteval.session.hiding import without_secrets
+        from pytest_agenteval.session.secrets import without_secrets
 
         report.longrepr = without_secrets(report.longrepr)
     return report
@@ -188,7 +188,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from pytest_agenteval.items.task_file import without_callspecs
 
         without_callspecs(session.items)
-    evals.settle(session.items)
+    evals.finalize_collection(session.items)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
@@ -196,9 +196,9 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     evals = _evals(config)
     if evals is None or not (evals.selected or evals.calibrations):
         return []
-    from pytest_agenteval.session.summary import heading
+    from pytest_agenteval.session.summary import collection_header
 
-    return heading(evals)
+    return collection_header(evals)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -208,17 +208,17 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         return (yield)
     except pytest.exit.Exception:
         evals = _evals(session.config)
-        if evals is not None and evals.ran and evals.run.stop.heard:
+        if evals is not None and evals.has_runner and evals.runner.stop.received:
             return True  # this worker was told to stop, which is no fault of its own
         raise
     finally:
         evals = _evals(session.config)
-        if evals is not None and evals.ran:
-            evals.run.close()
+        if evals is not None and evals.has_runner:
+            evals.runner.close()
         if hasattr(session.config, "workeroutput") and (evals is not None or not session.items):
-            from pytest_agenteval.session.summary import told_by_worker
+            from pytest_agenteval.session.summary import worker_output
 
-            session.config.workeroutput["agenteval"] = told_by_worker(session.config, evals)
+            session.config.workeroutput["agenteval"] = worker_output(session.config, evals)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -228,11 +228,11 @@ def pytest_runtest_makereport(
     """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
     report = yield
     if getattr(item, "trial", None) is not None:
-        from pytest_agenteval.session.outcomes import tell
+        from pytest_agenteval.session.report_hooks import annotate_report
 
-        tell(item, report)
+        annotate_report(item, report)
     if _evals(item.config) is not None:
-        from pytest_agenteval.session.hiding import hide_in_report
+        from pytest_agenteval.session.secrets import hide_in_report
 
         hide_in_report(report)
     return report
@@ -241,7 +241,7 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(tryfirst=True)
 def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
     """Take secrets out of a warning before anybody tells of it, or a worker sends it on."""
-    hiding = sys.modules.get("pytest_agenteval.session.hiding")
+    hiding = sys.modules.get("pytest_agenteval.session.secrets")
     if hiding is not None:  # else no evals were met
         hiding.hide_in_warning(warning_message)
 
@@ -251,9 +251,9 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     """Show the score beside the ending."""
     for name, value in getattr(report, "user_properties", ()):
         if name == "agenteval.ending":
-            from pytest_agenteval.session.outcomes import word
+            from pytest_agenteval.session.report_hooks import status_word
 
-            return word(report, value)
+            return status_word(report, value)
     return None
 
 
@@ -268,51 +268,51 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Show the table, the misses and where the run is written down; or why nothing was tried."""
-    from pytest_agenteval.stash import evals_key, left_alone_key, remarks_key
+    from pytest_agenteval.stash import eval_session_key, remarks_key, uncollected_key
 
     if _begun(config):
         from pytest_agenteval.session.summary import summarize
 
         summarize(terminalreporter, config)
         return
-    nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and left_alone_key in config.stash
-    if evals_key in config.stash or remarks_key in config.stash or nothing:
-        from pytest_agenteval.session.summary import say_why_nothing
+    nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and uncollected_key in config.stash
+    if eval_session_key in config.stash or remarks_key in config.stash or nothing:
+        from pytest_agenteval.session.summary import explain_no_trials
 
-        say_why_nothing(terminalreporter, config)
+        explain_no_trials(terminalreporter, config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave no run folder where none was wanted."""
     if _begun(config):
-        from pytest_agenteval.session.summary import tidy
+        from pytest_agenteval.session.summary import remove_unwanted_run
 
-        tidy(config)
+        remove_unwanted_run(config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker where the run is written down."""
-    from pytest_agenteval.session.place import place_for_workers
+    from pytest_agenteval.session.run_info import worker_run_info
 
-    node.workerinput["agenteval"] = place_for_workers(node.config)
+    node.workerinput["agenteval"] = worker_run_info(node.config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep workers supplied with trials; other people's tests are shared out as ever."""
-    from pytest_agenteval.session.place import place_for_workers
+    from pytest_agenteval.session.run_info import worker_run_info
     from pytest_agenteval.xdist import scheduler
 
-    return scheduler(config, log, lambda: int(place_for_workers(config)["concurrency"]))
+    return scheduler(config, log, lambda: int(worker_run_info(config)["concurrency"]))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any) -> None:
     """Say for the workers what they refuse to do."""
-    from pytest_agenteval.session.place import refusal_of
+    from pytest_agenteval.session.run_info import read_refusal
 
-    text = refusal_of(node.config)
+    text = read_refusal(node.config)
     if text:
         raise pytest.UsageError(text)
 
@@ -320,33 +320,33 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker has to say; one that died left word in its journal only."""
-    from pytest_agenteval.stash import place_key
+    from pytest_agenteval.stash import run_info_key
 
-    place = node.config.stash.get(place_key, None)
+    place = node.config.stash.get(run_info_key, None)
     if error and place is not None:
-        from pytest_agenteval.session.inherited import note_lost
+        from pytest_agenteval.session.dead_workers import note_dead_worker
 
-        note_lost(Path(place["folder"]), node.gateway.id)
+        note_dead_worker(Path(place["folder"]), node.gateway.id)
     told = getattr(node, "workeroutput", {}).get("agenteval")
     if told:
-        from pytest_agenteval.session.summary import take_over
+        from pytest_agenteval.session.summary import merge_worker_output
 
-        take_over(node.config, told)
+        merge_worker_output(node.config, told)
 
 
-def _evals(config: pytest.Config) -> Evals | None:
+def _evals(config: pytest.Config) -> EvalSession | None:
     """Give the session's evals, if a task file was met."""
-    from pytest_agenteval.stash import evals_key
+    from pytest_agenteval.stash import eval_session_key
 
-    evals: Evals | None = config.stash.get(evals_key, None)
+    evals: EvalSession | None = config.stash.get(eval_session_key, None)
     return evals
 
 
-def _leave_alone(path: Path, config: pytest.Config) -> None:
+def _remember_uncollected(path: Path, config: pytest.Config) -> None:
     """Remember the first files that were nobody's tasks, for a hint where that may be a mistake."""
-    from pytest_agenteval.stash import left_alone_key
+    from pytest_agenteval.stash import uncollected_key
 
-    paths = config.stash.setdefault(left_alone_key, [])
+    paths = config.stash.setdefault(uncollected_key, [])
     if len(paths) < MOST_REMEMBERED:
         paths.append(path)
 
@@ -364,9 +364,9 @@ def _begun(config: pytest.Config) -> bool:
     """Whether this process speaks for a run that was begun: not a worker, and a run folder stands."""
     if hasattr(config, "workerinput"):
         return False
-    from pytest_agenteval.stash import place_key
+    from pytest_agenteval.stash import run_info_key
 
-    place = config.stash.get(place_key, None)
+    place = config.stash.get(run_info_key, None)
     return place is not None and (Path(place["folder"]) / "run.json").exists()
 
 

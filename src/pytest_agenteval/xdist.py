@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScheduling
 
-from pytest_agenteval.stash import STOP, place_key
+from pytest_agenteval.session.stop_signal import StopBroadcaster
+from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.runs import PLANNED
 
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
@@ -85,13 +85,13 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _planned(self) -> bool:
         """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
-        place = self.config.stash.get(place_key, None)
+        place = self.config.stash.get(run_info_key, None)
         return place is not None and (Path(place["folder"]) / PLANNED).exists()
 
     def _share_out(self, collected: list[str]) -> None:
         trials, self.collection, self._begun = set(self._trials), collected, True
-        place = Path(self.config.stash[place_key]["folder"])
-        self.config.pluginmanager.register(StopTeller(self.config, place))
+        place = Path(self.config.stash[run_info_key]["folder"])
+        self.config.pluginmanager.register(StopBroadcaster(self.config, place))
         self.pending[:] = [index for index in range(len(collected)) if index not in trials]
         most: int = self.config.getoption("maxschedchunk") or len(self.pending)
         self.maxschedchunk = most
@@ -143,36 +143,6 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _queued(self) -> int:
         return sum(map(len, self.node2pending.values()))
-
-
-class StopTeller:
-    """Tells the workers when the controller stops: after ``-x``, ``--maxfail`` or Ctrl-C.
-
-    Left alone, xdist lets each worker finish its queue; ours are deep, and what is in them is paid for.
-    """
-
-    def __init__(self, config: pytest.Config, folder: Path) -> None:
-        self._config, self._word = config, folder / STOP
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self) -> None:
-        """Look whether this report was the one too many."""
-        session = self._config.pluginmanager.get_plugin("session")
-        if session is not None and (session.shouldfail or session.shouldstop):
-            self._tell()
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_keyboard_interrupt(self) -> None:
-        """Tell the workers, which the signal may not have reached."""
-        self._tell()
-
-    def pytest_unconfigure(self) -> None:
-        """Leave nothing in the run's folder: the workers are gone."""
-        self._word.unlink(missing_ok=True)
-
-    def _tell(self) -> None:
-        with suppress(OSError):  # a run without a folder has nobody to tell
-            self._word.touch()
 
 
 def scheduler(config: pytest.Config, log: Any, concurrency: Callable[[], int]) -> DepthScheduling | None:

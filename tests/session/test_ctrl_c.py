@@ -178,9 +178,9 @@ import time
 
 import pytest
 
-from pytest_agenteval.session import held
+from pytest_agenteval.session import watchdogs
 
-held.BEAT_S, held.SILENCE_S = 0.1, 1.5
+watchdogs.BEAT_S, watchdogs.SILENCE_S = 0.1, 1.5
 
 
 @pytest.hookimpl(wrapper=True)

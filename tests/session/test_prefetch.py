@@ -259,7 +259,7 @@ def pytest_collection_finish(session):
     seen, lock = [], queue.lock
 
     def counted():
-        seen.append(1) if sys._getframe(1).f_code.co_filename.endswith("upcoming.py") else None
+        seen.append(1) if sys._getframe(1).f_code.co_filename.endswith("prefetch.py") else None
         return lock()
 
     queue.lock = counted

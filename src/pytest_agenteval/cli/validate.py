@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from pytest_agenteval.conftests import by_itself
-from pytest_agenteval.session.summary import left_alone
+from pytest_agenteval.session.summary import uncollected_files
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 
@@ -42,7 +42,7 @@ class _Listener:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """List what lies below suites and is no task, and what looks like a task and lies in none."""
-        self.beside = left_alone(session.config)
+        self.beside = uncollected_files(session.config)
 
 
 def validate(paths: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from pytest_agenteval.engine.labelled import ask_about, cassettes_of
 from pytest_agenteval.engine.tracebacks import headline, theirs_first
 from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, TrialBroken, UsageMistake
 from pytest_agenteval.items.marks import marks_of
-from pytest_agenteval.session.evals import Evals, evals_of
+from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.tasks.documents import shown
 
 NO_JUDGE = "no judge: --agent-judge=MODEL decides it"
@@ -31,7 +31,7 @@ class CalibrationFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         """Give the calibration as an item, or say everything that is wrong with its files."""
-        evals = evals_of(self.config)
+        evals = get_eval_session(self.config)
         if evals.refusal:
             return []
         try:
@@ -42,7 +42,7 @@ class CalibrationFile(pytest.File):
             evals.refuse(mistake)
             return []
 
-    def _item(self, evals: Evals) -> CalibrationItem:
+    def _item(self, evals: EvalSession) -> CalibrationItem:
         plan = read_calibration(self.path, self.config.rootpath)
         self._take(plan)
         judges = "+".join(judge.name for judge in evals.cases.judges)
@@ -52,7 +52,7 @@ class CalibrationFile(pytest.File):
         self._mark(item, evals)
         return item
 
-    def _mark(self, item: CalibrationItem, evals: Evals) -> None:
+    def _mark(self, item: CalibrationItem, evals: EvalSession) -> None:
         """Mark the item with its tags, each declared as it comes."""
         names = dict.fromkeys((MARK, *marks_of(item.calibration.tags)))
         for name in evals.new_marks(names):
@@ -88,7 +88,7 @@ class CalibrationItem(pytest.Item):
 
     def setup(self) -> None:
         """Ask the judges about every example, and write down what was found."""
-        evals, option = evals_of(self.config), self.config.option
+        evals, option = get_eval_session(self.config), self.config.option
         if not evals.cases.judges:
             pytest.skip(NO_JUDGE)
         if option.setuponly or option.setupplan:
@@ -107,16 +107,16 @@ class CalibrationItem(pytest.Item):
             return "\n".join(shortfalls(self.found))
         return super().repr_failure(excinfo)
 
-    def _found(self, evals: Evals) -> dict[str, Any]:
+    def _found(self, evals: EvalSession) -> dict[str, Any]:
         from pytest_agenteval.calibration.kept import keep
         from pytest_agenteval.calibration.measured import measure
         from pytest_agenteval.calibration.written import to_json
         from pytest_agenteval.reports.pages.calibration import calibration_page
 
-        run, plan = evals.run, self.calibration
-        asking = partial(ask_about, plan, run.conditions, at_once=evals.settings.concurrency)
+        runner, plan = evals.runner, self.calibration
+        asking = partial(ask_about, plan, runner.conditions, at_once=evals.settings.concurrency)
         try:
-            answers = run.carried_out(self, asking)
+            answers = runner.run_coroutine(self, asking)
         except TrialBroken as broken:
             pytest.fail(f"{broken.cause}: {broken}", pytrace=False)
         except AgentEvalError:

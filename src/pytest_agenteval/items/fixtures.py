@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.items.trial_item import TrialItem, carried_out
+from pytest_agenteval.items.trial_item import TrialItem, run_trial_for_item
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.evals import evals_of
+from pytest_agenteval.session.eval_session import get_eval_session
 
 
 def task_of(request: pytest.FixtureRequest) -> PlannedTask:
@@ -27,7 +27,7 @@ def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
     from pytest_agenteval.workspace.workspace import Workspace
 
     task: PlannedTask = request.getfixturevalue("task")
-    kept = evals_of(request.config).run.conditions.keep_workspaces
+    kept = get_eval_session(request.config).runner.conditions.keep_workspaces
     layers = [Path(layer) for layer in task.layers]
     workspace = Workspace(layers, texts=task.texts, parent=Path(kept) if kept else None)
     yield workspace.path
@@ -42,7 +42,7 @@ def trial_of(request: pytest.FixtureRequest) -> Trial:
         raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
     asked = set(item.fixturenames)
     given = Path(request.getfixturevalue("workspace")) if "workspace" in asked else None
-    return carried_out(item, given, _change(request, asked))
+    return run_trial_for_item(item, given, _change(request, asked))
 
 
 def _change(request: pytest.FixtureRequest, asked: set[str]) -> Callable[[PlannedTask], PlannedTask]:

@@ -16,9 +16,9 @@ from pytest_agenteval.items.marks import marks_of
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.ahead import replaced
-from pytest_agenteval.session.cases import Case
-from pytest_agenteval.session.evals import Evals, evals_of
+from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
+from pytest_agenteval.session.fixture_readiness import replaced
+from pytest_agenteval.session.parametrization import Case
 from pytest_agenteval.tasks.calibration import holds_calibration
 from pytest_agenteval.tasks.documents import shown
 
@@ -49,7 +49,7 @@ class TaskFile(pytest.Module):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Give an item for each trial of each task, or say everything that is wrong with the file."""
-        evals = evals_of(self.config)
+        evals = get_eval_session(self.config)
         if evals.refusal:
             return []
         try:
@@ -60,7 +60,7 @@ class TaskFile(pytest.Module):
             evals.refuse(mistake)
             return []
 
-    def _items(self, evals: Evals) -> Iterator[TrialItem]:
+    def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
         named = self.session.isinitpath(self.path) and not self._is_someone_elses()
         tasks = evals.planner.tasks(self.path, named=named)
         if not tasks:
@@ -76,7 +76,7 @@ class TaskFile(pytest.Module):
         task: PlannedTask,
         cases: tuple[Case, ...],
         around: Surroundings,
-        evals: Evals,
+        evals: EvalSession,
     ) -> Iterator[TrialItem]:
         function = _function(task, cases, self._marks(task, around.uses, evals))
         words = {task.bucket, task.suite, task.agent, around.folder, *task.tags}
@@ -86,7 +86,7 @@ class TaskFile(pytest.Module):
             item.extra_keyword_matches.update(words)
             yield item
 
-    def _surroundings(self, evals: Evals) -> Surroundings:
+    def _surroundings(self, evals: EvalSession) -> Surroundings:
         """Give what holds for every file of this folder, worked out once."""
         found = evals.surroundings.get(self.parent)
         if found is None:
@@ -99,7 +99,7 @@ class TaskFile(pytest.Module):
             )
         return found
 
-    def _marks(self, task: PlannedTask, uses: tuple[str, ...], evals: Evals) -> list[pytest.Mark]:
+    def _marks(self, task: PlannedTask, uses: tuple[str, ...], evals: EvalSession) -> list[pytest.Mark]:
         """Give the marks of a task's function; those that tags become are declared as they come."""
         key = (task.kind, task.tags, uses)
         if key not in evals.marks:
@@ -117,7 +117,7 @@ class TaskFile(pytest.Module):
         task: PlannedTask,
         cases: tuple[Case, ...],
         uses: tuple[str, ...] | None,
-        evals: Evals,
+        evals: EvalSession,
     ) -> Iterator[tuple[TrialItem, Case]]:
         """Build the items of one function.
 
@@ -213,7 +213,9 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
 
 def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Collect a file if it may hold tasks, or says that it is a calibration."""
-    wanted = parent.session.isinitpath(path) or evals_of(parent.config).planner.suites.may_hold_tasks(path)
+    wanted = parent.session.isinitpath(path) or get_eval_session(parent.config).planner.suites.may_hold_tasks(
+        path
+    )
     if not wanted:
         return None
     if holds_calibration(path):

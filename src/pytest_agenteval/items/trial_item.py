@@ -11,10 +11,9 @@ import pytest
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.reasons import explain, short_reason
-from pytest_agenteval.session.cases import Case
-from pytest_agenteval.session.evals import evals_of
-from pytest_agenteval.session.finished import trial_finished
-from pytest_agenteval.session.outcomes import longrepr, reason_below
+from pytest_agenteval.session.eval_session import get_eval_session
+from pytest_agenteval.session.parametrization import Case
+from pytest_agenteval.session.report_hooks import call_trial_finished, longrepr, reason_below
 
 
 class TrialFailed(Exception):
@@ -38,14 +37,14 @@ class TrialItem(pytest.Function):
         if len(names) > 2 or option.setupshow or option.setuponly or option.setupplan:
             super().setup()
         else:  # `trial` and `request`: what the machinery would do costs a quarter of a plain test
-            self.funcargs["trial"] = carried_out(self, None, unchanged)
+            self.funcargs["trial"] = run_trial_for_item(self, None, identity)
 
     def runtest(self) -> None:
         """Pass, fail, or be an expected failure, by the trial's ending."""
         trial = self.trial
         if trial is None or trial.ending == "passed":
             return
-        strict = evals_of(self.config).settings.strict
+        strict = get_eval_session(self.config).settings.strict
         if trial.ending == "missed" and not strict:
             pytest.xfail(reason_below(trial))
         raise TrialFailed
@@ -70,17 +69,19 @@ def _is_told(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     return isinstance(raised, pytest.fail.Exception) and not raised.pytrace
 
 
-def unchanged(task: PlannedTask) -> PlannedTask:
+def identity(task: PlannedTask) -> PlannedTask:
     """Give the task as it is."""
     return task
 
 
-def carried_out(item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]) -> Trial:
+def run_trial_for_item(
+    item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]
+) -> Trial:
     """Give an item its finished trial; one that broke is an error here."""
-    evals = evals_of(item.config)
-    item.trial = trial = evals.run.trial_for(item, change, given)
+    evals = get_eval_session(item.config)
+    item.trial = trial = evals.runner.get_trial(item, change, given)
     evals.note_answer(trial)
-    trial_finished(item.config, trial, evals.failed_hooks)
+    call_trial_finished(item.config, trial, evals.failed_hooks)
     if trial.ending == "errored":
         pytest.fail(short_reason(trial), pytrace=False)
     return trial

@@ -13,12 +13,11 @@ from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
-from pytest_agenteval.session.checking import Checker, Misfit
-from pytest_agenteval.session.inlined import inlined, text_of
-from pytest_agenteval.session.misplaced import with_places
-from pytest_agenteval.session.preparing import prepared
-from pytest_agenteval.session.prompt_names import unread_misfits
-from pytest_agenteval.session.suites import FoundSuite, Suites
+from pytest_agenteval.session.author_hints import add_placement_hints
+from pytest_agenteval.session.prompt_variants import find_unread_prompts
+from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
+from pytest_agenteval.session.suites import LoadedSuite, Suites
+from pytest_agenteval.session.task_inputs import complete_input, inline_file_settings, text_of
 from pytest_agenteval.tasks.discover import is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.effective import TaskSettings, effective
@@ -48,7 +47,7 @@ class Planner:
 
     def __init__(self, registry: Registry, root: Path) -> None:
         self._registry = registry
-        self._checker = Checker(registry)
+        self._checker = RegistrationCheck(registry)
         self._root = root
         self.suites = Suites(root)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
@@ -66,7 +65,7 @@ class Planner:
         """
         found = self.suites.of(path)
         if isinstance(found, ProblemsFound):
-            self._raise(tuple(with_places(found.problems, self._checker, DEFAULT_AGENT)))
+            self._raise(tuple(add_placement_hints(found.problems, self._checker, DEFAULT_AGENT)))
             return ()
         if not named and path in found.names:
             return ()
@@ -89,7 +88,7 @@ class Planner:
         beside = [folder / "workspace" for folder, own in self._folders.items() if not own]
         return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
 
-    def _tasks_in(self, path: Path, found: FoundSuite, named: bool) -> tuple[LoadedTask, ...]:
+    def _tasks_in(self, path: Path, found: LoadedSuite, named: bool) -> tuple[LoadedTask, ...]:
         try:
             top = found.folder or self._root
             return load_tasks(path, found.suite, top, named=named, alone=found.suite is None)
@@ -99,7 +98,7 @@ class Planner:
             return ()
         except ProblemsFound as wrong:
             agent = (found.suite.agent if found.suite else None) or DEFAULT_AGENT
-            raise ProblemsFound(with_places(wrong.problems, self._checker, agent)) from None
+            raise ProblemsFound(add_placement_hints(wrong.problems, self._checker, agent)) from None
 
     def _raise(self, problems: Sequence[Problem]) -> None:
         """Raise the problems of a file, its suite or its tools that were not said before."""
@@ -109,25 +108,31 @@ class Planner:
             raise ProblemsFound(dict.fromkeys(fresh))
 
     def _planned(
-        self, loaded: LoadedTask, found: FoundSuite, problems: list[Problem]
+        self, loaded: LoadedTask, found: LoadedSuite, problems: list[Problem]
     ) -> tuple[PlannedTask, TaskSettings] | None:
         unread: list[Problem] = []
         loaded = self._tried(unread, self._with_files, loaded, found, loaded)
         task, suite = loaded.task, found.suite
         said = effective(task, suite)
         name = suite.name if suite else ""
-        wrong = [*unread, *self._taken(name, loaded), *(() if unread else self._misfits(loaded, said, found))]
+        wrong = [
+            *unread,
+            *self._taken(name, loaded),
+            *(() if unread else self._config_problems(loaded, said, found)),
+        ]
         layers = self._tried(wrong, self._layers_of, loaded, found, ())
         graders = tuple(each for spec in task.graders for each in self._graders(spec, task))
         prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
         if prompts and not wrong:
-            misfits = unread_misfits(self._registry.agent_factory(said.agent or DEFAULT_AGENT), prompts)
-            wrong += self._problems_of(misfits, loaded, found)
+            mismatches = find_unread_prompts(
+                self._registry.agent_factory(said.agent or DEFAULT_AGENT), prompts
+            )
+            wrong += self._problems_of(mismatches, loaded, found)
         problems += wrong
         if wrong:
             return None
-        kit = found.kit
-        task_input, texts = prepared(
+        resources = found.resources
+        task_input, texts = complete_input(
             self._registry, said.agent or DEFAULT_AGENT, graders, task, said.clock, layers
         )
         planned = PlannedTask(
@@ -153,8 +158,8 @@ class Planner:
             split=task.split,
             repetitions=said.trials,
             cassette=self._cassette(loaded),
-            shared=kit.shared,
-            tools=kit.tools,
+            shared=resources.shared,
+            tools=resources.tools,
             faults=tuple(fault.model_dump() for fault in task.faults),
             on_miss=suite.on_miss if suite else "error",
             live=suite.live if suite else False,
@@ -164,9 +169,9 @@ class Planner:
     def _tried(
         self,
         wrong: list[Problem],
-        find: Callable[[LoadedTask, FoundSuite], Any],
+        find: Callable[[LoadedTask, LoadedSuite], Any],
         loaded: LoadedTask,
-        found: FoundSuite,
+        found: LoadedSuite,
         otherwise: Any,
     ) -> Any:
         try:
@@ -175,10 +180,10 @@ class Planner:
             wrong += found_wrong.problems
             return otherwise
 
-    def _with_files(self, loaded: LoadedTask, found: FoundSuite) -> LoadedTask:
-        return inlined(loaded, self._checker, found.folder, self._root)
+    def _with_files(self, loaded: LoadedTask, found: LoadedSuite) -> LoadedTask:
+        return inline_file_settings(loaded, self._checker, found.folder, self._root)
 
-    def _layers_of(self, loaded: LoadedTask, found: FoundSuite) -> tuple[str, ...]:
+    def _layers_of(self, loaded: LoadedTask, found: LoadedSuite) -> tuple[str, ...]:
         if not self._place(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
             return ()  # nothing is named, and nothing can lie beside it
         layers = tuple(map(str, starting_tree(loaded.task, found.folder, loaded.file, self._root)))
@@ -210,21 +215,25 @@ class Planner:
         found = f"{loaded.task.id!r}, which is also in {shown(first[0])}:{first[1]}"
         return [_problem(loaded, ("id",), "an id that no other task of the suite has", found)]
 
-    def _misfits(self, loaded: LoadedTask, said: TaskSettings, found: FoundSuite) -> Iterator[Problem]:
+    def _config_problems(
+        self, loaded: LoadedTask, said: TaskSettings, found: LoadedSuite
+    ) -> Iterator[Problem]:
         """Say what does not fit what is registered, in the file that says it: the task's or the suite's."""
         agent = said.agent or DEFAULT_AGENT
-        misfits = self._checker.agent(agent, said.settings, loaded.task.input, found.kit.names)
-        misfits += _toothless(loaded.task, said.settings.get("tools", self._all_offered(said, found)))
+        mismatches = self._checker.agent(agent, said.settings, loaded.task.input, found.resources.names)
+        mismatches += _toothless(loaded.task, said.settings.get("tools", self._all_offered(said, found)))
         for index, spec in enumerate(loaded.task.graders):
-            wrong = self._checker.grader(spec) or self._checker.misnamed_tools(spec, agent, found.kit.names)
-            misfits += (misfit.below("graders", index) for misfit in wrong)
-        yield from self._problems_of(misfits, loaded, found)
+            wrong = self._checker.grader(spec) or self._checker.misnamed_tools(
+                spec, agent, found.resources.names
+            )
+            mismatches += (mismatch.below("graders", index) for mismatch in wrong)
+        yield from self._problems_of(mismatches, loaded, found)
 
     def _problems_of(
-        self, misfits: Sequence[Misfit], loaded: LoadedTask, found: FoundSuite
+        self, mismatches: Sequence[ConfigProblem], loaded: LoadedTask, found: LoadedSuite
     ) -> Iterator[Problem]:
         """Say where each stands: in the task's file, or in the suite's."""
-        for path, *rest in misfits:
+        for path, *rest in mismatches:
             above = _in_suite(path, loaded.task, found.suite)
             file = self.suites.file_of(loaded.file.parent) if above else None
             if above and file:
@@ -232,17 +241,17 @@ class Planner:
             else:
                 yield _problem(loaded, path, *rest)
 
-    def _all_offered(self, said: TaskSettings, found: FoundSuite) -> Sequence[str]:
+    def _all_offered(self, said: TaskSettings, found: LoadedSuite) -> Sequence[str]:
         """Give the tools that are offered where no settings name any, as far as the suite alone decides."""
-        if not found.kit.names:
+        if not found.resources.names:
             return ()
         try:
             agent = self._registry.agent_factory(said.agent or DEFAULT_AGENT)
         except (UnknownName, NotImported):  # which is told
             return ()
-        return found.kit.names if hasattr(agent, "tools") else ()
+        return found.resources.names if hasattr(agent, "tools") else ()
 
-    def _prompts_of(self, loaded: LoadedTask, found: FoundSuite) -> Mapping[str, str]:
+    def _prompts_of(self, loaded: LoadedTask, found: LoadedSuite) -> Mapping[str, str]:
         if not loaded.task.prompts and not (found.suite and found.suite.prompts):
             return NOTHING
         files = prompt_files(loaded.task, found.suite, found.folder, loaded.file, self._root)
@@ -270,12 +279,12 @@ class Planner:
         return f"{root}cassettes{os.sep}{place}"
 
 
-def _toothless(task: Task, offered: Sequence[str] | None) -> list[Misfit]:
+def _toothless(task: Task, offered: Sequence[str] | None) -> list[ConfigProblem]:
     """Say which faults would never strike, because their tool is not offered."""
     if not offered:
         return []
     return [
-        Misfit(("faults", index, "tool"), f"one of {', '.join(offered)}", repr(fault.tool))
+        ConfigProblem(("faults", index, "tool"), f"one of {', '.join(offered)}", repr(fault.tool))
         for index, fault in enumerate(task.faults)
         if fault.tool not in offered
     ]

@@ -5,22 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Ending, TrialKey
 from pytest_agenteval.reports.wording import counted
+from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.naming import find_run
 from pytest_agenteval.store.reader import first_odd, read_run
 
-if TYPE_CHECKING:
-    from pytest_agenteval.session.run import Tried
-
 ENDINGS = (*get_args(Ending), "limited", "not_run")
 
-T = TypeVar("T", bound="Tried")
+T = TypeVar("T", bound=PlannedItem)
 
 
 def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> list[T]:

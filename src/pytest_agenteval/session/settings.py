@@ -13,7 +13,7 @@ import pytest
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import RecordMode, Variant
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.session.variants import variants_of
+from pytest_agenteval.session.prompt_variants import read_variants
 
 ENVIRONMENT = "AGENTEVAL_"
 RESULTS = ".agenteval/runs"
@@ -138,7 +138,7 @@ def settings_of(config: pytest.Config) -> Settings:
         models=_list(said("model")),
         aliases=project.get("models", NOTHING),
         repetitions=_whole(said("repetitions"), 1),
-        variants=variants_of(_list(prompts), prompts.place, prompts.folder) if prompts else (),
+        variants=read_variants(_list(prompts), prompts.place, prompts.folder) if prompts else (),
         split=_one_of(said("split"), SPLITS, "dev"),
         sample=_whole(said("sample"), 1),
         only=str(only.value) if only else "",

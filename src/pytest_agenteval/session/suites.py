@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
-from pytest_agenteval.session.kit import NO_KIT, Kit, kit_of
-from pytest_agenteval.session.named_files import NamedFiles, named_by_tasks
+from pytest_agenteval.session.referenced_files import ReferencedFiles, files_named_by_tasks
 from pytest_agenteval.tasks.discover import (
     find_suite,
     is_calibration_name,
@@ -18,14 +17,51 @@ from pytest_agenteval.tasks.discover import (
     is_task_name,
 )
 from pytest_agenteval.tasks.documents import read_document, shown
+from pytest_agenteval.tasks.layers import suite_places
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.spec import Suite
 
-NO_NAMES = NamedFiles((), Path())
+
+@dataclass(frozen=True, slots=True)
+class SuiteResources:
+    """A suite's tool files or packaged sets, the names of all tools in them, and its shared cassettes.
+
+    ``files`` are those that were read for the tools.
+    """
+
+    tools: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
+NO_RESOURCES = SuiteResources()
+
+
+def load_suite_resources(suite: Suite, folder: Path, root: Path) -> SuiteResources:
+    """Find what a suite names; raises ProblemsFound for what is not there or cannot be read."""
+    shared = suite_places(folder, "cassettes", suite.cassettes, root / "cassettes", root, "file or folder")
+    tools = _tools(suite, folder, root) if suite.tools else NO_RESOURCES
+    return replace(tools, shared=tuple(map(str, shared)))
+
+
+def _tools(suite: Suite, folder: Path, root: Path) -> SuiteResources:
+    from pytest_agenteval.tools.sets import files_of_tools, load_tools, packaged_sets
+
+    files = [entry for entry in suite.tools if entry not in packaged_sets()]
+    found = dict(zip(files, suite_places(folder, "tools", files, root, root, "file"), strict=True))
+    tools = tuple(str(found.get(entry, entry)) for entry in suite.tools)
+    names = tuple(name for entry in tools for name in load_tools(entry))
+    return SuiteResources(
+        tools, names, files=tuple(file for path in found.values() for file in files_of_tools(path))
+    )
+
+
+NO_FILES = ReferencedFiles((), Path())
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSuite:
+class LoadedSuite:
     """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``.
 
     ``names`` are the files and folders that the suite names: they hold no tasks.
@@ -33,11 +69,11 @@ class FoundSuite:
 
     suite: Suite | None
     folder: Path | None
-    kit: Kit = NO_KIT
-    names: NamedFiles = NO_NAMES
+    resources: SuiteResources = NO_RESOURCES
+    names: ReferencedFiles = NO_FILES
 
 
-NO_SUITE = FoundSuite(None, None)
+NO_SUITE = LoadedSuite(None, None)
 
 
 class Suites:
@@ -45,11 +81,11 @@ class Suites:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._suites: dict[Path, FoundSuite | ProblemsFound] = {}
+        self._suites: dict[Path, LoadedSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
         self._named: dict[str, Path] = {}
-        self._by_tasks: dict[Path, NamedFiles] = {}
+        self._by_tasks: dict[Path, ReferencedFiles] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
@@ -65,7 +101,7 @@ class Suites:
     def pass_threshold(self, task: PlannedTask) -> float:
         """Give the mean score at which the task's suite counts a task as passed."""
         for found in self._suites.values():
-            if isinstance(found, FoundSuite) and found.suite is not None and found.suite.name == task.suite:
+            if isinstance(found, LoadedSuite) and found.suite is not None and found.suite.name == task.suite:
                 return found.suite.task_pass_threshold
         return 1.0
 
@@ -107,17 +143,17 @@ class Suites:
             return False
         return path in found.names or path in self._named_by_tasks(found.folder)
 
-    def _named_by_tasks(self, folder: Path) -> NamedFiles:
+    def _named_by_tasks(self, folder: Path) -> ReferencedFiles:
         if folder not in self._by_tasks:
             of_suite = self.file_of(folder)
-            self._by_tasks[folder] = named_by_tasks(
+            self._by_tasks[folder] = files_named_by_tasks(
                 folder,
                 self._root,
                 lambda file: self.may_hold_tasks(file) and self.file_of(file.parent) == of_suite,
             )
         return self._by_tasks[folder]
 
-    def of(self, path: Path) -> FoundSuite | ProblemsFound:
+    def of(self, path: Path) -> LoadedSuite | ProblemsFound:
         """Give the suite that rules a file, or everything that is wrong with it."""
         file = self.file_of(path.parent)
         if file is None:
@@ -135,14 +171,14 @@ class Suites:
             problem = Problem(shown(file), line, ("name",), "a name that no other suite has", found)
             raise ProblemsFound([problem])
 
-    def _loaded(self, file: Path) -> FoundSuite | ProblemsFound:
+    def _loaded(self, file: Path) -> LoadedSuite | ProblemsFound:
         try:
             suite = load_suite(file)
             self._take_name(suite.name, file)
             folder = file.parent
-            kit = kit_of(suite, folder, self._root)
+            resources = load_suite_resources(suite, folder, self._root)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
-            names = NamedFiles((*kit.files, *map(Path, kit.shared), *prompts), folder)
-            return FoundSuite(suite, folder, kit, names)
+            names = ReferencedFiles((*resources.files, *map(Path, resources.shared), *prompts), folder)
+            return LoadedSuite(suite, folder, resources, names)
         except ProblemsFound as wrong:
             return wrong

@@ -18,17 +18,17 @@ from pytest_agenteval.reports.junit import name_endings, totals
 from pytest_agenteval.reports.missed import missed_lines
 from pytest_agenteval.reports.terminal import Line, misses, summary
 from pytest_agenteval.reports.view import NOTES, RunView, view_of
-from pytest_agenteval.session.evals import Evals
-from pytest_agenteval.session.inherited import forget_lost
-from pytest_agenteval.session.leftovers import said, together, wanted
-from pytest_agenteval.session.without_suite import hints
+from pytest_agenteval.session.author_hints import missing_suite_hints
+from pytest_agenteval.session.dead_workers import forget_dead_workers
+from pytest_agenteval.session.eval_session import EvalSession
+from pytest_agenteval.session.unused_recordings import format_unused, merge_unused, should_report_unused
 from pytest_agenteval.stash import (
-    evals_key,
-    held_up_key,
-    left_alone_key,
-    leftovers_key,
-    place_key,
+    blocking_fixtures_key,
+    eval_session_key,
     remarks_key,
+    run_info_key,
+    uncollected_key,
+    unused_recordings_key,
 )
 from pytest_agenteval.store.reader import Run, read_run
 from pytest_agenteval.store.runs import end_run
@@ -44,7 +44,7 @@ SHOWN = 5
 """Tasks whose worst miss is told at length where nobody asked for more."""
 
 
-def heading(evals: Evals) -> list[str]:
+def collection_header(evals: EvalSession) -> list[str]:
     """Say how many trials there are and who acts in them."""
     trials = evals.selected
     tasks = {(item.task.suite, item.task.id) for item in trials}
@@ -81,11 +81,11 @@ def end(session: pytest.Session, status: int) -> None:
 
 
 def _write_end(config: pytest.Config, status: int) -> None:
-    regraded = config.stash[place_key]["regraded"]
+    regraded = config.stash[run_info_key]["regraded"]
     if regraded:
-        from pytest_agenteval.session.regraded import name_judges_heard
+        from pytest_agenteval.session.regrade_source import record_original_judges
 
-        name_judges_heard(_folder(config), [Path(folder) for folder in regraded])
+        record_original_judges(_folder(config), [Path(folder) for folder in regraded])
     end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
 
 
@@ -94,7 +94,7 @@ def _end_xml(config: pytest.Config) -> None:
 
     xml = config.stash.get(xml_key, None)
     if xml is not None:
-        from pytest_agenteval.session.hiding import hide_in_xml
+        from pytest_agenteval.session.secrets import hide_in_xml
 
         hide_in_xml(xml)
         name_endings(case.to_xml() for case in xml.node_reporters_ordered)
@@ -116,7 +116,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     *tables, where = summary(view, width)
     for line in (*_calibrations(config, width), *tables, *_levels(run, width, talkative), where):
         _write(reporter, _kept(line, config))
-    for remark in (*_held_up(config), *_leftovers(config), *_remarks(config)):
+    for remark in (*_held_up(config), *_unused_recordings(config), *_remarks(config)):
         first, *traceback = remark.splitlines()
         for piece in (*wrap(first, width), *traceback):
             reporter.write_line(piece)
@@ -126,15 +126,15 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), written)
 
 
-def say_why_nothing(reporter: Any, config: pytest.Config) -> None:
+def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
     """Say why nothing was tried, where that is ours to say."""
     for remark in _remarks(config):
         reporter.write_line(f"agenteval: {remark}")
 
 
-def left_alone(config: pytest.Config) -> list[str]:
+def uncollected_files(config: pytest.Config) -> list[str]:
     """List the files below suites that are no tasks, and say what may be meant as a task elsewhere."""
-    evals = config.stash.get(evals_key, None)
+    evals = config.stash.get(eval_session_key, None)
     paths = () if evals is None or evals.refusal else evals.planner.not_tasks()
     listed = [f"not a task: {shown(path)}" for path in paths]
     return [*listed, *_hints(config), *(_unused(evals) if evals is not None and not evals.refusal else ())]
@@ -150,7 +150,7 @@ def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
     """Give what judges' comparisons with labels found, with the place of each page."""
-    folder, kept = _folder(config), config.stash[place_key]["kept"]
+    folder, kept = _folder(config), config.stash[run_info_key]["kept"]
     for found in read_all(folder):
         from pytest_agenteval.reports.calibrated import calibration_lines
 
@@ -158,32 +158,34 @@ def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
         yield from (*calibration_lines(found, page, width), Line(""))
 
 
-def tidy(config: pytest.Config) -> None:
+def remove_unwanted_run(config: pytest.Config) -> None:
     """Leave what is kept of the run, and nothing else."""
-    place = config.stash[place_key]
-    forget_lost(Path(place["folder"]))
+    place = config.stash[run_info_key]
+    forget_dead_workers(Path(place["folder"]))
     if not place["kept"]:
         shutil.rmtree(Path(place["folder"]).parent, ignore_errors=True)
 
 
-def told_by_worker(config: pytest.Config, evals: Evals | None) -> dict[str, Any]:
-    """Give what a worker has to say at its end, for ``take_over``; without evals, only what it left alone."""
-    ran = evals if evals is not None and evals.ran else None
+def worker_output(config: pytest.Config, evals: EvalSession | None) -> dict[str, Any]:
+    """Give what a worker has to say at its end; without evals, only what it left alone."""
+    ran = evals if evals is not None and evals.has_runner else None
     return {
-        "held_up": dict(ran.run.closures.held_up) if ran else {},
-        "leftovers": ran.run.leftovers() if ran and wanted(config) else {},
+        "blocking_fixtures": dict(ran.runner.readiness.blocking_fixtures) if ran else {},
+        "unused": ran.runner.unused_recordings() if ran and should_report_unused(config) else {},
         "remarks": list(_own_remarks(config)),
     }
 
 
-def take_over(config: pytest.Config, told: Mapping[str, Any]) -> None:
+def merge_worker_output(config: pytest.Config, told: Mapping[str, Any]) -> None:
     """Add what a worker says of trials that ran one by one, of its cassettes, and beside them."""
-    held_up = config.stash.setdefault(held_up_key, {})
-    for name, count in told["held_up"].items():
-        held_up[name] = held_up.get(name, 0) + count
+    blocking_fixtures = config.stash.setdefault(blocking_fixtures_key, {})
+    for name, count in told["blocking_fixtures"].items():
+        blocking_fixtures[name] = blocking_fixtures.get(name, 0) + count
     # Each worker looks at all tasks: most say the same.
     config.stash.setdefault(remarks_key, {}).update(dict.fromkeys(told["remarks"]))
-    config.stash[leftovers_key] = together(config.stash.get(leftovers_key, {}), told["leftovers"])
+    config.stash[unused_recordings_key] = merge_unused(
+        config.stash.get(unused_recordings_key, {}), told["unused"]
+    )
 
 
 def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width: int) -> None:
@@ -217,7 +219,7 @@ def _kept(line: Line, config: pytest.Config) -> Line:
     """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
     if not line.text.startswith("run: "):
         return line
-    if not config.stash[place_key]["kept"]:
+    if not config.stash[run_info_key]["kept"]:
         return Line("run: not kept (--agent-results=none)")
     return Line(f"run: {_below(_folder(config), config)}")
 
@@ -228,20 +230,24 @@ def _below(folder: Path, config: pytest.Config) -> Path:
 
 
 def _held_up(config: pytest.Config) -> list[str]:
-    known: dict[str, int] | None = config.stash.get(held_up_key, None)
+    known: dict[str, int] | None = config.stash.get(blocking_fixtures_key, None)
     told = dict(known or {})
-    evals = config.stash.get(evals_key, None)
-    if evals is not None and evals.ran:
-        for name, count in evals.run.closures.held_up.items():
+    evals = config.stash.get(eval_session_key, None)
+    if evals is not None and evals.has_runner:
+        for name, count in evals.runner.readiness.blocking_fixtures.items():
             told[name] = told.get(name, 0) + count
     return [f"{_counted(count, 'trial')} ran one by one: fixture {name}" for name, count in told.items()]
 
 
-def _leftovers(config: pytest.Config) -> Iterator[str]:
+def _unused_recordings(config: pytest.Config) -> Iterator[str]:
     """Say which recorded calls nobody had a use for, where somebody wants to know."""
-    evals = config.stash.get(evals_key, None)
-    own = evals.run.leftovers() if evals is not None and evals.ran and wanted(config) else {}
-    yield from said(together(config.stash.get(leftovers_key, {}), own))
+    evals = config.stash.get(eval_session_key, None)
+    own = (
+        evals.runner.unused_recordings()
+        if evals is not None and evals.has_runner and should_report_unused(config)
+        else {}
+    )
+    yield from format_unused(merge_unused(config.stash.get(unused_recordings_key, {}), own))
 
 
 def _remarks(config: pytest.Config) -> Iterable[str]:
@@ -250,7 +256,7 @@ def _remarks(config: pytest.Config) -> Iterable[str]:
 
 
 def _own_remarks(config: pytest.Config) -> Iterator[str]:
-    evals = config.stash.get(evals_key, None)
+    evals = config.stash.get(eval_session_key, None)
     if evals is not None:
         yield from evals.remarks()
         if hasattr(config, "workerinput"):  # elsewhere the header says it
@@ -262,18 +268,18 @@ def _own_remarks(config: pytest.Config) -> Iterator[str]:
 
 
 def _hints(config: pytest.Config) -> list[str]:
-    paths = config.stash.get(left_alone_key, None)
-    return hints(paths or (), config.rootpath)
+    paths = config.stash.get(uncollected_key, None)
+    return missing_suite_hints(paths or (), config.rootpath)
 
 
-def _unused(evals: Evals) -> Iterator[str]:
+def _unused(evals: EvalSession) -> Iterator[str]:
     """Say which folders look like what tasks start from, and are not."""
     for path in evals.planner.unused_workspaces():
         how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
         yield f"{shown(path)}: no task starts from it; {how}"
 
 
-def _not_tasks(evals: Evals) -> Iterator[str]:
+def _not_tasks(evals: EvalSession) -> Iterator[str]:
     """Say how many files below suites are no tasks, where somebody wants to know more."""
     if evals.config.getoption("verbose") > 0 and (paths := evals.planner.not_tasks()):
         are = "is no task" if len(paths) == 1 else "are no tasks"
@@ -281,7 +287,7 @@ def _not_tasks(evals: Evals) -> Iterator[str]:
 
 
 def _folder(config: pytest.Config) -> Path:
-    return Path(config.stash[place_key]["folder"])
+    return Path(config.stash[run_info_key]["folder"])
 
 
 def _run(config: pytest.Config) -> Run:

@@ -11,7 +11,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask, Variant
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.reports.wording import counted
-from pytest_agenteval.session.cases import UNNAMED, Case
+from pytest_agenteval.session.parametrization import UNNAMED, Case
 from pytest_agenteval.store.atomic import replace_json
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.header import RunModel
@@ -19,7 +19,7 @@ from pytest_agenteval.store.reader import Run, first_odd, read_run
 from pytest_agenteval.store.runs import HEADER, read_header
 
 
-def name_judges_heard(folder: Path, stored: Sequence[Path]) -> None:
+def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
     """Write into a regraded run's header whose verdicts of then were read again, where no judge was asked."""
     run = read_run(folder)
     if run.header.judges:

@@ -12,7 +12,7 @@ import pytest
 from pytest_agenteval.output import TrialLogHandler, outside_trials, route
 
 
-def divert(config: pytest.Config) -> Callable[[], None]:
+def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
     """Send prints and log records of trials to their own records; give the undoing.
 
     With ``-s`` prints are left where they are: somebody wants to see them as they come.

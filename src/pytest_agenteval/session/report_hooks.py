@@ -1,18 +1,21 @@
-"""A trial's ending in pytest's reports: the words, the time, the properties and what was printed."""
+"""What reports and other plugins' hooks are told of a trial: its words, time, properties, output."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
+from pytest_agenteval.engine.tracebacks import headline, theirs_first
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
 from pytest_agenteval.reports.reasons import grade_lines, notes, short_reason, why
 from pytest_agenteval.reports.wording import figure
-from pytest_agenteval.session.evals import evals_of
+from pytest_agenteval.session.eval_session import get_eval_session
 
 MOST_TRACE = 4000
 """Characters of a traceback that a report shows; the rest is in the transcript."""
@@ -32,7 +35,7 @@ def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionIn
     )
 
 
-def tell(item: Any, report: pytest.TestReport) -> None:
+def annotate_report(item: Any, report: pytest.TestReport) -> None:
     """Put what the trial has to say onto the report of one phase.
 
     Score and reasons stand on the call report, or on the setup report of an errored trial: reports cross
@@ -55,7 +58,7 @@ def tell(item: Any, report: pytest.TestReport) -> None:
         item.trial = None
 
 
-def word(report: Any, ending: str) -> tuple[str, str, Any] | None:
+def status_word(report: Any, ending: str) -> tuple[str, str, Any] | None:
     """Give category, letter and word of a report; errored trials are pytest's own errors."""
     if ending == "errored" or report.when != "call":
         return None
@@ -70,7 +73,7 @@ def word(report: Any, ending: str) -> tuple[str, str, Any] | None:
 
 
 def _transcripts(item: Any) -> str:
-    return evals_of(item.config).run.transcripts(item.trial)
+    return get_eval_session(item.config).runner.transcripts(item.trial)
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:
@@ -86,3 +89,45 @@ def _broken(trial: Trial) -> str:
         head, body = f"{trial.cause}: {first}", body
     trace = trial.traceback[-MOST_TRACE:]
     return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes(trial)) if part)
+
+
+NAME = "pytest_agenteval_trial_finished"
+MOST_LINES = 8
+"""Lines of a traceback that are told of a hook that raised."""
+
+
+def call_trial_finished(config: pytest.Config, trial: Trial, failed: dict[str, str]) -> None:
+    """Call everybody's hook; put what is to be told of one that raises into ``failed``, once for each."""
+    for place, call in _calls(config):
+        try:
+            call(config=config, trial=trial)
+        except (pytest.exit.Exception, KeyboardInterrupt):
+            raise
+        except BaseException as raised:  # also pytest.fail, pytest.skip and sys.exit: the trial has ended
+            if place not in failed:
+                failed[place] = _summary_line(place, raised)
+
+
+def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Give each plugin's hook by itself, so that one that raises keeps no other from being called."""
+    hook = config.hook.pytest_agenteval_trial_finished
+    found = hook.get_hookimpls()
+    if any(each.wrapper or each.hookwrapper for each in found):  # they are around all the others
+        yield NAME, hook
+        return
+    for each in reversed(found):
+        others = [other.plugin for other in found if other.plugin is not each.plugin]
+        yield _place(each), config.pluginmanager.subset_hook_caller(NAME, others)
+
+
+def _place(implementation: Any) -> str:
+    """Say where a hook stands: its plugin's file and line."""
+    code = getattr(inspect.unwrap(implementation.function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else str(implementation.plugin_name)
+
+
+def _summary_line(place: str, raised: BaseException) -> str:
+    last = theirs_first(raised).rstrip().splitlines()[-MOST_LINES:]
+    where = f"hook {NAME}" if place == NAME else f"hook {NAME} in {place}"
+    head = f"warning: {where} raised {headline(raised)}; no trial is changed by it"
+    return "\n".join([head, *(f"  {line}" for line in last)])

@@ -20,7 +20,7 @@ MOST_KEPT = 4096
 """Configurations whose answer is remembered: most tasks of a suite have the same few."""
 
 
-class Misfit(NamedTuple):
+class ConfigProblem(NamedTuple):
     """One thing that does not fit, at a key of the task."""
 
     path: KeyPath
@@ -28,12 +28,12 @@ class Misfit(NamedTuple):
     found: str
     hint: str = ""
 
-    def below(self, *steps: str | int) -> Misfit:
+    def below(self, *steps: str | int) -> ConfigProblem:
         """Say the same of a key further down."""
         return self._replace(path=(*steps, *self.path))
 
 
-class Checker:
+class RegistrationCheck:
     """Compares names and settings with what is registered; equal ones are looked at once."""
 
     def __init__(self, registry: Registry) -> None:
@@ -46,7 +46,7 @@ class Checker:
         settings: Mapping[str, Any],
         task_input: Mapping[str, Any],
         tools: Collection[str] = (),
-    ) -> list[Misfit]:
+    ) -> list[ConfigProblem]:
         """Say what keeps this agent from being made of these settings and given this input.
 
         ``tools`` are the names of those that the suite brings along.
@@ -56,28 +56,28 @@ class Checker:
         except UnknownName as unknown:
             return [_unknown(unknown).below("agent")]
         except NotImported as lost:
-            return [Misfit(("agent",), lost.expected, lost.found)]
+            return [ConfigProblem(("agent",), lost.expected, lost.found)]
         refusal = unmakeable(AGENT, factory, settings)
         if refusal:
-            return [Misfit(("agent",), AGENT.how, refusal)]
+            return [ConfigProblem(("agent",), AGENT.how, refusal)]
         key = ("agent", name, canonical(settings) if settings else "")
-        wrong: tuple[Misfit, ...] = ()
+        wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._fitting:
-            wrong = misfits(name, factory, settings) or _unfit_settings(factory, settings)
+            wrong = find_config_problems(name, factory, settings) or _unfit_settings(factory, settings)
         if not wrong:
             self._fits(key)
             wrong = self._without_tool(factory, settings, tools)
-        wrong = tuple(misfit.below("settings") for misfit in wrong)
+        wrong = tuple(mismatch.below("settings") for mismatch in wrong)
         asked = getattr(factory, "input_problems", None)
-        refused = [Misfit(*problem) for problem in asked(task_input)] if asked else []
-        return [*wrong, *(misfit.below("input") for misfit in refused)]
+        refused = [ConfigProblem(*problem) for problem in asked(task_input)] if asked else []
+        return [*wrong, *(mismatch.below("input") for mismatch in refused)]
 
-    def grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
+    def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
         """Say what keeps this grader, or any of a group's, from being made."""
         members = self._registry.group(spec.name)
         if members:
             each = (spec.model_copy(update={"name": member}) for member, _ in members)
-            return tuple(dict.fromkeys(misfit for one in each for misfit in self.grader(one)))
+            return tuple(dict.fromkeys(mismatch for one in each for mismatch in self.grader(one)))
         key = ("grader", spec.name, canonical(spec.config) if spec.config else "")
         wrong = () if key in self._fitting else self._grader(spec)
         if not wrong:
@@ -115,7 +115,9 @@ class Checker:
             return NOTHING
         return files
 
-    def misnamed_tools(self, spec: GraderSpec, agent: str, tools: Collection[str]) -> tuple[Misfit, ...]:
+    def misnamed_tools(
+        self, spec: GraderSpec, agent: str, tools: Collection[str]
+    ) -> tuple[ConfigProblem, ...]:
         """Say which tools a grader names that nobody offers and that are nearly one of those offered.
 
         Others may be meant: that a tool is not even there is a way of not calling it.
@@ -129,7 +131,9 @@ class Checker:
         # A class says its tools; where they are a field, the settings do, and these are the suite's.
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
         return tuple(
-            Misfit(("config", setting, *at), _one_of(offered, name), repr(name), nearest(name, offered))
+            ConfigProblem(
+                ("config", setting, *at), _one_of(offered, name), repr(name), nearest(name, offered)
+            )
             for at, name in _places(names)
             if name not in offered and _is_nearly(name, offered)
         )
@@ -142,37 +146,39 @@ class Checker:
 
     def _without_tool(
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
-    ) -> tuple[Misfit, ...]:
+    ) -> tuple[ConfigProblem, ...]:
         """Say which tools are named that nobody offers."""
         names = settings.get("tools", ()) if hasattr(factory, "tools") else ()
         known = {*self._registry.tools, *tools} if names else ()
         unknown = [(index, name) for index, name in enumerate(names) if name not in known]
         return tuple(
-            Misfit(("tools", at), _one_of(known, name), f"{name!r}, no registered tool", nearest(name, known))
+            ConfigProblem(
+                ("tools", at), _one_of(known, name), f"{name!r}, no registered tool", nearest(name, known)
+            )
             for at, name in unknown
         )
 
-    def _grader(self, spec: GraderSpec) -> tuple[Misfit, ...]:
+    def _grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
         try:
             factory = self._registry.grader_factory(spec.name)
         except UnknownName as unknown:
             return (_unknown(unknown).below("name"),)
         except NotImported as lost:
-            return (Misfit(("name",), lost.expected, lost.found),)
-        wrong = misfits(spec.name, factory, spec.config)
+            return (ConfigProblem(("name",), lost.expected, lost.found),)
+        wrong = find_config_problems(spec.name, factory, spec.config)
         if not wrong:
             try:
                 factory(**spec.config)
             except Exception as refused:  # the grader says what it wants of its settings
                 wrong = (self._hinted(_refused(spec.name, refused), factory, spec.config),)
-        return tuple(misfit.below("config") for misfit in wrong)
+        return tuple(mismatch.below("config") for mismatch in wrong)
 
     @staticmethod
-    def _hinted(misfit: Misfit, factory: Any, config: Mapping[str, Any]) -> Misfit:
+    def _hinted(mismatch: ConfigProblem, factory: Any, config: Mapping[str, Any]) -> ConfigProblem:
         """Say how a function that grades is known, where one was taken for a function that makes a grader."""
-        if misfit.hint or not inspect.isfunction(factory) or not unmakeable(GRADER, factory, config):
-            return misfit
-        return misfit._replace(hint="a function that grades has one parameter, and its name is evidence")
+        if mismatch.hint or not inspect.isfunction(factory) or not unmakeable(GRADER, factory, config):
+            return mismatch
+        return mismatch._replace(hint="a function that grades has one parameter, and its name is evidence")
 
 
 def _places(names: str | Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
@@ -186,21 +192,21 @@ def _is_nearly(name: str, known: Iterable[str]) -> bool:
     return bool(get_close_matches(name.casefold(), [other.casefold() for other in known], cutoff=0.8))
 
 
-def misfits(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     """Say which settings a dataclass has not, lacks, or has with another type; others are not looked into."""
     if not is_dataclass(factory) or not isinstance(factory, type):
         return ()
     # A version is the grader's own word on itself, wherever it is written down.
     wanted = {field.name for field in fields(factory) if field.init} - {"version"}
     unknown = [
-        Misfit((key,), _one_of(wanted), f"unknown key {key!r}", nearest(key, wanted))
+        ConfigProblem((key,), _one_of(wanted), f"unknown key {key!r}", nearest(key, wanted))
         for key in settings
         if key not in wanted
     ]
     return tuple(unknown) or _mistyped(name, factory, settings)
 
 
-def _unfit_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+def _unfit_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     """Say which settings a class or a function does not take, or lacks."""
     known = None if is_dataclass(factory) else settings_of(factory)
     if known is None:
@@ -210,13 +216,13 @@ def _unfit_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Misfit, 
     expected = f"no settings: it was registered as {factory.words}" if ready else _one_of(names)
     unknown = [key for key in settings if key not in names]
     return (
-        *(Misfit((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
+        *(ConfigProblem((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
         *(_missing_setting(key) for key in needed if key not in settings),
     )
 
 
-def _missing_setting(key: str) -> Misfit:
-    return Misfit((key,), "a value: it has no default", f"no key {key!r}")
+def _missing_setting(key: str) -> ConfigProblem:
+    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}")
 
 
 def _setting_names(factory: Any) -> Collection[str]:
@@ -224,24 +230,24 @@ def _setting_names(factory: Any) -> Collection[str]:
     return () if known is None else known[0]
 
 
-def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[Misfit, ...]:
+def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     from pydantic import ValidationError
 
     try:
         # As JSON: a list is a tuple there, and a text is no number.
         _adapter(factory).validate_json(canonical(settings), strict=True)
     except ValidationError as error:
-        found: dict[KeyPath, Misfit] = {}
+        found: dict[KeyPath, ConfigProblem] = {}
         for detail in error.errors(include_url=False):
-            misfit = _told(name, detail, settings)
-            found.setdefault(misfit.path, misfit)  # several branches of a union complain of one value
+            mismatch = _told(name, detail, settings)
+            found.setdefault(mismatch.path, mismatch)  # several branches of a union complain of one value
         return tuple(found.values())
     except Exception:  # types that pydantic cannot read: the class itself has to say what it wants
         return ()
     return ()
 
 
-def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> Misfit:
+def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
     from pytest_agenteval.tasks.explain import in_words
 
     if detail["type"] in ("value_error", "assertion_error"):
@@ -250,7 +256,7 @@ def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> Misfit:
     if detail["type"].startswith("missing"):
         return _missing_setting(detail["loc"][-1])
     expected = detail["msg"].lower().removeprefix("input should be ")
-    return Misfit(_real(detail["loc"], settings), expected, in_words(detail["input"]))
+    return ConfigProblem(_real(detail["loc"], settings), expected, in_words(detail["input"]))
 
 
 def _real(loc: KeyPath, settings: Any) -> KeyPath:
@@ -265,14 +271,14 @@ def _real(loc: KeyPath, settings: Any) -> KeyPath:
     return path
 
 
-def _refused(name: str, refused: object) -> Misfit:
+def _refused(name: str, refused: object) -> ConfigProblem:
     if isinstance(refused, WrongSetting):
-        return Misfit(refused.path, refused.expected, refused.found, refused.hint)
-    return Misfit((), f"settings that {name} takes", str(refused) or type(refused).__name__)
+        return ConfigProblem(refused.path, refused.expected, refused.found, refused.hint)
+    return ConfigProblem((), f"settings that {name} takes", str(refused) or type(refused).__name__)
 
 
-def _unknown(unknown: UnknownName) -> Misfit:
-    return Misfit((), _one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
+def _unknown(unknown: UnknownName) -> ConfigProblem:
+    return ConfigProblem((), _one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
 
 
 def _one_of(known: Collection[str], name: str = "") -> str:

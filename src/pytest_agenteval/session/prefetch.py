@@ -9,29 +9,29 @@ from typing import Any
 import pytest
 
 
-def lookout_of(session: pytest.Session) -> Lookout:
-    """Give the lookout that fits the process: an xdist worker is told its items bit by bit."""
+def upcoming_items(session: pytest.Session) -> UpcomingItems:
+    """Give the look ahead that fits the process: an xdist worker is told its items bit by bit."""
     for plugin in session.config.pluginmanager.get_plugins():
         if hasattr(plugin, "torun") and hasattr(plugin, "nextitem_index"):
-            return WorkerLookout(session, plugin)
-    return Lookout(session)
+            return WorkerUpcomingItems(session, plugin)
+    return UpcomingItems(session)
 
 
-class Lookout:
+class UpcomingItems:
     """Looks ahead over a session's items, each of which is seen once."""
 
     def __init__(self, session: pytest.Session) -> None:
         self._session = session
         self._next = 0
 
-    def ahead(self, most: int) -> Sequence[pytest.Item]:
+    def next(self, most: int) -> Sequence[pytest.Item]:
         """Give at most so many items that were not given before, in the order in which they will run."""
         found = self._session.items[self._next : self._next + most]
         self._next += len(found)
         return found
 
 
-class WorkerLookout(Lookout):
+class WorkerUpcomingItems(UpcomingItems):
     """Looks ahead over what the controller has sent to this worker so far."""
 
     def __init__(self, session: pytest.Session, interactor: Any) -> None:
@@ -39,7 +39,7 @@ class WorkerLookout(Lookout):
         self._interactor = interactor
         self._seen: set[int] = set()
 
-    def ahead(self, most: int) -> Sequence[pytest.Item]:
+    def next(self, most: int) -> Sequence[pytest.Item]:
         """Give at most so many items that were not given before, in the order in which they will run."""
         worker = self._interactor
         with worker.torun.lock() as queue:

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pytest_agenteval.session.run import Spent
+from pytest_agenteval.records.trial import Trial
 
 SAVE, RESTORE, ERASE = "\x1b7", "\x1b8", "\x1b[K"
 PATIENCE = 0.5
 """Seconds of waiting before anything is shown: quick trials need no words."""
 
 
-class LiveLine:
+class TrialTotals:
+    """What this process's trials have taken so far."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.tokens = 0
+        self.cost_usd = 0.0
+
+    def add(self, trial: Trial) -> None:
+        """Count one trial, with what its judges took."""
+        self.ended += 1
+        for usage in (trial.usage, trial.judging):
+            self.tokens += usage.tokens
+            self.cost_usd += usage.cost_usd or 0.0
+
+
+class ProgressLine:
     """Shows a line on a live terminal and takes it away again; on anything else it does nothing."""
 
     def __init__(self, reporter: Any, capture: Any) -> None:
@@ -24,7 +39,7 @@ class LiveLine:
         self._since: float | None = None
         self._shown = ""
 
-    def show(self, running: int, spent: Spent) -> None:
+    def show(self, running: int, totals: TrialTotals) -> None:
         """Show how many trials run and what has been spent so far."""
         if self._writer is None:
             return
@@ -32,7 +47,7 @@ class LiveLine:
         self._since = self._since or now
         if now - self._since < PATIENCE:
             return
-        text = f"  {running} running, {spent.ended} ended, {spent.tokens:,} tokens, ${spent.cost_usd:.4f}"
+        text = f"  {running} running, {totals.ended} ended, {totals.tokens:,} tokens, ${totals.cost_usd:.4f}"
         room = self._writer.fullwidth - self._writer.width_of_current_line - 1
         if text != self._shown and len(text) <= room:
             self._shown = text

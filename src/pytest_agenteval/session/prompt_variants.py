@@ -1,21 +1,22 @@
-"""Which prompts an agent has by name, and which prompt files nobody would read."""
+"""Variants: named sets of prompt files; which prompts an agent has, and which files nobody would read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.checking import Misfit
+from pytest_agenteval.session.registration_check import ConfigProblem
 
 _INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
 
 
-def names_of(agent: Any) -> frozenset[str] | None:
+def prompt_names(agent: Any) -> frozenset[str] | None:
     """Give the names of the prompts that an agent, or its class, says it has; None where it says nothing."""
     own, more = getattr(agent, "templates", None), getattr(agent, "prompt_names", None)
     if own is None and more is None:
@@ -29,14 +30,16 @@ def unread_prompts(texts: Mapping[str, str], names: Collection[str], own: Mappin
     return [name for name in texts if name not in names and name not in used]
 
 
-def unread_misfits(agent: Any, prompts: Mapping[str, str]) -> list[Misfit]:
+def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigProblem]:
     """Say which prompts of task and suite an agent never asks for, as far as its class tells."""
-    names = names_of(agent)
+    names = prompt_names(agent)
     if names is None:
         return []
     expected = f"one of {', '.join(sorted(names))}" if names else "nothing: the agent has no prompts"
     return [
-        Misfit(("prompts", name), expected, f"{name!r}, which the agent never asks for", nearest(name, names))
+        ConfigProblem(
+            ("prompts", name), expected, f"{name!r}, which the agent never asks for", nearest(name, names)
+        )
         for name in unread_prompts(prompts, names, getattr(agent, "templates", None) or {})
     ]
 
@@ -70,7 +73,7 @@ class _Known:
         self._seen.add(key)
         agent = self._agent(task)
         own: Mapping[str, str] = getattr(agent, "templates", None) or {}
-        self.by_agent.setdefault(task.agent, set()).update(names_of(agent) or (), task.prompts)
+        self.by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
         self._own.update({f"{task.agent}:{name}": text for name, text in {**own, **task.prompts}.items()})
 
     def unread_of(self, variant: Variant) -> list[str]:
@@ -83,7 +86,7 @@ class _Known:
 
     def _agent(self, task: PlannedTask) -> Any:
         factory: Callable[..., Any] = self._registry.agent_factory(task.agent)
-        if names_of(factory) is not None:
+        if prompt_names(factory) is not None:
             return factory
         try:
             return factory(**task.settings)  # a function that makes it: only what it makes can tell
@@ -100,3 +103,52 @@ def _prompts_line(agent: str, names: Collection[str]) -> str:
         return f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
     how = "its class names those that it asks for: templates = {name: text}, or prompt_names"
     return f"  the agent {agent} has no prompts; {how}"
+
+
+FORBIDDEN = frozenset("@[]: ,/")
+"""What may not stand in a variant's name, which is part of test ids."""
+
+
+def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Variant, ...]:
+    """Read each ``NAME=PATH``, paths taken from ``folder``; ``place`` is where they were said."""
+    found = tuple(_variant(text, place, folder) for text in texts)
+    names = [variant.name for variant in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageMistake(f"{place}: the variant {name!r} is named more than once")
+    return found
+
+
+def _variant(text: str, place: str, folder: Path) -> Variant:
+    """Read a variant: a folder of prompt files, or one file that stands for ``system``."""
+    name, sign, where = text.partition("=")
+    if not sign or not name or not where:
+        raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}")
+    if not name.isascii() or not name.isprintable() or FORBIDDEN & set(name):
+        raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
+    path = folder / where
+    if path.is_dir():
+        return Variant(name, _folder(path, f"{place} {name}"))
+    if path.is_file():
+        return Variant(name, {"system": _text(path, f"{place} {name}")})
+    raise UsageMistake(f"{place} {name}: no such file or folder: {where}")
+
+
+def _folder(path: Path, place: str) -> Mapping[str, str]:
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
+    prompts: dict[str, Path] = {}
+    for file in files:
+        prompt = file.name.partition(".")[0]
+        first = prompts.setdefault(prompt, file)
+        if first != file:
+            raise UsageMistake(f"{place}: two files for the prompt {prompt!r}: {first.name} and {file.name}")
+    if not prompts:
+        raise UsageMistake(f"{place}: no prompt file in {path}")
+    return {prompt: _text(file, place) for prompt, file in prompts.items()}
+
+
+def _text(file: Path, place: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as broken:
+        raise UsageMistake(f"{place}: {file} cannot be read: {broken}") from None

@@ -16,7 +16,7 @@ from pytest_agenteval.tasks.resemblance import is_whole
 _NAMES_A_FILE = re.compile(rb"base_fixture|fixture_dir|prompts|\.(?:json|ya?ml)\b")
 
 
-class NamedFiles:
+class ReferencedFiles:
     """Files, and folders with all that is in them; a folder that holds the suite itself names nothing."""
 
     def __init__(self, paths: Iterable[Path], suite_dir: Path) -> None:
@@ -30,7 +30,7 @@ class NamedFiles:
         return text in self._files or text.startswith(self._folders)
 
 
-def named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Path], bool]) -> NamedFiles:
+def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Path], bool]) -> ReferencedFiles:
     """Find what the tasks of a suite name: starting trees, prompts, and files that graders read.
 
     Every task file below the suite is looked into, those too that pytest was not asked to collect.
@@ -43,7 +43,7 @@ def named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Path], bo
         for name in _names_in(file)
         for place in (file.parent, *places)
     )
-    return NamedFiles(found, suite_dir)
+    return ReferencedFiles(found, suite_dir)
 
 
 def _data_files(folder: Path) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from pytest_agenteval.session.settings import PROJECT, Settings
 HEADERS = ("extra_headers", "headers", "default_headers")
 
 
-def learn(settings: Settings) -> None:
+def learn_secrets(settings: Settings) -> None:
     """Learn what is secret in this session: from the environment, the models' tables, the user's patterns."""
     KNOWN.forget()
     KNOWN.know_environment()

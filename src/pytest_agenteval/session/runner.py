@@ -9,7 +9,7 @@ from concurrent.futures import wait
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -20,22 +20,22 @@ from pytest_agenteval.errors import Problem
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.ahead import Closures
-from pytest_agenteval.session.cases import Case
-from pytest_agenteval.session.held import end_where_held
-from pytest_agenteval.session.inherited import Inherited
-from pytest_agenteval.session.leftovers import leftovers_of
-from pytest_agenteval.session.orphaned import end_with_controller
+from pytest_agenteval.session.dead_workers import DeadWorkerTrials
+from pytest_agenteval.session.fixture_readiness import FixtureReadiness
+from pytest_agenteval.session.output_capture import redirect_trial_output
+from pytest_agenteval.session.parametrization import Case, trial_key
+from pytest_agenteval.session.prefetch import UpcomingItems, upcoming_items
+from pytest_agenteval.session.progress_line import TrialTotals
 from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.session.stopping import StopListener
-from pytest_agenteval.session.streams import divert
-from pytest_agenteval.session.upcoming import Lookout, lookout_of
-from pytest_agenteval.stash import place_key
+from pytest_agenteval.session.stop_signal import StopListener
+from pytest_agenteval.session.unused_recordings import find_unused_recordings
+from pytest_agenteval.session.watchdogs import watch_controller, watch_interrupts
+from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.journal import JournalWriter
 
 if TYPE_CHECKING:
-    from pytest_agenteval.session.live import LiveLine
-    from pytest_agenteval.session.regraded import StoredTrials
+    from pytest_agenteval.session.progress_line import ProgressLine
+    from pytest_agenteval.session.regrade_source import StoredTrials
 
 T = TypeVar("T")
 
@@ -43,14 +43,7 @@ TICK = 0.1
 """Seconds between two looks at the world while pytest waits for a trial."""
 
 
-class Tried(Protocol):
-    """An item that stands for a trial: which task, in which case."""
-
-    task: PlannedTask
-    case: Case
-
-
-class Run:
+class TrialRunner:
     """The trials of this process, from the first that is asked for to the end of the session.
 
     ``folder`` is where the run is written down. ``window`` trials at most are on their way or not yet read.
@@ -74,11 +67,11 @@ class Run:
         self._window = max(64, 4 * settings.concurrency)
         self._stock = 0
         self._watched = _is_watched(config)
-        self._lookout: Lookout | None = None
+        self._upcoming: UpcomingItems | None = None
         self._coming: deque[Any] = deque()
-        self.closures = Closures(config)
+        self.readiness = FixtureReadiness(config)
         self.stop = StopListener(config, folder)
-        self._inherited = Inherited(config, folder)
+        self._dead_workers = DeadWorkerTrials(config, folder)
         self.journal = JournalWriter(folder, process_name(config))
         self._transcripts = str(folder / f"transcripts-{process_name(config)}.jsonl")
         keep = str(folder / "workspaces") if settings.keep_workspaces else ""
@@ -90,16 +83,16 @@ class Run:
             keep_workspaces=keep,
             live=settings.live,
         )
-        self.spent = Spent()
+        self.totals = TrialTotals()
         self._equipment = Equipment(
             registry, root=config.rootpath, started=_began(config), asks_at_once=settings.concurrency
         )
         self._executor = LocalExecutor(self._equipment)
-        self._undo = divert(config)
-        self.pool = Pool(self._executor, settings.concurrency, Witnesses(self.journal, self.spent))
+        self._undo = redirect_trial_output(config)
+        self.pool = Pool(self._executor, settings.concurrency, JournalingObserver(self.journal, self.totals))
         self._live = _live_line(config)
-        end_with_controller(getattr(config, "workerinput", {}), self.pool.close)
-        self._unwatch = end_where_held(config, folder)
+        watch_controller(getattr(config, "workerinput", {}), self.pool.close)
+        self._unwatch = watch_interrupts(config, folder)
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
         """Plan the next attempt at a trial."""
@@ -117,7 +110,7 @@ class Run:
             task, limits=replace(limits, steps=steps or limits.steps, seconds=seconds or limits.seconds)
         )
 
-    def trial_for(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
+    def get_trial(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
         """Give an item its finished trial, waiting for it where it is still on its way.
 
         An item that comes again, as under ``--reruns``, is given a new attempt. Under ``--setup-only``
@@ -125,11 +118,11 @@ class Run:
         """
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
-        self.stop.obey(item.session)
+        self.stop.raise_if_stopped(item.session)
         self._begin_ahead(item)
-        key = key_of(item)
+        key = trial_key(item)
         slot = self._slots.pop(key, None)
-        inherited = None if slot or key in self._attempts else self._inherited.trial(key)
+        inherited = None if slot or key in self._attempts else self._dead_workers.trial(key)
         if inherited is not None:  # paid for, by a worker that is dead
             self._attempts[key] = inherited.attempt
             return inherited
@@ -140,26 +133,26 @@ class Run:
 
     def transcripts(self, trial: Trial) -> str:
         """Give the file that holds the transcript of a trial that was given out."""
-        entry = self._inherited.entry(trial.key)
+        entry = self._dead_workers.entry(trial.key)
         if entry is not None and entry.attempt == trial.attempt:
-            return self._inherited.transcripts(entry)
+            return self._dead_workers.transcripts(entry)
         return self._transcripts
 
-    def leftovers(self) -> dict[str, dict[str, Any]]:
+    def unused_recordings(self) -> dict[str, dict[str, Any]]:
         """Give what this process's cassettes hold that no trial had a use for."""
-        return leftovers_of(self._equipment)
+        return find_unused_recordings(self._equipment)
 
     @property
     def unsaved(self) -> tuple[Problem, ...]:
         """Which recordings could not be written, once the run is closed."""
         return self._executor.unsaved
 
-    def carried_out(self, item: Any, work: Callable[[Equipment], Coroutine[Any, Any, T]]) -> T:
+    def run_coroutine(self, item: Any, work: Callable[[Equipment], Coroutine[Any, Any, T]]) -> T:
         """Have something other than a trial done on the loop of the trials, and wait for it."""
-        self.stop.obey(item.session)
+        self.stop.raise_if_stopped(item.session)
         done = self.pool.submit(work(self._equipment))
         while not wait([done], TICK).done:
-            self.stop.obey(item.session)
+            self.stop.raise_if_stopped(item.session)
         return done.result()
 
     def close(self) -> None:
@@ -185,10 +178,10 @@ class Run:
     def _waited_for(self, slot: Slot, item: Any) -> Trial:
         trial = self.pool.wait(slot, 0)
         while trial is None:
-            self._live.show(len(self.pool.running), self.spent)
+            self._live.show(len(self.pool.running), self.totals)
             trial = self.pool.wait(slot, TICK)
             if trial is None:
-                self.stop.obey(item.session)
+                self.stop.raise_if_stopped(item.session)
                 self._begin_ahead(item, again=True)  # the controller may have sent more meanwhile
         self._live.clear()
         return trial
@@ -201,12 +194,12 @@ class Run:
         """
         if self._watched or (len(self._slots) > self._stock // 2 and not again):
             return
-        if self._lookout is None:
-            self._lookout = lookout_of(current.session)
+        if self._upcoming is None:
+            self._upcoming = upcoming_items(current.session)
         if current in self._coming:  # pytest has passed what stands before it
             while self._coming[0] is not current:
                 self._coming.popleft()
-        self._coming.extend(self._lookout.ahead(self._window - len(self._coming)))
+        self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
         begun: list[Slot] = []
         while self._coming and len(self._slots) < self._window:
             if not self._considered(self._coming[0], current, begun):
@@ -220,39 +213,23 @@ class Run:
         """Begin the item's trial if that may be; False where it has to be asked again later."""
         if not hasattr(item, "case"):
             return True
-        key = key_of(item)
+        key = trial_key(item)
         # Begun once already, be it by its own item: a second start would be paid for twice.
         if key in self._attempts:
             return True
-        when = self.closures.when(item, current)
-        if when == "now" and self._inherited.entry(key) is None:
+        when = self.readiness.start_policy(item, current)
+        if when == "now" and self._dead_workers.entry(key) is None:
             slot = self._slots[key] = self._slot(self.plan(item.task, item.case))
             begun.append(slot)
         return when != "later"
 
 
-class Spent:
-    """What this process's trials have taken so far."""
-
-    def __init__(self) -> None:
-        self.ended = 0
-        self.tokens = 0
-        self.cost_usd = 0.0
-
-    def add(self, trial: Trial) -> None:
-        """Count one trial, with what its judges took."""
-        self.ended += 1
-        for usage in (trial.usage, trial.judging):
-            self.tokens += usage.tokens
-            self.cost_usd += usage.cost_usd or 0.0
-
-
-class Witnesses:
+class JournalingObserver:
     """Writes down what begins and ends before anyone else learns of it."""
 
-    def __init__(self, journal: JournalWriter, spent: Spent) -> None:
+    def __init__(self, journal: JournalWriter, totals: TrialTotals) -> None:
         self._journal = journal
-        self._spent = spent
+        self._spent = totals
 
     def started(self, plans: Sequence[Plan]) -> None:
         """These trials begin now."""
@@ -272,12 +249,6 @@ def process_name(config: pytest.Config) -> str:
     return f"{worker}-{os.getpid()}"
 
 
-def key_of(item: Tried) -> TrialKey:
-    """Give the key of the trial that an item stands for."""
-    task, case = item.task, item.case
-    return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
-
-
 def _is_watched(config: pytest.Config) -> bool:
     """Whether somebody looks at one item at a time: then nothing else runs meanwhile."""
     debugged = config.getoption("usepdb", False) or config.getoption("trace", False)
@@ -286,12 +257,12 @@ def _is_watched(config: pytest.Config) -> bool:
 
 def _began(config: pytest.Config) -> float:
     """Give when the whole run began, in seconds since 1970: the same in all of its processes."""
-    told = getattr(config, "workerinput", {}).get("agenteval") or config.stash[place_key]
+    told = getattr(config, "workerinput", {}).get("agenteval") or config.stash[run_info_key]
     return datetime.fromisoformat(told["started_at"]).timestamp()
 
 
-def _live_line(config: pytest.Config) -> LiveLine:
-    from pytest_agenteval.session.live import LiveLine
+def _live_line(config: pytest.Config) -> ProgressLine:
+    from pytest_agenteval.session.progress_line import ProgressLine
 
     plugin = config.pluginmanager.get_plugin
-    return LiveLine(plugin("terminalreporter"), plugin("capturemanager"))
+    return ProgressLine(plugin("terminalreporter"), plugin("capturemanager"))

@@ -13,10 +13,10 @@ import pytest
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.settings import RESULTS, Settings, settings_of
-from pytest_agenteval.stash import place_key
+from pytest_agenteval.stash import run_info_key
 
 
-def place_of(config: pytest.Config) -> Mapping[str, Any]:
+def get_run_info(config: pytest.Config) -> Mapping[str, Any]:
     """Give the run's ``folder``, when it ``started_at``, its ``command``, and whether it is to be ``kept``.
 
     ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
@@ -27,18 +27,18 @@ def place_of(config: pytest.Config) -> Mapping[str, Any]:
     if worker is not None:
         told: Mapping[str, Any] = worker["agenteval"]
         return told
-    if place_key not in config.stash:
+    if run_info_key not in config.stash:
         _keep(config, _chosen(config, settings_of(config)))
-    return config.stash[place_key]
+    return config.stash[run_info_key]
 
 
-def place_for_workers(config: pytest.Config) -> dict[str, Any]:
+def worker_run_info(config: pytest.Config) -> dict[str, Any]:
     """Give the place as workers are told it; a usage mistake goes along, for those who meet a task file.
 
     It is not raised here: workers are half started by now, and a run without evals has nothing to do with it.
     """
     try:
-        return dict(place_of(config))
+        return dict(get_run_info(config))
     except UsageMistake as mistake:
         place = {**_chosen(config, Settings()), "mistake": str(mistake)}
         _keep(config, place)
@@ -46,7 +46,7 @@ def place_for_workers(config: pytest.Config) -> dict[str, Any]:
 
 
 def _keep(config: pytest.Config, place: Mapping[str, Any]) -> None:
-    config.stash[place_key] = place
+    config.stash[run_info_key] = place
     # Workers are gone by then: each may leave word, and none is left behind.
     config.add_cleanup(lambda: Path(place["refusal"]).unlink(missing_ok=True))
 
@@ -86,13 +86,13 @@ def _earlier(config: pytest.Config, settings: Settings) -> str:
     return str(earlier_run(settings, config.rootpath))
 
 
-def leave_word(config: pytest.Config, text: str) -> None:
+def report_refusal(config: pytest.Config, text: str) -> None:
     """Leave word that this worker will not go on, for the controller to say."""
-    Path(place_of(config)["refusal"]).write_text(text, encoding="utf-8")
+    Path(get_run_info(config)["refusal"]).write_text(text, encoding="utf-8")
 
 
-def refusal_of(config: pytest.Config) -> str:
+def read_refusal(config: pytest.Config) -> str:
     """Give what the workers refuse to do; empty when nothing."""
-    place = config.stash.get(place_key, None)
+    place = config.stash.get(run_info_key, None)
     word = None if place is None else Path(place["refusal"])
     return word.read_text(encoding="utf-8") if word and word.exists() else ""

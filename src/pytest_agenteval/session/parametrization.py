@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pytest_agenteval.chat.models import panel, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
+from pytest_agenteval.records.trial import TrialKey
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
@@ -37,8 +38,21 @@ class Case(NamedTuple):
         return Plan(task, self.model, self.variant, self.repetition)
 
 
+class PlannedItem(Protocol):
+    """An item that stands for a trial: which task, in which case."""
+
+    task: PlannedTask
+    case: Case
+
+
+def trial_key(item: PlannedItem) -> TrialKey:
+    """Give the key of the trial that an item stands for."""
+    task, case = item.task, item.case
+    return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
+
+
 @dataclass(frozen=True)
-class Cases:
+class CaseFactory:
     """Works out the cases of each task, once for every set of models and repetitions."""
 
     settings: Settings

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 MOST_FILES = 5
 
-Leftovers = Mapping[str, Mapping[str, Any]]
+UnusedRecordings = Mapping[str, Mapping[str, Any]]
 """By cassette: how many calls it holds, and the places of those ``unused`` and of those ``stale``."""
 
 
-def wanted(config: pytest.Config) -> bool:
+def should_report_unused(config: pytest.Config) -> bool:
     """Whether anybody wants to know: under ``-v``, and while tools are recorded."""
     recording = str(config.getoption("agent_record", None) or "none")
     return config.getoption("verbose") > 0 or recording != "none"
 
 
-def leftovers_of(equipment: Equipment) -> dict[str, dict[str, Any]]:
+def find_unused_recordings(equipment: Equipment) -> dict[str, dict[str, Any]]:
     """Look at the tool cassettes that this process has opened.
 
     A stale call is one that no tool of the run can make any more: another name, address or schema. What
@@ -44,7 +44,7 @@ def leftovers_of(equipment: Equipment) -> dict[str, dict[str, Any]]:
     }
 
 
-def together(one: Leftovers, other: Leftovers) -> dict[str, dict[str, Any]]:
+def merge_unused(one: UnusedRecordings, other: UnusedRecordings) -> dict[str, dict[str, Any]]:
     """Put two processes' reports together: unused is what neither has played."""
     found = {name: dict(told) for name, told in one.items()}
     for name, told in other.items():
@@ -53,7 +53,7 @@ def together(one: Leftovers, other: Leftovers) -> dict[str, dict[str, Any]]:
     return found
 
 
-def said(found: Leftovers) -> Iterator[str]:
+def format_unused(found: UnusedRecordings) -> Iterator[str]:
     """Say it in a few lines: how many there are, and in which files most of them lie."""
     held = sum(told["held"] for told in found.values())
     for what, means in (("unused", "were not played"), ("stale", "can be made by no tool any more")):

@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.trial import Trial, TrialKey
-from pytest_agenteval.stash import LOST
 from pytest_agenteval.store.entry import Entry
 from pytest_agenteval.store.reader import Run, read_run
 
+DEAD_WORKERS = "lost"
+"""The file in a run's folder that names the workers that have died."""
 
-class Inherited:
+
+class DeadWorkerTrials:
     """What workers of this run that are dead have written down; elsewhere nobody dies."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._folder = folder
-        self._word = folder / LOST if hasattr(config, "workerinput") else None
+        self._word = folder / DEAD_WORKERS if hasattr(config, "workerinput") else None
         self._read: frozenset[str] = frozenset()
         self._run: Run | None = None
         self._entries: dict[TrialKey, Entry] = {}
@@ -51,13 +53,13 @@ def _written_by(lost: frozenset[str], run: Run) -> Iterator[Entry]:
             yield entry
 
 
-def note_lost(folder: Path, worker: str) -> None:
+def note_dead_worker(folder: Path, worker: str) -> None:
     """Note, for the workers that are left, that one has died."""
-    with suppress(OSError), (folder / LOST).open("a", encoding="utf-8") as word:
+    with suppress(OSError), (folder / DEAD_WORKERS).open("a", encoding="utf-8") as word:
         word.write(f"{worker}\n")
 
 
-def forget_lost(folder: Path) -> None:
+def forget_dead_workers(folder: Path) -> None:
     """Leave nothing of it in the run's folder."""
     with suppress(OSError):
-        (folder / LOST).unlink(missing_ok=True)
+        (folder / DEAD_WORKERS).unlink(missing_ok=True)

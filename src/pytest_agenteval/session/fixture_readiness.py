@@ -19,7 +19,7 @@ CHANGEABLE = ("task", "workspace", "cassette")
 """Those of them that a conftest may replace to change what a trial is given."""
 
 
-class Closures:
+class FixtureReadiness:
     """Looks at what fixtures an item needs, once for every set of fixtures.
 
     A trial may begin ahead only if every fixture it needs is ours, or is of a wider scope and has its value
@@ -30,9 +30,9 @@ class Closures:
         self._root = config.rootpath
         self._installed = _packages_of_plugins(config)
         self._known: dict[int, tuple[Any, list[Any], list[Any]]] = {}
-        self.held_up: dict[str, int] = {}
+        self.blocking_fixtures: dict[str, int] = {}
 
-    def when(self, item: pytest.Function, current: pytest.Item) -> When:
+    def start_policy(self, item: pytest.Function, current: pytest.Item) -> When:
         """Say when the item's trial may begin, as seen from the item that pytest is busy with.
 
         Counts those that may never begin ahead, by the fixture that forbids it.
@@ -40,7 +40,7 @@ class Closures:
         narrow, wide = self._of(item)
         if narrow:
             name = self._named(narrow[0])
-            self.held_up[name] = self.held_up.get(name, 0) + 1
+            self.blocking_fixtures[name] = self.blocking_fixtures.get(name, 0) + 1
             return "in turn"
         if not all(_has_value(each, item, current) for each in wide):
             return "later"

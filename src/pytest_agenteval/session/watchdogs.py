@@ -1,4 +1,4 @@
-"""Ctrl-C where Python cannot hear it: one call into C code can hold the interpreter for hours."""
+"""The ends that Python alone does not reach: Ctrl-C into C code, and a worker whose controller is gone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_agenteval.stash import STOP
+from pytest_agenteval.session.stop_signal import STOP
 
 BEAT_S = 0.5
 """Seconds between two signs of life."""
@@ -46,7 +48,7 @@ while True:
 """What another process runs: it reads the numbers of signals, and zeros as signs of life."""
 
 
-def end_where_held(config: pytest.Config, folder: Path) -> Callable[[], None]:
+def watch_interrupts(config: pytest.Config, folder: Path) -> Callable[[], None]:
     """Have this process ended where Ctrl-C, or the controller's word to stop, reaches no Python.
 
     Give the undoing. Signals are noted by C code, which writes their numbers into a pipe; a thread of ours
@@ -93,3 +95,33 @@ def _beat(told: int, over: threading.Event) -> None:
     while not over.wait(BEAT_S):
         with suppress(OSError):  # full: whoever should read it is gone
             os.write(told, b"\0")
+
+
+LOOK_S = 0.25
+"""Seconds between two looks at who the parent is."""
+
+CLOSING_S = 1.0
+"""Seconds for what is running to be stopped and for what ended to be written down."""
+
+
+def watch_controller(workerinput: Mapping[str, Any], close: Callable[[], object]) -> None:
+    """Watch, in a worker, over the process that started it, and end soon after that does.
+
+    Left alone, a worker whose controller was killed goes on asking models for as long as its trials take:
+    nobody would ever see what comes of it. A worker that was started by another process than the controller,
+    as on another machine, is not watched.
+    """
+    controller = os.getppid()
+    if workerinput.get("agenteval", {}).get("controller") == controller:
+        threading.Thread(
+            target=_watch, args=(controller, close), name="agenteval-orphan", daemon=True
+        ).start()
+
+
+def _watch(controller: int, close: Callable[[], object]) -> None:
+    while os.getppid() == controller:
+        time.sleep(LOOK_S)
+    closing = threading.Thread(target=close, name="agenteval-closing", daemon=True)
+    closing.start()
+    closing.join(CLOSING_S)
+    os._exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,58 +17,57 @@ from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.session.cases import Case, Cases
-from pytest_agenteval.session.garbage import spare
-from pytest_agenteval.session.hiding import hide_in_log_file, hide_on_terminal, learn
-from pytest_agenteval.session.keys import check_keys
-from pytest_agenteval.session.place import leave_word, place_of
+from pytest_agenteval.session.parametrization import Case, CaseFactory, trial_key
 from pytest_agenteval.session.planning import Planner
-from pytest_agenteval.session.prompt_names import check_prompts
-from pytest_agenteval.session.run import Run, key_of
+from pytest_agenteval.session.preflight import check_keys
+from pytest_agenteval.session.prompt_variants import check_prompts
+from pytest_agenteval.session.run_info import get_run_info, report_refusal
+from pytest_agenteval.session.runner import TrialRunner
+from pytest_agenteval.session.secrets import hide_in_log_file, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.selection import left_out_of, none_ended_so, select
 from pytest_agenteval.session.settings import Settings, settings_of
-from pytest_agenteval.stash import evals_key, registry_key
+from pytest_agenteval.stash import eval_session_key, registry_key
 from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.planned import planned_groups
 from pytest_agenteval.store.runs import open_run, write_planned
 
 if TYPE_CHECKING:
-    from pytest_agenteval.session.regraded import StoredTrials
+    from pytest_agenteval.session.regrade_source import StoredTrials
 
 
-def evals_of(config: pytest.Config) -> Evals:
+def get_eval_session(config: pytest.Config) -> EvalSession:
     """Give the session's evals; settings that cannot be obeyed are refused."""
-    if evals_key not in config.stash:
+    if eval_session_key not in config.stash:
         try:
-            evals = Evals(config, settings_of(config))
+            evals = EvalSession(config, settings_of(config))
         except UsageMistake as mistake:
-            evals = Evals(config, Settings())
+            evals = EvalSession(config, Settings())
             evals.refuse(mistake)
-        config.stash[evals_key] = evals
+        config.stash[eval_session_key] = evals
         said = getattr(config, "workerinput", {}).get("agenteval", {}).get("mistake")
         if said:  # the controller's own, found before this worker began
             evals.refuse(UsageMistake(said))
-    return config.stash[evals_key]
+    return config.stash[eval_session_key]
 
 
 def refuse(config: pytest.Config, raised: UsageMistake) -> None:
     """End the session for a usage mistake that was raised while something was collected."""
-    evals_of(config).refuse(raised)
+    get_eval_session(config).refuse(raised)
 
 
-class Evals:
+class EvalSession:
     """The settings, the plans and the trials of one session in one process."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
-        spare("imported")
+        freeze_once("imported")
         self.config = config
         self.settings = settings
         self.registry = config.stash[registry_key]
-        learn(settings)
+        learn_secrets(settings)
         hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
         hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))
         self.planner = Planner(self.registry, config.rootpath)
-        self.cases = Cases(settings, self.registry)
+        self.cases = CaseFactory(settings, self.registry)
         self.shapes: dict[Any, Any] = {}
         self.surroundings: dict[Any, Any] = {}
         self.marks: dict[Any, list[pytest.Mark]] = {}
@@ -89,10 +89,10 @@ class Evals:
     @cached_property
     def stored(self) -> StoredTrials | None:
         """The trials that are graded again, where that is asked for."""
-        folders = place_of(self.config)["regraded"] if self.settings.regrade else ()
+        folders = get_run_info(self.config)["regraded"] if self.settings.regrade else ()
         if not folders:
             return None
-        from pytest_agenteval.session.regraded import StoredTrials
+        from pytest_agenteval.session.regrade_source import StoredTrials
 
         return StoredTrials([Path(folder) for folder in folders])
 
@@ -103,19 +103,19 @@ class Evals:
     @cached_property
     def folder(self) -> Path:
         """The folder of this run, the same in all of its processes."""
-        return Path(place_of(self.config)["folder"])
+        return Path(get_run_info(self.config)["folder"])
 
     @cached_property
-    def run(self) -> Run:
+    def runner(self) -> TrialRunner:
         """The trials of this process; nothing of it exists before the first item asks for its trial."""
-        return Run(
+        return TrialRunner(
             self.config, self.settings, self.registry, self.folder, self.cases.judges, stored=self.stored
         )
 
     @property
-    def ran(self) -> bool:
+    def has_runner(self) -> bool:
         """Whether any trial was asked for."""
-        return "run" in self.__dict__
+        return "runner" in self.__dict__
 
     def remarks(self) -> Iterator[str]:
         """Say what this process has neither tried nor kept, though somebody may have expected it."""
@@ -129,7 +129,7 @@ class Evals:
         for agent in self._silent_agents:
             yield f"{agent}: the agent returned None in trials that missed: each had an empty answer"
         yield from self.failed_hooks.values()
-        for problem in self.run.unsaved if self.ran else ():
+        for problem in self.runner.unsaved if self.has_runner else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
 
     def note_answer(self, trial: Trial) -> None:
@@ -160,7 +160,7 @@ class Evals:
 
     def _wanted(self, trials: list[Any]) -> list[Any]:
         try:
-            earlier = Path(place_of(self.config)["earlier"]) if self.settings.only else None
+            earlier = Path(get_run_info(self.config)["earlier"]) if self.settings.only else None
             if earlier is not None:
                 self._odd = tuple(f"{earlier.name}: {odd}" for odd in left_out_of(self.settings, earlier))
             kept = select(self.settings, trials, earlier)
@@ -171,7 +171,7 @@ class Evals:
             self.refuse(mistake)
             return []
 
-    def settle(self, items: Iterable[Any]) -> None:
+    def finalize_collection(self, items: Iterable[Any]) -> None:
         """Take note of what will be run, and see that nothing is missing for it."""
         items = list(items)
         self.selected = [item for item in items if hasattr(item, "case")]
@@ -185,7 +185,7 @@ class Evals:
             return
         coming = [*self.selected, *self.calibrations]
         if coming and not dry and not _interrupted(coming[0].session):
-            spare("collected")
+            freeze_once("collected")
             try:
                 self._open()
             except OSError as failed:
@@ -230,16 +230,16 @@ class Evals:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
         if not hasattr(self.config, "workerinput"):
             raise pytest.UsageError(self.refusal)
-        leave_word(self.config, self.refusal)
+        report_refusal(self.config, self.refusal)
 
     def _open(self) -> None:
         """Write down what this run sets out to do; every worker writes the same."""
         open_run(self.folder, self._header())
-        planned = ((key_of(item), item.task.bucket) for item in self.selected)
+        planned = ((trial_key(item), item.task.bucket) for item in self.selected)
         write_planned(self.folder, planned_groups(planned))
 
     def _header(self) -> RunHeader:
-        place = place_of(self.config)
+        place = get_run_info(self.config)
         models = {item.case.model.name: item.case.model for item in self.selected}
         suites = {item.task.suite: item.task for item in self.selected}
         return RunHeader(
@@ -272,3 +272,18 @@ def _model(model: Model) -> RunModel:
 
 def _suite(task: PlannedTask, planner: Planner) -> RunSuite:
     return RunSuite(task.suite, task.kind, task.agent, planner.suites.pass_threshold(task))
+
+
+_spared: set[str] = set()
+
+
+def freeze_once(stage: str) -> None:
+    """Keep the collector from looking through everything that is there now; once for each stage of a process.
+
+    Modules and collected items are most of what a process holds, and live until it ends: looking through
+    them again and again takes a tenth of a run with many trials. Once only: a process that runs pytest many
+    times, as tests of plugins do, must not keep the garbage of each.
+    """
+    if stage not in _spared:
+        _spared.add(stage)
+        gc.freeze()

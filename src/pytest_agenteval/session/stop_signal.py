@@ -1,0 +1,56 @@
+"""How the controller tells its workers to end early: a file in the run's folder."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+STOP = "stop"
+"""The file in a run's folder by which the controller tells its workers to end early."""
+
+
+class StopListener:
+    """Knows whether a worker was told to stop; elsewhere nobody tells."""
+
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
+        self._word = folder / STOP if hasattr(config, "workerinput") else None
+        self.received = False
+
+    def raise_if_stopped(self, session: pytest.Session) -> None:
+        """Leave the item that pytest is busy with, and the loop, where the controller said so."""
+        if self._word is not None and self._word.exists():
+            self.received = True
+            session.shouldstop = "the controller stops"
+            pytest.exit("the controller stops")
+
+
+class StopBroadcaster:
+    """Tells the workers when the controller stops: after ``-x``, ``--maxfail`` or Ctrl-C.
+
+    Left alone, xdist lets each worker finish its queue; ours are deep, and what is in them is paid for.
+    """
+
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
+        self._config, self._word = config, folder / STOP
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self) -> None:
+        """Look whether this report was the one too many."""
+        session = self._config.pluginmanager.get_plugin("session")
+        if session is not None and (session.shouldfail or session.shouldstop):
+            self._tell()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """Tell the workers, which the signal may not have reached."""
+        self._tell()
+
+    def pytest_unconfigure(self) -> None:
+        """Leave nothing in the run's folder: the workers are gone."""
+        self._word.unlink(missing_ok=True)
+
+    def _tell(self) -> None:
+        with suppress(OSError):  # a run without a folder has nobody to tell
+            self._word.touch()

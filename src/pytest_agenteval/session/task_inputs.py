@@ -1,0 +1,93 @@
+"""What a task is given beyond its file: texts of files it names, and what its agent's own program adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.records.plan import PlannedGrader
+from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.registration_check import RegistrationCheck
+from pytest_agenteval.tasks.documents import read_bytes, shown
+from pytest_agenteval.tasks.layers import grader_files
+from pytest_agenteval.tasks.load import LoadedTask
+from pytest_agenteval.tasks.spec import Task
+
+
+def inline_file_settings(
+    loaded: LoadedTask, checker: RegistrationCheck, suite_dir: Path | None, root: Path
+) -> LoadedTask:
+    """Put the texts of files in the place of their names; raises ProblemsFound where one cannot be read."""
+    texts: dict[int, Mapping[str, str]] = {}
+    for index, spec in enumerate(loaded.task.graders):
+        endings = checker.files_of(spec.name) if spec.config else None
+        if endings:
+            files = grader_files(loaded.task, index, endings, suite_dir, loaded.file, root)
+            texts[index] = {key: text_of(path) for key, path in files.items()}
+    if not any(texts.values()):
+        return loaded
+    graders = tuple(
+        spec.model_copy(update={"config": {**spec.config, **texts.get(index, {})}})
+        for index, spec in enumerate(loaded.task.graders)
+    )
+    return replace(loaded, task=loaded.task.model_copy(update={"graders": graders}))
+
+
+def text_of(path: Path) -> str:
+    """Read a file that has to be text in UTF-8."""
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as broken:
+        found = f"the byte 0x{broken.object[broken.start]:02x}"
+        raise ProblemsFound([Problem(shown(path), None, (), "a text in UTF-8", found)]) from None
+
+
+Prepare = Callable[
+    [Mapping[str, Any], str, str | None, Callable[[str], str | None]],
+    tuple[Mapping[str, Any], Mapping[str, str]],
+]
+
+
+def complete_input(
+    registry: Registry,
+    agent: str,
+    graders: Sequence[PlannedGrader],
+    task: Task,
+    clock: str | None,
+    layers: Sequence[str],
+) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Give a task's whole input, and what is written into its starting workspace.
+
+    The agent's class has the say; of an agent that has none, that agent for whose work the graders are made.
+    """
+    prepare = _preparer(registry, agent, graders)
+    if prepare is None:
+        return task.input, NOTHING
+    return prepare(task.input, task.id, clock, partial(_read, layers))
+
+
+def _preparer(registry: Registry, agent: str, graders: Sequence[PlannedGrader]) -> Prepare | None:
+    own: Prepare | None = getattr(registry.agent_factory(agent), "prepared", None)
+    if own is not None:
+        return own
+    for grader in graders:
+        name = getattr(registry.grader_factory(grader.name), "agent", None)
+        if isinstance(name, str):
+            theirs: Prepare | None = getattr(registry.agent_factory(name), "prepared", None)
+            return theirs
+    return None
+
+
+def _read(layers: Sequence[str], path: str) -> str | None:
+    """Read a file of the starting workspace: the highest layer that has it."""
+    for layer in reversed(layers):
+        try:
+            return Path(layer, path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+    return None
