@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 
 
 def run_folder(root: Path) -> Path:

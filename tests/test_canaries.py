@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 # Put together here: nobody's scanner has to be told that these are none.
@@ -52,7 +52,7 @@ import warnings
 import pytest
 
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 LEAK = open(os.path.join(os.path.dirname(__file__), "leak.txt"), encoding="utf-8").read()
 

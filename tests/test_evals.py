@@ -15,8 +15,8 @@ import yaml
 
 from pytest_agenteval.reports.terminal import summary
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import Run, read_run
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]

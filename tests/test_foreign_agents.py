@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import read_run
 from tests.suites import only_our_plugin, run
 
 pytest_plugins = ["pytester"]
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 
 from foreign_agent import act
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 TASKS = [json.loads(file.read_text("utf-8")) for file in Path("evals").rglob("task.json")]
 TURNS = {json.dumps(task["input"], sort_keys=True): task["reference_solution"]["turns"] for task in TASKS}

@@ -8,8 +8,7 @@ import pytest
 from jsonschema import Draft201909Validator, Draft202012Validator
 
 from pytest_agenteval import patterns
-from pytest_agenteval.json_schemas import with_bounded_patterns
-from pytest_agenteval.patterns import PatternTooSlow
+from pytest_agenteval.patterns import PatternTooSlow, with_bounded_patterns
 
 SLOW = "(a|a)+$"
 

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from tests.graders.judge.judges import BODY, rubric_text
 from tests.loopback.model_server import ModelServer, ReplyPlan, Request
 from tests.suites import import_litellm, run, suite, write

@@ -18,11 +18,10 @@ from pytest_agenteval.engine.ending import UNGRADED
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
 from pytest_agenteval.factories import settings_of
 from pytest_agenteval.prompts import packaged
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Answer, Evidence, Tree
 from pytest_agenteval.records.grade import CRASH, Check, Grade
-from pytest_agenteval.records.outcome import Answer, Tree
 from pytest_agenteval.records.transcript import Message, ToolCall
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import import_litellm, run
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pytest_agenteval import redaction
-from pytest_agenteval.records.cleaned import cleaned
-from pytest_agenteval.records.outcome import Answer, Outcome
+from pytest_agenteval.records.evidence import Answer, Outcome
+from pytest_agenteval.records.trial_redaction import cleaned
 from pytest_agenteval.redaction import MARK, Secrets
 from tests.store.samples import trial
 

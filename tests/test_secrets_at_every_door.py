@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pytest_agenteval.calibration.kept import keep
 from pytest_agenteval.cassettes import Redactor
 from pytest_agenteval.cassettes.interaction import chat_request
-from pytest_agenteval.records.cleaned import cleaned
+from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
+from pytest_agenteval.records.trial_redaction import cleaned
 from pytest_agenteval.redaction import KNOWN, MARK, Secrets, worth_hiding
 from tests.store.samples import trial
 

@@ -1,4 +1,4 @@
-"""Regular expressions that authors write, searched for where they can be ended.
+"""Regular expressions that authors write, also in JSON Schemas, searched for where they can be ended.
 
 Python's own ``re`` cannot be ended, and lets nothing else of the process run while it searches: one pattern
 with a repetition inside a repetition, such as ``(a+)+$``, would hold up every trial, and Ctrl-C. So the
@@ -9,16 +9,20 @@ what it means to ``re``, which reads it first.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.errors import TrialBroken
 
 if TYPE_CHECKING:
     import regex
+    from jsonschema.protocols import Validator
+
 
 SECONDS = 3.0
 """How much of the processor's time one search may take."""
@@ -100,3 +104,51 @@ def _plain(token: re.Match[str]) -> str:
     if text.startswith("[") and "[" in text[1:]:
         return "[" + re.sub(r"(?s)(\\.)|\[", lambda found: found[1] or r"\[", text[1:])
     return text
+
+
+@lru_cache(maxsize=16)
+def with_bounded_patterns(validator: type[Validator]) -> type[Validator]:
+    """Give the validator class whose patterns end in time: they raise PatternTooSlow.
+
+    Its keywords are those of jsonschema, which takes its ``re`` from us.
+    """
+    from jsonschema import validators
+
+    extend: Any = validators.extend  # not typed
+    keywords: dict[str, Any] = dict(validator.VALIDATORS)
+    spaces: dict[str, dict[str, Any]] = {}
+    made: type[Validator] = extend(
+        validator, {name: _with_our_re(one, spaces) for name, one in keywords.items()}
+    )
+    return made
+
+
+class _Re:
+    """What jsonschema uses of ``re``."""
+
+    @staticmethod
+    def search(pattern: str, text: str) -> Any:
+        """Search for a pattern as ``re`` does, for as long as anyone waits."""
+        return Pattern(pattern).search(text)
+
+
+def _with_our_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
+    """Give a copy of a function of jsonschema that finds our ``re`` by that name, as do those it calls."""
+    if not isinstance(function, FunctionType) or not function.__module__.startswith("jsonschema."):
+        return function
+    space = _space(function.__module__, spaces)
+    own = FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+    )
+    own.__kwdefaults__ = function.__kwdefaults__
+    return own
+
+
+def _space(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Give the names that functions of a module see."""
+    if module not in spaces:
+        names = spaces[module] = dict(vars(sys.modules[module]))
+        names |= {name: _with_our_re(each, spaces) for name, each in names.items()}
+        if "re" in names:
+            names["re"] = _Re
+    return spaces[module]

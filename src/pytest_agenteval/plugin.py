@@ -355,7 +355,7 @@ def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
     """Whether a file may be ours, as far as names tell: most are nobody's tasks, and cost no import."""
     if _evals(parent.config) is not None or parent.session.isinitpath(path):
         return True
-    from pytest_agenteval.tasks.discover import in_suite, is_calibration_name, is_task_name
+    from pytest_agenteval.tasks.file_names import in_suite, is_calibration_name, is_task_name
 
     return is_task_name(path) or is_calibration_name(path) or in_suite(path.parent, parent.config.rootpath)
 

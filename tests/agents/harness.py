@@ -17,9 +17,8 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, Chat
 from pytest_agenteval.chat.trial_chat import TrialChat
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.memex.journal.task_input import prepared
 from pytest_agenteval.errors import FixtureBroken
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from pytest_agenteval.workspace.workspace import Workspace
 from tests.suites import only_our_plugin, run, write
 
@@ -25,7 +25,7 @@ NOTES = f"name: notes\nagent: pkm\nkind: regression\ndefaults: {{clock: '{CLOCK}
 FOREIGN = """
 from pathlib import Path
 
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 
 class ByHand:

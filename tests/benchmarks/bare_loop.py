@@ -8,7 +8,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 
 
 def span(folder: Path) -> float:

@@ -15,7 +15,7 @@ import pytest
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.cassettes.http import NotRecorded, own_requests, remove, taped_http, untaped
 from pytest_agenteval.cassettes.http.scope import current
-from pytest_agenteval.daemon import DaemonThreads
+from pytest_agenteval.threads import DaemonThreads
 from tests.cassettes.http_server import Server, serving
 
 urllib3 = pytest.importorskip("urllib3")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, read_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 AT_ONCE = 8

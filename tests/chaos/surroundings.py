@@ -30,7 +30,7 @@ import itertools
 import time
 
 import pytest_agenteval.engine.trial
-import pytest_agenteval.store.journal
+import pytest_agenteval.store.journal_writer
 
 steps = itertools.count()
 real = datetime.datetime
@@ -44,7 +44,7 @@ class Backwards(real):
 
 began = time.time()
 time.time = lambda: began - next(steps) * 60
-for module in (pytest_agenteval.engine.trial, pytest_agenteval.store.journal):
+for module in (pytest_agenteval.engine.trial, pytest_agenteval.store.journal_writer):
     module.datetime = Backwards
 """
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.chat.tape import _read
 from pytest_agenteval.chat.usage import MOST_TOKENS, UNKNOWN, credible_usage
-from pytest_agenteval.records.arguments import DEEPEST, args_complaint, parse_args
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool import DEEPEST, ToolSpec, args_complaint, parse_args
 from pytest_agenteval.records.transcript import Usage
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan

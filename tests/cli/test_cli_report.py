@@ -12,7 +12,7 @@ from pytest_agenteval.cli.report import add_arguments, report
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.terminal import summary
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.header import RunModel
+from pytest_agenteval.store.run_metadata import RunModel
 from tests.reports.ko_runs import every_level, ko_run
 from tests.reports.runs import MIXED, PLANNED, stored
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer, Evidence
 from pytest_agenteval.records.plan import PlannedGrader
 from tests.engine.carried_out import carried_out, plan, registry
 

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.executors.local import LocalExecutor
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall

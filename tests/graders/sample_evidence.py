@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
+from pytest_agenteval.records.evidence import Answer, Evidence, FileText, Outcome, Tree
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript, Usage
 
 Content = str | FileText

@@ -19,8 +19,7 @@ from pytest_agenteval.benchmarks.memex.graders import (
     PkmReadBeforeWrite,
 )
 from pytest_agenteval.benchmarks.memex.graders.on_disk import Insight, insight_of
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer, Outcome, Tree
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
 from tests.graders.pkm_trials import CARD_SAVED, FACT, FILED, SKIPPED, file, insight, trial
 

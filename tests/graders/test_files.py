@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval.graders.outcome import FileContains, FileExists, FileMatches, FileUnchanged
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.records.outcome import FileText
+from pytest_agenteval.records.evidence import FileText
 from tests.graders.sample_evidence import BINARY, LARGE, LINK, Content, left
 
 NOTES = {"notes/a.md": "# Boat\nbuy  a SAIL\n", "notes/deep/b.md": "# Car\nsell\n", "top.md": "x"}

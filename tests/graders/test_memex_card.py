@@ -12,9 +12,8 @@ import yaml
 
 from pytest_agenteval.benchmarks.memex.graders import CardCompletion, CardMustContain, CardTemplateChoice
 from pytest_agenteval.graders.grader import Grader
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Transcript
 
 Case = Mapping[str, Any]

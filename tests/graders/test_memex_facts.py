@@ -18,8 +18,7 @@ from pytest_agenteval.benchmarks.memex.graders import (
     PkmFactsFiled,
 )
 from pytest_agenteval.graders.matching.mentions import mentions
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer, Outcome, Tree
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
 from tests.graders.pkm_trials import CARD_SAVED, FACT, FILED, SKIPPED, Files, graded, insight, tree, trial
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.memex.graders import PkmCompletion
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer, Outcome
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Transcript
 from tests.graders.pkm_trials import FACT, FILED, NOTHING_DONE, SKIPPED, call, graded, insight, tree, trial
 

@@ -12,9 +12,8 @@ import yaml
 
 from pytest_agenteval.benchmarks.memex.graders import PkmAppendCoherence, PkmInsightQuality
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Tree
 from tests.graders.judge.judges import TestJudge, judge, run
 from tests.graders.pkm_trials import SKIPPED, call, tree, trial
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.benchmarks.memex.graders import PkmNoOverwrite
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import times
 from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines, survival
-from pytest_agenteval.records.outcome import FileText, Tree
+from pytest_agenteval.records.evidence import FileText, Tree
 from tests.graders.pkm_trials import Files, graded, tree, trial
 
 MARK = "2026/05/19.md#ts_1"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.graders import PkmRoutedCorrectly
 from pytest_agenteval.benchmarks.memex.graders.pkm_paths import cleaned, headed, lies_in, placed
-from pytest_agenteval.records.outcome import FileText, Tree
+from pytest_agenteval.records.evidence import FileText, Tree
 from tests.graders.pkm_trials import SKIPPED, Files, graded, tree, trial
 
 OLD: Files = {

@@ -16,8 +16,8 @@ import pytest
 
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.store.naming import find_run
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.sets import packaged
 from pytest_agenteval.tools.tape import ToolTape

@@ -12,10 +12,9 @@ from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.header import RunHeader
-from pytest_agenteval.store.naming import find_run
-from pytest_agenteval.store.reader import read_run
-from pytest_agenteval.store.runs import new_run
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.runs import find_run, new_run
 from tests.importers.clones import (
     MODEL,
     PLACE,

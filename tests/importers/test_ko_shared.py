@@ -14,9 +14,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import cache_key
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
-from pytest_agenteval.store.naming import find_run
-from pytest_agenteval.store.reader import Run, read_run
-from pytest_agenteval.store.runs import list_runs
+from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.runs import find_run, list_runs
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from tests.ko_clone import needs_clone, oracle, recorded_models
 

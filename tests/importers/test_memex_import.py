@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from tests.importers.clones import agenteval_import, dump
 from tests.suites import run
 

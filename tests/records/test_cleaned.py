@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.cleaned import cleaned
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.trial_redaction import cleaned
 from pytest_agenteval.redaction import Secrets
 from tests.store.samples import trial
 

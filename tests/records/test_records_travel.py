@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.bounds import bounded_answer, bounded_grade
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.frozen import NOTHING, FrozenMap
+from pytest_agenteval.records.evidence import Answer, Evidence
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import NOTHING, FrozenMap, Record
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS
+from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial, TrialKey
-from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.journal import JournalWriter
-from pytest_agenteval.store.planned import planned_groups
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_reader import Run, read_run
 from pytest_agenteval.store.runs import new_run, write_planned
 
 MODEL = RunModel("gpt", "azure/gpt-4o")

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Outcome
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Digests, Trial, TrialKey
-from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.journal import JournalWriter
-from pytest_agenteval.store.planned import planned_groups
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_reader import Run, read_run
 from pytest_agenteval.store.runs import new_run, write_planned
 
 RULES_MODEL = RunModel("rules", "rules", offline=True)

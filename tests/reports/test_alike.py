@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.alike import alike
-from pytest_agenteval.store.header import RunHeader
-from pytest_agenteval.store.journal import JournalWriter
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_reader import read_run
 from pytest_agenteval.store.runs import new_run
 
 from .runs import CAPABILITY, RULES_MODEL, key, trial

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_agenteval.reports.github import append_summary, escaped, summary_markdown
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 
 from .runs import MIXED, PLANNED, stored, trial
 

@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.written import write_reports
 from pytest_agenteval.reports.leaderboard.standing import boards_of
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, read_run
 from tests.ko_clone import CLONE, LOGS, REPORTS, ROOT, needs_clone
 
 NAMES = [

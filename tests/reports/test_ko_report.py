@@ -15,10 +15,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.vendors import vendor_of
 from pytest_agenteval.benchmarks.ko_agentbench.report.words import INTENTS, KEY_METRICS, MEANINGS, TITLES
 from pytest_agenteval.benchmarks.ko_agentbench.report.written import folder_name, write_reports
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.header import RunModel
+from pytest_agenteval.store.run_metadata import RunModel
 from tests.reports.ko_runs import broken, every_level, key, ko_run, ko_trial
 from tests.reports.runs import MIXED, stored
 

@@ -15,8 +15,8 @@ from pytest_agenteval.reports.leaderboard.data import boards_json
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid, grid_lines, grid_markdown
 from pytest_agenteval.reports.leaderboard.standing import Board, boards_of
 from pytest_agenteval.reports.leaderboard.tables import board_grids, standing_grids
-from pytest_agenteval.store.header import RunModel
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_reader import Run
 from tests.reports.ko_runs import broken, every_level, grade, key, ko_run, ko_trial
 from tests.reports.runs import MIXED, PLANNED, stored
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.cli.report import add_arguments, report
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.store.header import RunModel
+from pytest_agenteval.store.run_metadata import RunModel
 from tests.reports.ko_runs import grade, key, ko_run, ko_trial
 from tests.suites import run, suite, write
 

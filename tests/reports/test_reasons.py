@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 
+from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.cells import cell_width
 from pytest_agenteval.reports.reasons import explain, short_reason

@@ -14,9 +14,9 @@ from pytest_agenteval.reports.figures import Rate
 from pytest_agenteval.reports.junit import properties
 from pytest_agenteval.reports.terminal import summary
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.header import RunModel, RunSuite
-from pytest_agenteval.store.journal import JournalWriter
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunModel, RunSuite
+from pytest_agenteval.store.run_reader import read_run
 
 from .runs import CAPABILITY, MIXED, PLANNED, key, stored, trial
 

@@ -20,7 +20,7 @@ import sys
 
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from tests.journals import junit, run_folder
 from tests.suites import run, suite, task, write
 

@@ -90,7 +90,7 @@ def test_two_suites_of_one_name_are_told(pytester: pytest.Pytester) -> None:
 
 
 AGENTS = """
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 
 def plain(task_input, ctx):

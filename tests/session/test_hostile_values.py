@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_reader import read_run
 from tests.journals import run_folder
 from tests.suites import run, suite, task, write
 
@@ -24,7 +24,7 @@ HOSTILE = """
 import os
 
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.functions import tool_of
 
@@ -182,7 +182,7 @@ def bound_by_permissions(*owned: Path) -> Iterator[None]:
 
 def test_no_folder_of_a_trial_is_left(pytester: pytest.Pytester) -> None:
     """Folders that may not be written to, and links to what is not ours, do not keep a tree from going."""
-    from pytest_agenteval.workspace.removing import remove_tree
+    from pytest_agenteval.workspace.tree_removal import remove_tree
 
     outside = pytester.mkdir("outside")
     (outside / "stays.txt").write_text("here", encoding="utf-8")

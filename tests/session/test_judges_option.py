@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.store.header import RunModel
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_reader import Run, read_run
 from tests.journals import journal, junit, properties, run_folder, trials
 from tests.suites import run, suite, task, write
 

@@ -17,7 +17,7 @@ import asyncio
 import time
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import Usage
 
 

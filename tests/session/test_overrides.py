@@ -16,7 +16,7 @@ LOOKING = """
 import pytest
 from dataclasses import replace
 from pathlib import Path
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 class Looker:
     async def run(self, task_input, ctx):

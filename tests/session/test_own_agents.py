@@ -26,7 +26,7 @@ def broken(harbour: str) -> dict:
     return ChainMap()[harbour]
 '''
 SAYS = """
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 
 class Returns:

@@ -23,7 +23,7 @@ import asyncio
 import threading
 import time
 
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.functions import tool_of
 

@@ -33,7 +33,7 @@ def pytest_agenteval_register(registry):
     registry.grader("polite", Polite)
 """
 ACTING = """
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.tools.tool import Tool

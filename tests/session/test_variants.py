@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 # Answers with its system prompt, so that a trial shows which prompt was used.
 ECHO = """
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 class Echo:
     templates = {"system": "plain", "tail": "!"}
@@ -97,7 +97,7 @@ def test_a_suite_a_task_and_a_variant_may_replace_a_prompt(
 
 
 SAYING = """
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 class Saying:
     templates = {"system": "plain", "again": "and?"}

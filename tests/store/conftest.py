@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.store.header import RunHeader
+from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.runs import new_run
 
 

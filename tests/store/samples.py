@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pytest_agenteval.canonical import digest_text
+from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
 from pytest_agenteval.records.transcript import (
     Ask,

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.store.header import RunHeader, RunModel
-from pytest_agenteval.store.naming import find_run
-from pytest_agenteval.store.runs import new_run
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel
+from pytest_agenteval.store.runs import find_run, new_run
 
 
 def made(root: Path, at: str, *models: str) -> Path:

@@ -18,10 +18,9 @@ from pytest_agenteval.reports.leaderboard.data import boards_json
 from pytest_agenteval.reports.leaderboard.standing import boards_of
 from pytest_agenteval.reports.terminal import misses, summary
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.header import RunHeader
-from pytest_agenteval.store.journal import JournalWriter
-from pytest_agenteval.store.planned import PlannedGroup
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
+from pytest_agenteval.store.run_reader import read_run
 from pytest_agenteval.store.runs import list_runs, new_run, write_planned
 
 from .samples import FULL, plan, trial

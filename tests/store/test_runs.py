@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.naming import find_run
-from pytest_agenteval.store.planned import PlannedGroup, planned_groups
-from pytest_agenteval.store.reader import read_run
+from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_reader import read_run
 from pytest_agenteval.store.runs import (
     end_run,
+    find_run,
     list_runs,
     new_run,
     open_run,

@@ -8,11 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.journal import JournalWriter
-from pytest_agenteval.store.planned import planned_groups
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_schemas import SCHEMAS
 from pytest_agenteval.store.runs import end_run, new_run, write_planned
-from pytest_agenteval.store.schema import SCHEMAS
 
 from .samples import FULL, plan, trial
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.explain import in_words
 from pytest_agenteval.tasks.load import load_suite, load_tasks
+from pytest_agenteval.tasks.validation_errors import in_words
 
 TASK_KEYS = (
     "agent, clock, description, faults, graders, id, input, limits, metadata, prompts, "

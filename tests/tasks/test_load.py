@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.discover import find_suite, is_data_name, is_task_name
-from pytest_agenteval.tasks.effective import effective
-from pytest_agenteval.tasks.layers import prompt_files, starting_tree
+from pytest_agenteval.tasks.file_names import find_suite, is_data_name, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+from pytest_agenteval.tasks.referenced_files import prompt_files, starting_tree
 from pytest_agenteval.tasks.spec import Limits, Suite, Task
+from pytest_agenteval.tasks.suite_defaults import effective
 
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.tasks.resemblance import is_meant, may_be_meant
+from pytest_agenteval.tasks.task_detection import is_meant, may_be_meant
 
 
 @pytest.mark.parametrize(

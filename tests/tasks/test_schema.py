@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.discover import find_suite, is_data_name
 from pytest_agenteval.tasks.documents import read_document
+from pytest_agenteval.tasks.field_types import Spec
+from pytest_agenteval.tasks.file_names import find_suite, is_data_name
+from pytest_agenteval.tasks.file_schemas import suite_schema, task_schema
 from pytest_agenteval.tasks.load import load_suite, load_tasks
-from pytest_agenteval.tasks.parts import Spec
-from pytest_agenteval.tasks.schema import suite_schema, task_schema
 
 EVALS = Path(__file__).parents[2] / "evals"
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}

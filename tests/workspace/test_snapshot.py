@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.records.outcome import diff
+from pytest_agenteval.records.evidence import diff
 from pytest_agenteval.workspace import snapshot as bounds
 from pytest_agenteval.workspace.snapshot import MOST_BYTES, seeded, snapshot
 

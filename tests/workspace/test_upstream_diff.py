@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.records.outcome import diff
+from pytest_agenteval.records.evidence import diff
 from pytest_agenteval.workspace.snapshot import snapshot
 
 ORACLE = yaml.safe_load((Path(__file__).parents[1] / "oracle/memex_diff.yaml").read_text(encoding="utf-8"))

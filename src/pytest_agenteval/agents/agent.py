@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.workspace.workspace import Workspace

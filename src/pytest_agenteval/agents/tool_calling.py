@@ -10,7 +10,7 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed
 from pytest_agenteval.agents.loop import converse
 from pytest_agenteval.errors import KeyPath
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.store.atomic import replace_json, replace_text
+from pytest_agenteval.store.file_writing import replace_json, replace_text
 
 VERSION = 1
 PREFIX = "calibration-"

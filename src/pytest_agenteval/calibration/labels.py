@@ -12,7 +12,7 @@ from pytest_agenteval.calibration.rows import Row, read_rows
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.tasks.documents import shown
-from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tasks.validation_errors import in_words
 
 Scale = tuple[float, float]
 ZERO_TO_ONE: Scale = (0.0, 1.0)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import read_bytes, shown
-from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tasks.validation_errors import in_words
 
 KEYS = ("id", "input", "output", "scores", "label_source", "note")
 JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)

@@ -24,11 +24,10 @@ from pytest_agenteval.chat.litellm_reply import reply_of
 from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
 from pytest_agenteval.chat.litellm_stream import STREAMED, cause_of, whole
 from pytest_agenteval.chat.models import key_names
-from pytest_agenteval.daemon import in_daemon_thread
-from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool import ToolSpec, parse_args
 from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.threads import in_daemon_thread
 
 REQUEST_SECONDS = 120.0
 GRACE_S = 1.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.leaderboard.grid import Grid
     from pytest_agenteval.reports.leaderboard.standing import Board
     from pytest_agenteval.reports.terminal import Line
-    from pytest_agenteval.store.reader import Run
+    from pytest_agenteval.store.run_reader import Run
 
 STDOUT = "-"
 KO_AGENTBENCH = "ko-agentbench"
@@ -54,8 +54,8 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
-    from pytest_agenteval.store.naming import find_run
-    from pytest_agenteval.store.reader import read_run
+    from pytest_agenteval.store.run_reader import read_run
+    from pytest_agenteval.store.runs import find_run
 
     folders = dict.fromkeys(find_run(results, name).resolve() for name in named)
     here = Path.cwd().resolve()
@@ -65,7 +65,7 @@ def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
 
 def _tell_odd(runs: Iterable[Run]) -> None:
     """Say what could not be read of runs, beside whatever else is printed."""
-    from pytest_agenteval.store.reader import first_odd
+    from pytest_agenteval.store.run_reader import first_odd
 
     for run in runs:
         for odd in first_odd(run.odd):

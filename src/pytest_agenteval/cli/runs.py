@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pytest_agenteval.store.reader import Run, first_odd, read_run
+from pytest_agenteval.store.run_reader import Run, first_odd, read_run
 from pytest_agenteval.store.runs import list_runs
 
 

@@ -21,9 +21,9 @@ def _schema(what: str) -> Any:
 
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ToolFile.model_json_schema()}
     if what in AUTHORED:
-        from pytest_agenteval.tasks import schema
+        from pytest_agenteval.tasks import file_schemas
 
-        return getattr(schema, f"{what}_schema")()
-    from pytest_agenteval.store.schema import SCHEMAS
+        return getattr(file_schemas, f"{what}_schema")()
+    from pytest_agenteval.store.run_schemas import SCHEMAS
 
     return SCHEMAS[what]

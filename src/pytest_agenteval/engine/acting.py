@@ -11,11 +11,11 @@ from typing import Any
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import is_users, words_of
-from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.engine.answers import answer_of
 from pytest_agenteval.errors import LimitReached
 from pytest_agenteval.limits import LimitIgnored
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.threads import in_daemon_thread
 
 
 def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import NO_ANSWER
 
 _MOST_KEYS = 8
-_WHAT_TO_RETURN = "expected a text, or pytest_agenteval.records.outcome.Answer(text, state)"
+_WHAT_TO_RETURN = "expected a text, or pytest_agenteval.records.evidence.Answer(text, state)"
 
 
 class AnswerRefused(TrialBroken):

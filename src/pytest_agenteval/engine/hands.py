@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pytest_agenteval.daemon import Daemon
+from pytest_agenteval.threads import Daemon
 
 PATIENCE = 0.02
 """Seconds that work waits behind other work before it gets a thread of its own."""

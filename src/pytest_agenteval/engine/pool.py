@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pytest_agenteval.daemon import DaemonThreads, end_daemons
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.trial import broken_trial
 from pytest_agenteval.engine.waking import unguarded_sockets
-from pytest_agenteval.records.cleaned import cleaned
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.threads import DaemonThreads, end_daemons
 
 T = TypeVar("T")
 

@@ -25,17 +25,16 @@ from pytest_agenteval.engine.own_requests import OwnRequests
 from pytest_agenteval.engine.tracebacks import headline, theirs_first
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock
-from pytest_agenteval.output import CURRENT, Captured
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.tools.arguments import load_checking
 from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.faults import faults_of
+from pytest_agenteval.trial_output import CURRENT, Captured
 from pytest_agenteval.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

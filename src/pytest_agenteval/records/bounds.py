@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_agenteval.records.frozen import NOTHING
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 
 MOST_DEEP = 100

@@ -1,14 +1,15 @@
-"""All that a grader may look at."""
+"""All that a grader may look at: what a trial left behind, the workspace before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from pytest_agenteval.records.outcome import Outcome, Tree, TreeDiff
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 
 
@@ -81,3 +82,100 @@ class Evidence(Record, Noted):
     def diff(self) -> TreeDiff:
         """Which files came, changed and went."""
         return self.outcome.diff
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Record):
+    """What an agent gives back: its last words and, where it keeps one, its state."""
+
+    text: str = ""
+    state: Mapping[str, Any] = field(default=NOTHING, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FileText(Record):
+    """One file as graders see it.
+
+    ``text`` is None when the file is not UTF-8 (``why`` is ``binary``) or larger than a snapshot may
+    hold (``too large``) or a symbolic link (``link``); the digest is of the whole content all the same.
+    Where a snapshot stops, a folder stands in place of what is in it (``too deep``), and an entry named
+    ``…`` in place of further files (``too many``).
+    """
+
+    digest: str
+    size: int
+    text: str | None
+    why: Literal["", "binary", "too large", "link", "too deep", "too many"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree(Record):
+    """A workspace at one moment: each file's path from its root, with ``/``, to its text."""
+
+    files: Mapping[str, FileText] = field(default=NOTHING, hash=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.files
+
+    def text(self, path: str) -> str | None:
+        """Give a file's text, or None when it is not there or not text."""
+        found = self.files.get(path)
+        return None if found is None else found.text
+
+    def digest(self) -> str:
+        """Give a digest of all paths and contents."""
+        return digest({path: file.digest for path, file in self.files.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDiff(Record):
+    """Which files came, changed and went, each list sorted; a move is one gone and one come."""
+
+    created: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.created or self.modified or self.deleted)
+
+
+def diff(before: Tree, after: Tree) -> TreeDiff:
+    """Compare two trees by content."""
+    if before is after:
+        return TreeDiff()
+    old, new = before.files, after.files
+    both = old.keys() & new.keys()
+    return TreeDiff(
+        created=tuple(sorted(new.keys() - old.keys())),
+        modified=tuple(sorted(path for path in both if old[path].digest != new[path].digest)),
+        deleted=tuple(sorted(old.keys() - new.keys())),
+    )
+
+
+def unified(before: Tree, after: Tree, path: str) -> list[str]:
+    """Write one file's change as a unified diff; a file that is not text gives one line that says so."""
+    old, new = before.files.get(path), after.files.get(path)
+    for file in (old, new):
+        if file is not None and file.text is None:
+            return [f"{path}: {file.why} ({file.size} bytes)"]
+    was = (old.text or "").splitlines() if old else []
+    now = (new.text or "").splitlines() if new else []
+    name_old, name_new = (path if old else "/dev/null"), (path if new else "/dev/null")
+    return list(difflib.unified_diff(was, now, name_old, name_new, lineterm=""))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Record):
+    """What a trial left behind, beside its transcript; built also after a crash."""
+
+    answer: Answer = Answer()
+    before: Tree = Tree()
+    after: Tree = Tree()
+
+    @property
+    def diff(self) -> TreeDiff:
+        """Which files of the workspace came, changed and went."""
+        return diff(self.before, self.after)

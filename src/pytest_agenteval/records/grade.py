@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.records.frozen import NOTHING
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import NOTHING, Record
 
 CRASH = "grader_crash"
 """Why there is no score where a grader raised, or returned something that is no grade."""

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_agenteval.records.frozen import NOTHING
-from pytest_agenteval.records.record import Record, read_versioned, versioned
+from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 from pytest_agenteval.records.trial import Kind, TrialKey
 
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]

@@ -1,4 +1,4 @@
-"""What all records have in common: as JSON values, and back."""
+"""What all records have in common: frozen, as JSON values, and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pytest_agenteval.errors import UsageMistake
 
@@ -110,3 +110,33 @@ def _record_reader(kind: type) -> Reads:
         return kind(**{name: readers.get(name, _as_it_is)(value) for name, value in given.items()})
 
     return read
+
+
+class FrozenMap(dict[str, Any]):
+    """A dict that refuses to be changed: equal to a dict, written by every JSON encoder, pickled, copied.
+
+    The standard library's read-only view of a dict can be none of that, and one of them in a record would
+    keep the whole record from being sent anywhere.
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *args: Any, **more: Any) -> NoReturn:
+        raise TypeError("this map cannot be changed: make one of your own with dict(...)")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[FrozenMap], tuple[dict[str, Any]]]:
+        return FrozenMap, (dict(self),)
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict says None
+        return hash(frozenset(self.items()))
+
+    def copy(self) -> dict[str, Any]:
+        """Give a dict of its own with the same content, which may be changed."""
+        return dict(self)
+
+
+NOTHING = FrozenMap()
+"""The empty map, for records that hold none."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.errors import CassetteMiss, dotted
-from pytest_agenteval.records.arguments import parse_args
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
+from pytest_agenteval.records.tool import parse_args
 from pytest_agenteval.records.transcript import (
     NOTHING,
     Ask,

@@ -1,13 +1,14 @@
-"""What an agent is told of a tool."""
+"""A tool as a model sees it: what it is told, and the arguments it wrote."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.records.frozen import NOTHING
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import NOTHING, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +32,68 @@ class ToolSpec(Record):
         parameters = dict(self.parameters) or {"type": "object", "properties": {}}
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
+
+
+DEEPEST = 100
+"""How many brackets may stand in one another: more than any tool asks for, and fewer than break a writer."""
+
+NO_OBJECT = "the arguments are not a JSON object"
+
+_BRACKET = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\[{]|[\]}]")
+
+
+def parse_args(text: str) -> tuple[Mapping[str, Any], str | None]:
+    """Read a call's arguments; what is no JSON object comes back as text beside empty arguments.
+
+    JSON knows no NaN and no infinity, though Python's reader takes both: such arguments are the model's
+    mistake, and could neither be stored nor sent on.
+    """
+    try:
+        args = read_json(text)
+    except ValueError:
+        return NOTHING, text
+    return (args, None) if isinstance(args, dict) else (NOTHING, text)
+
+
+def args_complaint(text: str) -> str:
+    """Say to the model why a text can be no arguments."""
+    try:
+        read_json(text)
+    except _NotTaken as found:
+        return f"{NO_OBJECT}: {found}"
+    except ValueError:
+        pass
+    return NO_OBJECT
+
+
+def read_json(text: str) -> Any:
+    """Read what a model wrote as JSON; raises ValueError for what others could not read."""
+    if text.count("{") + text.count("[") > DEEPEST and _depth(text) > DEEPEST:
+        raise _NotTaken(f"more than {DEEPEST} brackets stand in one another")
+    return _decoder.decode(text)
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for found in _BRACKET.finditer(text):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+class _NotTaken(ValueError):
+    """What Python's reader would take, and nobody else."""
+
+
+def _refuse_constant(constant: str) -> Any:
+    raise _NotTaken(f"{constant} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise _NotTaken(f"{text} is too large for a number")
+    return number
+
+
+_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)

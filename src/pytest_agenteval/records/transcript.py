@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_agenteval.records.frozen import NOTHING as NOTHING
+from pytest_agenteval.records.record import NOTHING as NOTHING
 from pytest_agenteval.records.record import Record
 
 Role = Literal["system", "user", "assistant", "tool"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Outcome
 from pytest_agenteval.records.record import Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import Transcript, Usage
 

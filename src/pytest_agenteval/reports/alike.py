@@ -8,8 +8,8 @@ from itertools import combinations
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.reports.wording import counted, safe, who
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import Run
 
 Sent = Mapping[tuple[str, int], str]
 """By task and repetition a digest of what an agent sent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_agenteval.records.outcome import Outcome, unified
+from pytest_agenteval.records.evidence import Outcome, unified
 from pytest_agenteval.reports.wording import counted, safe
 
 MOST_LINES = 40

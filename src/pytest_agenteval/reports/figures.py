@@ -14,7 +14,7 @@ from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Kind, TapeCounts
 from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
 from pytest_agenteval.scoring.repeats import pass_at_k, pass_hat_k, pass_rate, task_passed
-from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.journal_entry import Entry
 
 NO_JUDGE = "no_judge"
 """What a grade says of itself that only a judge could have decided."""

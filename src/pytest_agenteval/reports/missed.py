@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pytest_agenteval.records.transcript import Event
 from pytest_agenteval.reports.cells import wrap
 from pytest_agenteval.reports.wording import counted, one_line, safe
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.run_reader import Run
 
 KIND = "cassette_miss"
 MOST_LINE, MOST_WAY = 300, 1000

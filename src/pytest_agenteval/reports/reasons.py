@@ -12,7 +12,7 @@ from pytest_agenteval.reports.cells import cell_width, fit, pad, wrap
 from pytest_agenteval.reports.changes import workspace_changes
 from pytest_agenteval.reports.missed import missed_in
 from pytest_agenteval.reports.wording import counted, figure, one_line, safe
-from pytest_agenteval.store.entry import Entry
+from pytest_agenteval.store.journal_entry import Entry
 
 MOST_REASON = 200
 MOST_SIDE = 200

@@ -11,8 +11,8 @@ from pytest_agenteval.reports.remarks import caveats, remarks
 from pytest_agenteval.reports.table import table_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
 from pytest_agenteval.reports.wording import counted, figure, one_line, safe, trial_name
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import Run
 
 Style = Literal["", "bold", "dim", "red", "yellow"]
 INDENT = "  "

@@ -10,10 +10,9 @@ from pytest_agenteval.reports.alike import alike
 from pytest_agenteval.reports.figures import Figures, Scope, by_task, figures_of
 from pytest_agenteval.reports.reasons import why
 from pytest_agenteval.reports.wording import safe, who
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.planned import PlannedGroup
-from pytest_agenteval.store.reader import Run, first_odd
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.run_reader import Run, first_odd
 
 NOTES = {
     "rules": "rule-based, no LLM",

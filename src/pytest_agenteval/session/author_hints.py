@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.session.suites import Suites
-from pytest_agenteval.tasks.discover import SUITE_NAMES, is_data_name
 from pytest_agenteval.tasks.documents import parse_document, read_document, shown
-from pytest_agenteval.tasks.explain import stands_in
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_data_name
 from pytest_agenteval.tasks.load import WORDS_OF_A_TASK
-from pytest_agenteval.tasks.resemblance import is_whole
+from pytest_agenteval.tasks.task_detection import is_whole
+from pytest_agenteval.tasks.validation_errors import stands_in
 
 _BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.trial import Trial, TrialKey
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import Run, read_run
 
 DEAD_WORKERS = "lost"
 """The file in a run's folder that names the workers that have died."""

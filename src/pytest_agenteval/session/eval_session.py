@@ -27,8 +27,7 @@ from pytest_agenteval.session.secrets import hide_in_log_file, hide_on_terminal,
 from pytest_agenteval.session.selection import left_out_of, none_ended_so, select
 from pytest_agenteval.session.settings import Settings, settings_of
 from pytest_agenteval.stash import eval_session_key, registry_key
-from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.planned import planned_groups
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.runs import open_run, write_planned
 
 if TYPE_CHECKING:

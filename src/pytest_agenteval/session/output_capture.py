@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.output import TrialLogHandler, outside_trials, route
+from pytest_agenteval.trial_output import TrialLogHandler, outside_trials, route
 
 
 def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:

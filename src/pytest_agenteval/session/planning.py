@@ -18,12 +18,12 @@ from pytest_agenteval.session.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
 from pytest_agenteval.session.task_inputs import complete_input, inline_file_settings, text_of
-from pytest_agenteval.tasks.discover import is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
-from pytest_agenteval.tasks.effective import TaskSettings, effective
-from pytest_agenteval.tasks.layers import prompt_files, starting_tree
+from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
+from pytest_agenteval.tasks.referenced_files import prompt_files, starting_tree
 from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
+from pytest_agenteval.tasks.suite_defaults import TaskSettings, effective
 
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.discover import is_data_name, is_set_aside_folder
 from pytest_agenteval.tasks.documents import parse_document, read_bytes
-from pytest_agenteval.tasks.resemblance import is_whole
+from pytest_agenteval.tasks.file_names import is_data_name, is_set_aside_folder
+from pytest_agenteval.tasks.task_detection import is_whole
 
 _NAMES_A_FILE = re.compile(rb"base_fixture|fixture_dir|prompts|\.(?:json|ya?ml)\b")
 

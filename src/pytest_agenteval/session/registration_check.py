@@ -248,7 +248,7 @@ def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[Co
 
 
 def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
-    from pytest_agenteval.tasks.explain import in_words
+    from pytest_agenteval.tasks.validation_errors import in_words
 
     if detail["type"] in ("value_error", "assertion_error"):
         refused = _refused(name, detail["ctx"]["error"])

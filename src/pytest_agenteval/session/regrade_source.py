@@ -12,10 +12,10 @@ from pytest_agenteval.records.plan import Model, PlannedTask, Variant
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.reports.wording import counted
 from pytest_agenteval.session.parametrization import UNNAMED, Case
-from pytest_agenteval.store.atomic import replace_json
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.header import RunModel
-from pytest_agenteval.store.reader import Run, first_odd, read_run
+from pytest_agenteval.store.file_writing import replace_json
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_reader import Run, first_odd, read_run
 from pytest_agenteval.store.runs import HEADER, read_header
 
 

@@ -75,7 +75,7 @@ def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
     """Find the runs that ``--agent-regrade`` names; raises UsageMistake for one that is not there."""
     if not settings.regrade:
         return ()
-    from pytest_agenteval.store.naming import find_run
+    from pytest_agenteval.store.runs import find_run
 
     return tuple(find_run(settings.results or root / RESULTS, name) for name in settings.regrade)
 

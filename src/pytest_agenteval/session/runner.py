@@ -31,7 +31,7 @@ from pytest_agenteval.session.stop_signal import StopListener
 from pytest_agenteval.session.unused_recordings import find_unused_recordings
 from pytest_agenteval.session.watchdogs import watch_controller, watch_interrupts
 from pytest_agenteval.stash import run_info_key
-from pytest_agenteval.store.journal import JournalWriter
+from pytest_agenteval.store.journal_writer import JournalWriter
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.progress_line import ProgressLine

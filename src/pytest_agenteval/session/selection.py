@@ -13,8 +13,8 @@ from pytest_agenteval.records.trial import Ending, TrialKey
 from pytest_agenteval.reports.wording import counted
 from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.store.naming import find_run
-from pytest_agenteval.store.reader import first_odd, read_run
+from pytest_agenteval.store.run_reader import first_odd, read_run
+from pytest_agenteval.store.runs import find_run
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
 

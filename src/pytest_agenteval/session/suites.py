@@ -9,16 +9,16 @@ from pathlib import Path
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.session.referenced_files import ReferencedFiles, files_named_by_tasks
-from pytest_agenteval.tasks.discover import (
+from pytest_agenteval.tasks.documents import read_document, shown
+from pytest_agenteval.tasks.file_names import (
     find_suite,
     is_calibration_name,
     is_data_name,
     is_set_aside_folder,
     is_task_name,
 )
-from pytest_agenteval.tasks.documents import read_document, shown
-from pytest_agenteval.tasks.layers import suite_places
 from pytest_agenteval.tasks.load import load_suite
+from pytest_agenteval.tasks.referenced_files import suite_places
 from pytest_agenteval.tasks.spec import Suite
 
 

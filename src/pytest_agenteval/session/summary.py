@@ -30,7 +30,7 @@ from pytest_agenteval.stash import (
     uncollected_key,
     unused_recordings_key,
 )
-from pytest_agenteval.store.reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, read_run
 from pytest_agenteval.store.runs import end_run
 from pytest_agenteval.tasks.documents import shown
 

@@ -14,8 +14,8 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.registration_check import RegistrationCheck
 from pytest_agenteval.tasks.documents import read_bytes, shown
-from pytest_agenteval.tasks.layers import grader_files
 from pytest_agenteval.tasks.load import LoadedTask
+from pytest_agenteval.tasks.referenced_files import grader_files
 from pytest_agenteval.tasks.spec import Task
 
 

@@ -1,20 +1,19 @@
-"""Runs on disk, one folder each: made, ended, listed."""
+"""Runs on disk, one folder each: made, ended, listed, found by what somebody calls them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.store.atomic import replace_json, replace_link, replace_text
-from pytest_agenteval.store.header import RunHeader
-from pytest_agenteval.store.lines import check_version
-from pytest_agenteval.store.planned import PlannedGroup, planned_json
+from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
+from pytest_agenteval.store.json_lines import check_version
+from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, planned_json
 
 ROOT = Path(".agenteval") / "runs"
 HEADER = "run.json"
@@ -146,3 +145,80 @@ def _keep_out_of_git(root: Path) -> None:
     ignore = root.parent / ".gitignore"
     if root.parent.name == ROOT.parent.name and not ignore.exists():
         replace_text(ignore, "*\n")
+
+
+MOST_LISTED = 10
+NEAR = 0.5
+
+
+def find_run(root: Path, named: str) -> Path:
+    """Give the folder of the run that is meant.
+
+    ``named`` is a path to a run's folder, its name in ``root``, the beginning of a single one's name,
+    ``latest``, ``MODEL@YYYYMMDD`` (the newest run of that day with that model) or ``MODEL@latest``. A full
+    name beats a beginning. A UsageMistake lists the runs that could be meant, else the nearest, else all.
+    """
+    if named and (Path(named) / HEADER).is_file():
+        return Path(named)
+    runs = list_runs(root)
+    found = _meant(root, runs, named)
+    if len(found) == 1:
+        return found[0].path
+    problem = f"several runs begin with {named!r}" if found else f"there is no run {named!r} in {root}"
+    raise UsageMistake(f"{problem}; {_listed(found, runs, named)}")
+
+
+def _meant(root: Path, runs: Sequence[StoredRun], named: str) -> Sequence[StoredRun]:
+    name = _latest(root) if named == LATEST else named
+    if not name:
+        return ()
+    by_name = [run for run in runs if run.path.name == name]
+    return by_name or _of_model(runs, name) or [run for run in runs if run.path.name.startswith(name)]
+
+
+def _of_model(runs: Sequence[StoredRun], named: str) -> Sequence[StoredRun]:
+    """Give the newest run of a model, of the day that is named; a model's own name may hold an ``@``."""
+    model, at, day = named.rpartition("@")
+    if not at:
+        return ()
+    return [run for run in runs if _has(run, model) and day in (_day(run), LATEST)][:1]
+
+
+def _has(run: StoredRun, model: str) -> bool:
+    return any(model == known.name for known in run.header.models)
+
+
+def _day(run: StoredRun) -> str:
+    return run.header.started_at[:10].replace("-", "")
+
+
+def _latest(root: Path) -> str:
+    pointer = root / LATEST
+    if pointer.is_symlink():
+        return Path(pointer.readlink()).name
+    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+
+
+def _listed(found: Sequence[StoredRun], runs: Sequence[StoredRun], named: str) -> str:
+    if not runs:
+        return "there are no runs yet"
+    if not found and (near := list(_nearest(runs, named))):
+        return f"the nearest: {', '.join(near[:MOST_LISTED])}"
+    shown = found or runs
+    more = f" and {len(shown) - MOST_LISTED} more" if len(shown) > MOST_LISTED else ""
+    return "runs there, newest first: " + ", ".join(run.path.name for run in shown[:MOST_LISTED]) + more
+
+
+def _nearest(runs: Sequence[StoredRun], named: str) -> Iterator[str]:
+    """Give the days of the model that is meant; else names like the one that was written."""
+    import difflib
+
+    model, at, _ = named.rpartition("@")
+    if at:
+        known = dict.fromkeys(each.name for run in runs for each in run.header.models)
+        meant = difflib.get_close_matches(model, list(known), n=1, cutoff=NEAR)
+        days = dict.fromkeys(f"{name}@{_day(run)}" for name in meant for run in runs if _has(run, name))
+        yield from days
+    else:
+        names = [run.path.name for run in runs]
+        yield from difflib.get_close_matches(named, names, n=MOST_LISTED, cutoff=NEAR)

@@ -11,11 +11,11 @@ from pydantic import AfterValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.discover import is_calibration_name
 from pytest_agenteval.tasks.documents import Document, read_document, shown
-from pytest_agenteval.tasks.explain import explain
+from pytest_agenteval.tasks.field_types import Count, Named, Number, Positive, Share, Spec, Tag, Text
+from pytest_agenteval.tasks.file_names import is_calibration_name
 from pytest_agenteval.tasks.load import shape
-from pytest_agenteval.tasks.parts import Count, Named, Number, Positive, Share, Spec, Tag, Text
+from pytest_agenteval.tasks.validation_errors import explain
 
 _KIND = re.compile(rb"""^["']?kind["']?[ \t]*:[ \t]*["']?calibration\b""", re.MULTILINE)
 _NEARLY = re.compile(

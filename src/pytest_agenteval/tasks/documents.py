@@ -39,7 +39,7 @@ class Document:
     @cached_property
     def _places(self) -> Places:
         if is_json(self.path):
-            from pytest_agenteval.tasks.json_places import places
+            from pytest_agenteval.tasks.json_locations import places
 
             return places(self.text)
         from pytest_agenteval.tasks.yaml_reading import YamlPlaces
@@ -145,7 +145,7 @@ def _read_json(text: str, file: str) -> JSON:
     except json.JSONDecodeError as error:
         _refuse(file, error.lineno, "a JSON document", _reason(error, text), _way_out(error, text))
     except _Unusable:
-        from pytest_agenteval.tasks.json_places import json_problems
+        from pytest_agenteval.tasks.json_locations import json_problems
 
         raise ProblemsFound(json_problems(text, file)) from None
     except ValueError:

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 
 from pytest_agenteval.canonical import JSON
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
-from pytest_agenteval.tasks.discover import is_task_name
 from pytest_agenteval.tasks.documents import (
     Document,
     lines_of_ids,
@@ -23,9 +22,10 @@ from pytest_agenteval.tasks.documents import (
     read_document,
     shown,
 )
-from pytest_agenteval.tasks.explain import causes, explain, in_words
-from pytest_agenteval.tasks.resemblance import is_meant, is_whole, keys_at_top, may_be_meant, says_nothing
+from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.spec import Suite, Task
+from pytest_agenteval.tasks.task_detection import is_meant, is_whole, keys_at_top, may_be_meant, says_nothing
+from pytest_agenteval.tasks.validation_errors import causes, explain, in_words
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"

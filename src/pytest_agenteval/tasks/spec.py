@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from pytest_agenteval.tasks.parts import (
+from pytest_agenteval.tasks.field_types import (
     Arguments,
     Clock,
     Count,

@@ -42,7 +42,7 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
         return kept[1]
     from jsonschema import Draft202012Validator
 
-    from pytest_agenteval.json_schemas import with_bounded_patterns
+    from pytest_agenteval.patterns import with_bounded_patterns
 
     if len(_validators) > MOST_KEPT:  # tools of trials long gone
         _validators.clear()

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.cassettes.http.scope import NotRecorded, let_out, untaped
-from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.errors import (
     AgentEvalError,
     CassetteMiss,
@@ -25,12 +24,12 @@ from pytest_agenteval.errors import (
     UsageMistake,
     nearest,
 )
-from pytest_agenteval.records.arguments import args_complaint
 from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool import ToolSpec, args_complaint
 from pytest_agenteval.records.transcript import TOOL_EXCEPTION, ToolCall, ToolError
 from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.tool import Fault, Tool, ToolFailed, ToolResult
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_agenteval.canonical import DIGEST_CHARS
 from pytest_agenteval.records.bounds import MOST_DEEP
-from pytest_agenteval.records.outcome import FileText, Tree
+from pytest_agenteval.records.evidence import FileText, Tree
 
 MOST_BYTES = 256 * 1024
 """A file larger than this is kept by digest only."""

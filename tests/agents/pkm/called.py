@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
 from pytest_agenteval.limits import Clock
-from pytest_agenteval.records.outcome import Tree
+from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.box import ToolBox

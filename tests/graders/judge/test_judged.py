@@ -10,9 +10,8 @@ import pytest
 
 from pytest_agenteval.graders.judge.grader import Judged
 from pytest_agenteval.graders.judge.shown import MOST, MOST_OF_ONE, bounded, together
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Answer, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from tests.graders.judge.judges import TestJudge, judge, preferred_answer, rubric_text, run
 from tests.graders.pkm_trials import tree

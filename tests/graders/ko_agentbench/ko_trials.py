@@ -15,8 +15,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, F
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer, Outcome
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from tests.ko_clone import LOGS, ROOT, Json

@@ -24,8 +24,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage
 from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer, Outcome
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, Transcript
 from tests.graders.ko_agentbench.ko_trials import (
     called,

@@ -13,8 +13,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import Asking
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, KoGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, trace_of
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Answer, Outcome
+from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from tests.graders.ko_agentbench.ko_trials import grader_class
 from tests.ko_clone import TASKS, needs_clone

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.records.arguments import parse_args
+from pytest_agenteval.records.tool import parse_args
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
 Fill = Callable[[Any], Any]

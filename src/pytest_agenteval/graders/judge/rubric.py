@@ -186,7 +186,7 @@ class _Reader:
                 self._problem(("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")
 
     def _wrong(self, path: KeyPath, expected: str, value: object) -> None:
-        from pytest_agenteval.tasks.explain import in_words
+        from pytest_agenteval.tasks.validation_errors import in_words
 
         self._problem(path, expected, in_words(value))
 

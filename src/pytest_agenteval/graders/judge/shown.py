@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Tree, unified
+from pytest_agenteval.records.evidence import Evidence, Tree, unified
 from pytest_agenteval.records.transcript import Message, ToolCall
 
 MOST = 24_000

@@ -9,9 +9,8 @@ from typing import ClassVar
 from pytest_agenteval.graders.outcome.readings import fitting
 from pytest_agenteval.graders.settings import WrongSetting, paths
 from pytest_agenteval.graders.shown import cut
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Evidence, FileText, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import FileText, Tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.matching.value_paths import written
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.graders.shown import cut, shown
-from pytest_agenteval.json_schemas import with_bounded_patterns
+from pytest_agenteval.patterns import with_bounded_patterns
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Tree
 from pytest_agenteval.workspace.globs import select
 
 

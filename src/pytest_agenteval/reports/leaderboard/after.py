@@ -13,8 +13,8 @@ from pytest_agenteval.reports.leaderboard.tables import composite_text, standing
 from pytest_agenteval.reports.table import marked
 from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line
 from pytest_agenteval.reports.wording import figure
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import Run
 
 
 def level_lines(run: Run, width: int, *, whole: bool) -> Iterator[Line]:

@@ -15,8 +15,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
 )
 from pytest_agenteval.reports.figures import lacking_judge
 from pytest_agenteval.reports.view import SuiteView, view_of
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import Run
 
 Rulers = Mapping[str, frozenset[str]]
 Lacking = Mapping[tuple[str, str], int]

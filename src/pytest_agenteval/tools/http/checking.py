@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
-from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tasks.validation_errors import in_words
 from pytest_agenteval.tools.http.addresses import is_address, is_path
 from pytest_agenteval.tools.http.declaration import (
     Chosen,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pytest_agenteval.tasks.parts import Count, Flag, Map, Named, Number, Positive, Spec, Text
+from pytest_agenteval.tasks.field_types import Count, Flag, Map, Named, Number, Positive, Spec, Text
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.tasks.documents import Document, read_document, shown
-from pytest_agenteval.tasks.explain import explain
+from pytest_agenteval.tasks.validation_errors import explain
 from pytest_agenteval.tools.http.checking import Found, problems_of, provider_problems
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration, ToolFile
 from pytest_agenteval.tools.http.wire import http_tool

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
-from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tasks.validation_errors import in_words
 from pytest_agenteval.tools.http.declaration import ErrorSpec, PartSpec
 from pytest_agenteval.tools.http.schema_check import Wrong
 from pytest_agenteval.tools.http.values import compiled

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_agenteval.errors import KeyPath, nearest
-from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tasks.validation_errors import in_words
 
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 

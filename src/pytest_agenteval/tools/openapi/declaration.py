@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agenteval.tasks.parts import Map, Named, Spec
+from pytest_agenteval.tasks.field_types import Map, Named, Spec
 from pytest_agenteval.tools.http.declaration import ErrorSpec, ResultSpec, Tag, Variable
 
 

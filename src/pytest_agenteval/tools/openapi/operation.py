@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath
-from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tasks.validation_errors import in_words
 from pytest_agenteval.tools.http.declaration import RequestSpec, ResultSpec, ToolDeclaration
 from pytest_agenteval.tools.openapi.declaration import OperationSpec
 from pytest_agenteval.tools.openapi.schemas import Schemas, merged

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import Document, read_document, shown
-from pytest_agenteval.tasks.explain import explain
+from pytest_agenteval.tasks.validation_errors import explain
 from pytest_agenteval.tools.http.addresses import is_address
 from pytest_agenteval.tools.http.checking import problems_of, provider_problems
 from pytest_agenteval.tools.http.declaration import ProviderSpec

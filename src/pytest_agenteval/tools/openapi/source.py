@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import Document, shown
-from pytest_agenteval.tasks.explain import in_words
+from pytest_agenteval.tasks.validation_errors import in_words
 
 METHODS = ("get", "put", "post", "delete", "head", "patch")
 MOST_STEPS = 20

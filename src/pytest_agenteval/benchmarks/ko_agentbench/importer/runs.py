@@ -9,12 +9,11 @@ from pathlib import Path
 from pytest_agenteval import __version__
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import LoggedRun, Report
 from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import AGENT, KIND, NAME
-from pytest_agenteval.records.cleaned import cleaned
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.atomic import replace_link
-from pytest_agenteval.store.header import RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.journal import JournalWriter
-from pytest_agenteval.store.planned import planned_groups
+from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.store.file_writing import replace_link
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.runs import LATEST, ROOT, StoredRun, end_run, list_runs, new_run, write_planned
 
 COMMAND = ("agenteval", "import", NAME)

@@ -10,7 +10,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.conversation import give
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import Logged
 from pytest_agenteval.benchmarks.ko_agentbench.importer.telling import Telling
 from pytest_agenteval.canonical import compact
-from pytest_agenteval.records.outcome import Answer, Outcome
+from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.transcript import Ask, Event, Message, Transcript, Usage
 
 STATE = "ko_agentbench"

@@ -11,8 +11,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.told import RESPONSE_RATE,
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.leaderboard.standing import entries_of, has_levels
 from pytest_agenteval.reports.view import SuiteView
-from pytest_agenteval.store.header import RunHeader
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_reader import Run
 
 Evaluation = Mapping[str, Any]
 DEFAULT_MODE = "default"

@@ -14,8 +14,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.markdown import report_mar
 from pytest_agenteval.benchmarks.ko_agentbench.report.summary_csv import combined_csv, summary_csv
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.atomic import replace_text
-from pytest_agenteval.store.reader import Run
+from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.run_reader import Run
 
 COMBINED = "combined_evaluation_summary.csv"
 

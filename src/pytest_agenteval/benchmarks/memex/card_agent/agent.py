@@ -18,7 +18,7 @@ from pytest_agenteval.benchmarks.memex.journal.files import fact_id, read
 from pytest_agenteval.benchmarks.memex.journal.runs import EqualCalls, until_complete
 from pytest_agenteval.benchmarks.memex.journal.task_input import input_problems, prepared, published
 from pytest_agenteval.prompts import Prompts, packaged
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pytest_agenteval.benchmarks.memex.card_agent.fields import complaints
 from pytest_agenteval.benchmarks.memex.journal.files import FactId, fact_id
 from pytest_agenteval.benchmarks.memex.journal.naming import named
 from pytest_agenteval.errors import nearest
-from pytest_agenteval.records.arguments import read_json
+from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.tools.tool import ToolFailed
 
 TAGS = (

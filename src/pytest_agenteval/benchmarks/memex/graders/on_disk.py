@@ -11,8 +11,7 @@ import yaml
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, files_below, times
 from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Tree
+from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.transcript import ToolCall
 
 if TYPE_CHECKING:

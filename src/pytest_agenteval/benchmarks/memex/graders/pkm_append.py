@@ -14,9 +14,8 @@ from pytest_agenteval.graders.judge.asking import WithJudges, grade_of, no_judge
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.graders.judge.shown import MOST, MOST_OF_ONE, bounded, diffs, together
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Evidence, Tree, diff, unified
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.outcome import Tree, diff, unified
 
 NAME = "pkm_append_coherence"
 ROOM_FOR_PATH = 300

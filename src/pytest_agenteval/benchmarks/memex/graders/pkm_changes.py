@@ -9,8 +9,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_paths import below_root
 from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import FileText, Tree, TreeDiff
+from pytest_agenteval.records.evidence import Evidence, FileText, Tree, TreeDiff
 
 
 def files_below(tree: Tree) -> dict[str, FileText]:

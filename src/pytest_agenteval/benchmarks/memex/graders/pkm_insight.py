@@ -19,9 +19,8 @@ from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.graders.judge.shown import bounded, diffs, together
 from pytest_agenteval.graders.judge.votes import Judgement
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Evidence, Tree, diff
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Tree, diff
 
 NAME = "pkm_insight_quality"
 

@@ -10,9 +10,8 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_changes import end_texts, fil
 from pytest_agenteval.benchmarks.memex.graders.pkm_lines import Survival, counted_lines, survival
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.benchmarks.memex.graders.unreadable import undecided_where_unreadable
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Evidence, FileText
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import FileText
 
 NAME = "pkm_no_overwrite"
 ENOUGH = 0.8

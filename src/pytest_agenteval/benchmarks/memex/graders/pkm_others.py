@@ -10,8 +10,7 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_changes import files_below, t
 from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines
 from pytest_agenteval.graders.matching.mentions import plain
 from pytest_agenteval.graders.matching.tokens import tokens
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.outcome import Tree
+from pytest_agenteval.records.evidence import Evidence, Tree
 
 FACT_ID = re.compile(r"\d{4}/\d\d/\d\d\.md#ts_\d+")
 _HEADING = re.compile(r"^## <id:(?P<id>ts_\d+)>.*$", re.MULTILINE)

@@ -15,8 +15,8 @@ from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, neares
 from pytest_agenteval.importers.reading import read_json
 from pytest_agenteval.importers.yaml_writing import write_yaml
 from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.layers import starting_tree
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+from pytest_agenteval.tasks.referenced_files import starting_tree
 
 OURS = "suite.yaml"
 MARK = "# Written by agenteval import memex.\n"

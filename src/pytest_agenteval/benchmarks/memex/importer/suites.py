@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.importers.reading import misshapen, read_json
-from pytest_agenteval.tasks.discover import SUITE_NAMES
 from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.explain import explain
-from pytest_agenteval.tasks.parts import SPELLINGS
+from pytest_agenteval.tasks.field_types import SPELLINGS
+from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.spec import Suite
+from pytest_agenteval.tasks.validation_errors import explain
 
 TASKS = "tasks"
 TASK = "task.json"

@@ -21,7 +21,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.tools import (
     pkm_tools,
 )
 from pytest_agenteval.prompts import Prompts, packaged
-from pytest_agenteval.records.outcome import Answer
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult
 

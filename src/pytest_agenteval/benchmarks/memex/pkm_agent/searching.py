@@ -18,8 +18,8 @@ from pytest_agenteval.benchmarks.memex.pkm_agent import arguments
 from pytest_agenteval.benchmarks.memex.pkm_agent.finding import files_that_fit, fits
 from pytest_agenteval.benchmarks.memex.pkm_agent.library import Library, Place
 from pytest_agenteval.benchmarks.memex.pkm_agent.lines import counted, cut, lines_of
-from pytest_agenteval.daemon import in_daemon_thread
 from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.tool import ToolFailed
 
 MODES = ("files_with_matches", "content", "count")

@@ -18,8 +18,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_words import (
 )
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.chat.offline.rules.move import Move, block, failed, text_of
-from pytest_agenteval.records.arguments import parse_args
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool import ToolSpec, parse_args
 
 INSIGHT = "update_timeline_card_insight"
 SKIP = "skip_pkm_organization"

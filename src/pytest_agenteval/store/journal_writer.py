@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.errors import UsageMistake, words_in
-from pytest_agenteval.records.outcome import Outcome
+from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.appended import AppendedFile
-from pytest_agenteval.store.journal_lines import finished_line, started_line
-from pytest_agenteval.store.lines import as_bytes
-from pytest_agenteval.store.transcript_write import transcript_line
+from pytest_agenteval.store.file_writing import AppendedFile
+from pytest_agenteval.store.journal_codec import finished_line, started_line
+from pytest_agenteval.store.json_lines import as_bytes
+from pytest_agenteval.store.transcript_writer import transcript_line
 
 MOST_TOLD = 2000
 FRAMES = 10

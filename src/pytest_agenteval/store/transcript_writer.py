@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pytest_agenteval.records.evidence import FileText, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import FileText, Tree
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_lines import SHORT_MESSAGE, SHORT_RATIONALE, SHORT_TRACEBACK
-from pytest_agenteval.store.lines import VERSION, Line, add, long, usage_line
+from pytest_agenteval.store.journal_codec import SHORT_MESSAGE, SHORT_RATIONALE, SHORT_TRACEBACK
+from pytest_agenteval.store.json_lines import VERSION, Line, add, long, usage_line
 
 INLINE_CHARS = 1024
 """A longer text is stored beside the transcripts, once, and referred to by its digest."""

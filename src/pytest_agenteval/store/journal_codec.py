@@ -11,9 +11,8 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
-from pytest_agenteval.store.entry import Entry, Place
-from pytest_agenteval.store.line_checks import check_entry, check_key
-from pytest_agenteval.store.lines import VERSION, Line, add, last_lines, read_usage, short, usage_line
+from pytest_agenteval.store.journal_entry import Entry, Place, check_entry, check_key
+from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, read_usage, short, usage_line
 
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300

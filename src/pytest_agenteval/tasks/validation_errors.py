@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.errors import KeyPath, Problem, nearest
-from pytest_agenteval.tasks.parts import SPELLINGS
+from pytest_agenteval.tasks.field_types import SPELLINGS
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

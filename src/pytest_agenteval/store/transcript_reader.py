@@ -1,17 +1,20 @@
-"""A trial, read back from its journal entry and its transcript line."""
+"""A trial, read back from its journal entry, its transcript line and the long texts beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.errors import TranscriptLost
+from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.outcome import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.transcript import NOTHING, Ask, Event, Message, ToolCall, ToolError, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.entry import Entry
-from pytest_agenteval.store.lines import Line, read_usage
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.json_lines import Line, read_line, read_usage
 
 TextOf = Callable[[str], str]
 """Gives the text that was stored under a digest."""
@@ -150,3 +153,40 @@ def _grade(grade: Grade, more: Line) -> Grade:
 
 def _check(line: dict[str, Any]) -> Check:
     return Check(line["claim"], line["passed"], line.get("expected", ""), line.get("found", ""))
+
+
+class TextIndex:
+    """Finds texts by digest; the files are looked through when the first text is asked for.
+
+    Only places are kept in memory, not texts.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._places: dict[str, tuple[Path, int]] | None = None
+
+    def text(self, digest: str) -> str:
+        """Give a text; a TranscriptLost says that it is missing."""
+        if self._places is None:
+            self._places = _places(self._folder)
+        if digest not in self._places:
+            raise TranscriptLost(
+                f"{self._folder}: the text {digest} is missing: was a texts-*.jsonl deleted?"
+            )
+        path, offset = self._places[digest]
+        with path.open("rb") as file:
+            file.seek(offset)
+            text: str = read_line(file.readline())["t"]
+        return text
+
+
+def _places(folder: Path) -> dict[str, tuple[Path, int]]:
+    places: dict[str, tuple[Path, int]] = {}
+    for path in sorted(folder.glob("texts-*.jsonl")):
+        offset = 0
+        with path.open("rb") as file:
+            for raw in file:
+                with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
+                    places.setdefault(read_line(raw)["d"], (path, offset))
+                offset += len(raw)
+    return places

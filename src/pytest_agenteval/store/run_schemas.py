@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_agenteval.store.lines import VERSION
+from pytest_agenteval.store.json_lines import VERSION
 
 Schema = dict[str, Any]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.tasks.discover import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.documents import read_document, shown
-from pytest_agenteval.tasks.effective import effective
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.spec import Suite, Task
+from pytest_agenteval.tasks.suite_defaults import effective
 
 _LAYERS = ("base_fixture", "fixture_dir")
 _THERE: Mapping[str, Callable[[Path], bool]] = {

@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from pytest_agenteval.records.outcome import FileText, Outcome, Tree
+from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets, repr_or_empty
 

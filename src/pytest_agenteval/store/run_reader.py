@@ -9,14 +9,12 @@ from typing import Any
 
 from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.records.trial import Trial, TrialKey
-from pytest_agenteval.store.entry import Begun, Entry
-from pytest_agenteval.store.header import RunHeader
-from pytest_agenteval.store.journal_lines import read_finished, read_started
-from pytest_agenteval.store.lines import VERSION, Line, as_bytes, check_version, read_line
-from pytest_agenteval.store.planned import PlannedGroup, read_planned
+from pytest_agenteval.store.journal_codec import read_finished, read_started
+from pytest_agenteval.store.journal_entry import Begun, Entry
+from pytest_agenteval.store.json_lines import VERSION, Line, as_bytes, check_version, read_line
+from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
 from pytest_agenteval.store.runs import PLANNED, header_of, in_words, read_json
-from pytest_agenteval.store.texts import TextIndex
-from pytest_agenteval.store.transcript_read import read_trial
+from pytest_agenteval.store.transcript_reader import TextIndex, read_trial
 
 FIRST_START = as_bytes({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
 """How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
