@@ -23,13 +23,13 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
 
 SECONDS: dict[str, float] = {
-    "test_evals.py": 30,
-    "importers/test_ko_cache.py": 15,
+    "benchmarks/test_evals.py": 30,
+    "benchmarks/ko_agentbench/importer/test_cache.py": 15,
     "test_xdist.py": 15,
     "session/test_ctrl_c.py": 15,
     "test_foreign_agents.py": 10,
     "test_judges.py": 5,
-    "test_spoilt_evals.py": 15,
+    "benchmarks/memex/evals/test_spoilt.py": 15,
     "session/test_own_requests.py": 10,
     "chat/test_litellm_chat.py": 10,
     "calibration/test_page.py": 10,
@@ -39,11 +39,14 @@ SECONDS: dict[str, float] = {
     "chat/test_streaming.py": 10,
     "chat/test_retries.py": 8,
     "test_chaos.py": 5,
-    "importers/test_ko_shared.py": 7,
+    "benchmarks/ko_agentbench/importer/test_shared.py": 7,
     "loopback/test_litellm.py": 5,
 }
 """What some files take beyond what is guessed of their tests."""
-TOGETHER = dict.fromkeys(("importers/test_ko_cache.py", "importers/test_ko_shared.py"), "the whole benchmark")
+TOGETHER = dict.fromkeys(
+    ("benchmarks/ko_agentbench/importer/test_cache.py", "benchmarks/ko_agentbench/importer/test_shared.py"),
+    "the whole benchmark",
+)
 """Files that share what takes seconds to make: one worker has them all."""
 
 

@@ -13,7 +13,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.terminal import summary
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_metadata import RunModel
-from tests.reports.ko_runs import every_level, ko_run
+from tests.benchmarks.ko_agentbench.report.sample_runs import every_level, ko_run
 from tests.reports.runs import MIXED, PLANNED, stored
 
 RUNS = ".agenteval/runs"

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pytest_agenteval"
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 ROOMS = ("scoring", "engine", "session", "store", "cassettes", "chat", "tasks", "graders")
-SLOW = ("tests/session", "tests/importers", "tests/cli")
+SLOW = ("tests/session", "tests/benchmarks", "tests/cli")
 MOST_LIVING = 0.08
 LONGEST_S = 1800
 

@@ -17,7 +17,14 @@ from pytest_agenteval.reports.leaderboard.standing import Board, boards_of
 from pytest_agenteval.reports.leaderboard.tables import board_grids, standing_grids
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
-from tests.reports.ko_runs import broken, every_level, grade, key, ko_run, ko_trial
+from tests.benchmarks.ko_agentbench.report.sample_runs import (
+    broken,
+    every_level,
+    grade,
+    key,
+    ko_run,
+    ko_trial,
+)
 from tests.reports.runs import MIXED, PLANNED, stored
 
 LONG = RunModel("bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0", "x")

@@ -14,7 +14,7 @@ from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.sets import load_tools
 from pytest_agenteval.tools.tape import ToolTape
-from tests.tools.http_tools.playing import playing
+from tests.tools.http.playing import playing
 
 DECLARED = """
 provider: {{name: loop, base: "{base}", headers: {{X-Api-Key: "${{{secret}}}"}}, secrets: [{secret}]}}

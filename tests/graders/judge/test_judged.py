@@ -13,8 +13,8 @@ from pytest_agenteval.graders.judge.shown import MOST, MOST_OF_ONE, bounded, tog
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
+from tests.benchmarks.memex.graders.sample_trials import tree
 from tests.graders.judge.judges import TestJudge, judge, preferred_answer, rubric_text, run
-from tests.graders.pkm_trials import tree
 
 EVERYTHING = rubric_text(
     body="{{ task }}{{ answer }}{{ calls }}{{ changes }}{{ conversation }}",

@@ -1,0 +1,74 @@
+"""Plays the Korean tasks without an agent: answers by a task's facts, calls by its recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pytest_agenteval.cassettes import Library
+from pytest_agenteval.graders.outcome import AnswerMatches
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tools.sets import packaged
+from pytest_agenteval.tools.tape import ToolTape
+from pytest_agenteval.tools.tool import ToolResult
+from tests.graders.sample_evidence import left
+
+ROOT = Path(__file__).parents[4]
+HERE = Path(__file__).parent
+TOOLS = packaged("ko_agentbench")
+HELD = Library(ROOT)
+
+
+@cache
+def read(file: Path) -> Any:
+    """Read a YAML file once."""
+    return yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def names(levels: Iterable[str]) -> list[str]:
+    """Give the tasks of some levels, in order."""
+    return sorted(file.stem for level in levels for file in (ROOT / "evals" / "ko" / level).iterdir())
+
+
+def task(name: str) -> Any:
+    """Give a task as its file has it."""
+    return read(ROOT / "evals" / "ko" / name[:2] / f"{name}.yaml")
+
+
+def tape(name: str) -> ToolTape:
+    """Open the recordings of a task alone."""
+    held = HELD.open(Path("cassettes", "ko", name[:2], f"{name}.yaml"), "none", "tool")
+    return ToolTape(held, retry_command="")
+
+
+def says_the_facts(name: str, answer: str) -> bool:
+    """Does an answer say the facts of a task? Nothing else of the task is asked."""
+    (facts,) = (one for one in task(name)["graders"] if one["name"] == "answer_matches")
+    assert facts["require"]
+    return AnswerMatches(**facts["config"]).grade(left(answer=answer)).score == 1.0
+
+
+def played(box: ToolTape, tool: str, args: Mapping[str, Any]) -> ToolResult | None:
+    """Give what a tool's recording answers to a call, or None."""
+    return box.play(ToolCall("c", 1, 0, tool, args), TOOLS[tool])
+
+
+def unanswered(name: str, calls: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Give the calls, each of an offered tool, that have no recording or are answered with an error."""
+    box = tape(name)
+    for tool, args in (item for call in calls for item in call.items()):
+        assert tool in task(name)["settings"]["tools"]
+        found = played(box, tool, args)
+        if found is None or found.error is not None:
+            yield tool, args
+
+
+def heard(name: str) -> Iterator[str]:
+    """Give all that was said and found before the last question of a task, each piece as a text."""
+    for turn in task(name)["input"].get("turns", ()):
+        yield str(turn.get("content", ""))
+        yield from (str(call["result"]) for call in turn.get("calls", ()))

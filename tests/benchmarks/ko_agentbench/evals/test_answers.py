@@ -1,0 +1,48 @@
+"""The Korean tasks take a fact in whichever words it is said, and answer who asks in other words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pytest_agenteval.cassettes.interaction import text_of
+from tests.benchmarks.ko_agentbench.evals.playing import HERE, names, read, says_the_facts, tape, unanswered
+
+SAID = read(HERE / "answers.yaml") | read(HERE / "later_answers.yaml")
+ASKED = read(HERE / "calls.yaml") | read(HERE / "later_calls.yaml")
+NAMES = names(["L1", "L2", "L3", "L4", "L5", "L6", "L7"])
+AROUND = re.compile(r"/(?:category|keyword|around)\b.*[?&]radius=([1-9]\d*)")
+DISTANCE = re.compile(r'"(?:distance|radius)": "(\d[\d.]*)"')
+
+
+def test_each_task_has_answers_in_other_words() -> None:
+    """A task without them is a task whose words nobody tried."""
+    assert sorted(SAID) == NAMES
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_fact_is_found_in_other_words(name: str) -> None:
+    """Units, honorifics, tables, bold type, other orders, rounding as people round: the fact is the same."""
+    assert [answer for answer in SAID[name]["right"] if not says_the_facts(name, answer)] == []
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_another_fact_is_not_found(name: str) -> None:
+    """Nor does the neighbour's number, the wrong direction, a list of all in place of one, or giving up."""
+    assert [answer for answer in SAID[name]["wrong"] if says_the_facts(name, answer)] == []
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_call_of_a_right_run_is_answered(name: str) -> None:
+    """Other search words, radii, sizes and orders, and all defaults written out, find a recording."""
+    assert list(unanswered(name, ASKED[name])) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_lies_around_a_place_is_within_the_radius(name: str) -> None:
+    """A search around a place finds nothing that is farther than it was asked to look."""
+    for item in tape(name).own.cassette.interactions:
+        asked = AROUND.search(item.request.uri)
+        told = DISTANCE.findall(text_of(item.response.body)) if asked else []
+        assert [one for one in told if asked and float(one) > float(asked[1])] == [], item.request.uri

@@ -1,0 +1,36 @@
+"""The Korean tasks that begin in the midst of a conversation: what it holds is so, and is not the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.ko_agentbench.evals.playing import heard, names, played, says_the_facts, tape, task
+
+NAMES = names(["L5", "L6", "L7"])
+NUMBERS = " ".join(map(str, range(100)))
+
+
+def _given(name: str) -> Iterator[dict[str, Any]]:
+    """Give the calls that the conversation holds already."""
+    yield from (call for turn in task(name)["input"].get("turns", ()) for call in turn.get("calls", ()))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if any(_given(name))])
+def test_what_a_conversation_holds_is_what_its_tools_say(name: str) -> None:
+    """Asking again gives the very same: who trusts the conversation, and who asks, know one thing."""
+    box = tape(name)
+    for given in _given(name):
+        found = played(box, given["tool"], given["args"])
+        assert found is not None, given
+        assert found.value == given["result"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if any(heard(name))])
+def test_who_repeats_all_that_was_said_has_not_answered(name: str) -> None:
+    """All that was heard, with every small number beside it, chooses nothing."""
+    everything = [*heard(name), NUMBERS]
+    assert not says_the_facts(name, "\n".join(everything))
+    assert not says_the_facts(name, " ".join(reversed(everything)))

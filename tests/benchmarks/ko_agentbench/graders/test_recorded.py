@@ -1,0 +1,226 @@
+"""Mode ``upstream`` against what was published of the recorded runs, and what the original code gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GROUPS, LEVELS, verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import Asking
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed
+from pytest_agenteval.benchmarks.ko_agentbench.graders.replies import JUDGED
+from pytest_agenteval.records.grade import Grade
+from tests.benchmarks.ko_agentbench.clone import LOGS, REPORTS, Json, needs_clone, oracle, recorded_models
+from tests.benchmarks.ko_agentbench.graders.sample_trials import (
+    Scripted,
+    config_of,
+    evidence_of,
+    grader_class,
+    levels_of_logs,
+    says,
+)
+from tests.graders.judge.judges import run
+
+MODELS = recorded_models() or ["none"]
+KNOWN = sorted(oracle())
+pytestmark = needs_clone
+
+FREE = {"reason", "final_reason", "llm_reason"}
+OF_A_SET = {"required_tools", "covered_tools", "missing_tools", "fallback_candidates", "fallback_tools"}
+"""The benchmark goes through a set here: their order differs between its reports."""
+NOT_PUBLISHED = {"ProvAcc", "ReuseRate", "RRR"}
+
+
+def day_of(model: str) -> str:
+    """Give the day on which the model's run was recorded."""
+    return max(path.name for path in (LOGS / model).iterdir()).partition("_")[0]
+
+
+@cache
+def published(model: str) -> dict[str, dict[str, Json]]:
+    """Read the published metrics of a model, by level and task."""
+    return {
+        level: {task["task_id"]: task["metrics"] for task in found["task_evaluations"]}
+        for level, found in published_levels(model).items()
+    }
+
+
+def published_means(model: str) -> dict[str, dict[str, float]]:
+    """Give the published means of a model, by level."""
+    return {level: found["metrics"] for level, found in published_levels(model).items()}
+
+
+@cache
+def published_levels(model: str) -> dict[str, Json]:
+    """Read what was published of a model, by level."""
+    file = REPORTS / f"{model}_{day_of(model)}" / "evaluation_report.json"
+    levels: dict[str, Json] = json.loads(file.read_text(encoding="utf-8"))["by_level"]
+    return levels
+
+
+def judges_of(label: str, metric: Json) -> list[Scripted]:
+    """Give judges that say again what was published of them."""
+    details = metric["details"]
+    if label == "SR":
+        votes = zip(details["votes"], details["reasons"], strict=False)
+        replies = [verdict_text(label, vote, reason) for vote, reason in votes]
+        return [says(*replies, name="azure/gpt-4.1-mini")]
+    if label == "ArgAcc":
+        return [says(verdict_text(label, round(details["llm_judge_score"] * 4) + 1))]
+    key = "success" if label == "EffScore" else "score"
+    return [
+        says(verdict_text(label, one[key], one["reason"]), name=one["judge_model"])
+        for one in details["individual_judges"]
+    ]
+
+
+async def graded(model: str, level: str, logged: Json) -> dict[str, Grade]:
+    """Give all grades of a recorded result, by the benchmark's labels; judges say what was published."""
+    metrics, grades = published(model)[level][logged["task_id"]], {}
+    evidence = evidence_of(logged)
+    for name, label in GROUPS[f"ko_{level}"]:
+        label = label.removesuffix(" share")
+        grader = grader_class(name)(**config_of(logged))
+        if isinstance(grader, Asking):
+            judges: Any = judges_of(label, metrics[label]) if label in JUDGED else ()
+            grades[label] = await grader.with_judges(judges).grade(evidence)
+        elif isinstance(grader, Computed):
+            grades[label] = grader.grade(evidence)
+    return grades
+
+
+@cache
+def all_grades(model: str) -> dict[str, dict[str, dict[str, Grade]]]:
+    """Give all grades of a model, by level and task."""
+
+    async def everything() -> dict[str, dict[str, dict[str, Grade]]]:
+        logs = levels_of_logs(model)
+        return {
+            level: {one["task_id"]: await graded(model, level, one) for one in logs[level]}
+            for level in LEVELS
+        }
+
+    return run(everything())
+
+
+def without_words(details: Any) -> Any:
+    """Take the wording of free texts away, and leave that there is one; put what is in no order into one."""
+    if isinstance(details, dict):
+        plain = {key: "words" if key in FREE else without_words(value) for key, value in details.items()}
+        return {key: sorted(value) if key in OF_A_SET else value for key, value in plain.items()}
+    return [without_words(one) for one in details] if isinstance(details, list) else details
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_score_and_its_details_are_those_published(model: str) -> None:
+    """Each metric of each task: the score, and all of ``details`` but for the wording of reasons."""
+    compared = 0
+    for level, tasks in all_grades(model).items():
+        for id, grades in tasks.items():
+            for label, metric in published(model)[level][id].items():
+                grade, details = grades[label], dict(metric["details"])
+                ours: Json = dict(grade.details["upstream"])
+                if not details.get("votes", True):
+                    details["reasons"] = ours["reasons"] = len(details["reasons"])
+                assert grade.value == pytest.approx(metric["score"], abs=1e-12), (id, label)
+                assert without_words(ours) == without_words(details), (id, label)
+                assert list(ours) == list(details), (id, label)
+                compared += 1
+    assert compared > 450
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_replayed_reasons_of_judges_are_kept(model: str) -> None:
+    """What a judge wrote stands word for word in the details."""
+    for level, tasks in all_grades(model).items():
+        for id, grades in tasks.items():
+            theirs = published(model)[level][id]["SR"]["details"]
+            if theirs["votes"]:
+                assert grades["SR"].details["upstream"]["reasons"] == theirs["reasons"]
+            for label in {"EffScore", "ContextRetention", "RefRecall"} & set(grades):
+                ours = grades[label].details["upstream"]["individual_judges"]
+                assert ours == published(model)[level][id][label]["details"]["individual_judges"]
+
+
+@pytest.mark.parametrize("model", KNOWN)
+def test_scores_are_those_of_the_oracle(model: str) -> None:
+    """Each score that needs no judge is what the original code gives for the same log."""
+    compared = 0
+    for level, tasks in oracle()[model]["levels"].items():
+        for id, expected in tasks.items():
+            grades = all_grades(model)[level][id]
+            for label in set(expected) - {"judged"}:
+                assert grades[label].score == pytest.approx(expected[label], abs=1e-12), (id, label)
+                compared += 1
+    assert compared > 250
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_level_means_are_those_published(model: str) -> None:
+    """The mean over a level's tasks of every metric, RRR among them."""
+    for level, expected in published_means(model).items():
+        tasks = all_grades(model)[level].values()
+        for label, mean in expected.items():
+            scores = [grades[label].value for grades in tasks]
+            told = [score for score in scores if score is not None]
+            assert (fmean(told) if told else 0.0) == pytest.approx(mean, abs=1e-9), (level, label)
+
+
+def test_all_else_of_a_group_is_undecided_upstream() -> None:
+    """What reports do not hold is not there: a rate of responses has a score and no details."""
+    for tasks in all_grades(MODELS[0]).values():
+        for grades in tasks.values():
+            for label in NOT_PUBLISHED & set(grades):
+                assert "upstream" not in grades[label].details
+                assert (grades[label].score is None) == (label != "RRR")
+
+
+@pytest.mark.parametrize(("best", "key"), [(True, "if_judge_max"), (False, "if_judge_min")])
+@pytest.mark.parametrize("model", KNOWN[::4])
+def test_judges_decide_no_more_than_they_do_upstream(model: str, best: bool, key: str) -> None:
+    """With the best and the worst judge scores are the oracle's, and judges are asked as often."""
+
+    async def compare() -> int:
+        compared = 0
+        for level, results in levels_of_logs(model).items():
+            for logged in results:
+                for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
+                    judge = says(verdict_text(label, _extreme(label, best=best)))
+                    grade = await _asked(label, level, logged, [judge])
+                    assert grade.score == pytest.approx(expected[key]), (logged["task_id"], label)
+                    assert len(judge.chat.asked) == expected["judge_calls"], (logged["task_id"], label)
+                    compared += 1
+        return compared
+
+    assert run(compare()) == 137
+
+
+@pytest.mark.parametrize("model", KNOWN[::4])
+def test_without_a_judge_only_what_no_judge_could_change_is_decided(model: str) -> None:
+    """A gate, an empty argument or no call decides; everything else waits for a judge."""
+
+    async def compare() -> None:
+        for level, results in levels_of_logs(model).items():
+            for logged in results:
+                for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
+                    grade = await _asked(label, level, logged, [])
+                    assert grade.score == expected["deterministic"], (logged["task_id"], label)
+
+    run(compare())
+
+
+def _extreme(label: str, *, best: bool) -> bool | int:
+    return best if label in ("SR", "EffScore") else 5 if best else 1
+
+
+async def _asked(label: str, level: str, logged: Json, judges: Sequence[Any]) -> Grade:
+    name = next(name for name, known in GROUPS[f"ko_{level}"] if known == label)
+    grader = grader_class(name)(**config_of(logged))
+    assert isinstance(grader, Asking)
+    assert label in JUDGED
+    return await grader.with_judges(judges).grade(evidence_of(logged))

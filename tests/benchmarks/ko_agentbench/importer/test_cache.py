@@ -1,0 +1,109 @@
+"""The recorded cache under our matching: what the recorded models asked of it, and what `oracle` asks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.runs import find_run
+from pytest_agenteval.tools.arguments import complaint
+from pytest_agenteval.tools.sets import packaged
+from pytest_agenteval.tools.tape import ToolTape
+from tests.benchmarks.ko_agentbench.clone import LOGS, ROOT, TASKS, needs_clone, oracle
+
+pytestmark = needs_clone
+
+
+@pytest.fixture(scope="module")
+def imported(whole_benchmark: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a copy of what was imported, to run pytest in."""
+    return shutil.copytree(whole_benchmark, tmp_path_factory.mktemp("ko") / "copy", symlinks=True)
+
+
+def _golden_tools() -> dict[str, set[str]]:
+    """Give the tools of each task's golden calls, of those it may fall back on, and of its conversation."""
+    found: dict[str, set[str]] = {}
+    for file in TASKS.glob("L*.json"):
+        for task in json.loads(file.read_text(encoding="utf-8")):
+            turns = (task.get("conversation_tracking") or {}).get("turns", ())
+            actions = [*(task.get("golden_action") or ()), *(task.get("fallback_options") or ())]
+            actions += [turn.get("action") or {} for turn in turns]
+            found[task["task_id"]] = {action["tool"] for action in actions if action.get("tool")}
+    return found
+
+
+def _asked() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Give every call that the eight models made of a golden tool; ``injected`` was made to fail."""
+    golden = _golden_tools()
+    for file in (file for model in sorted(oracle()) for file in sorted((LOGS / model).glob("*/L*.json"))):
+        for result in json.loads(file.read_text(encoding="utf-8"))["results"]:
+            injected = (result.get("error_injection") or {}).get("tool")
+            for call in result["tool_calls"]:
+                if call["tool_name"] in golden[result["task_id"]]:
+                    worked = "worked" if call["success"] else "failed"
+                    yield ("injected" if call["tool_name"] == injected else worked), call
+
+
+def test_what_the_recorded_models_asked_is_found(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a recorded model asked of a golden tool and was answered, the imported cache answers."""
+    tools, library = packaged("ko_agentbench"), Library(imported)
+    shared = [partial(library.open_shared, imported / "cassettes" / "ko-agentbench")]
+    own, counts, variants = imported / "cassettes" / "none.yaml", Counter[tuple[str, bool]](), {}
+    for kind, call in _asked():
+        tool, args = tools[call["tool_name"]], call["arguments"] or {}
+        tape = ToolTape(library.open(own, "none", "tool"), shared=shared, retry_command="")
+        asked = ToolCall("1", 1, 0, tool.spec.name, args)
+        hit = not complaint(tool.spec, args) and tape.play(asked, tool) is not None
+        counts[kind, hit] += 1
+        variants[kind, tool.spec.name, json.dumps(args, sort_keys=True)] = hit
+    with capsys.disabled():
+        print()
+        for kind in ("worked", "failed", "injected"):
+            distinct = [hit for (of, *_), hit in variants.items() if of == kind]
+            told = f"{counts[kind, True]} of {counts[kind, True] + counts[kind, False]} calls"
+            print(f"calls, {kind}: {told} hit, {sum(distinct)} of {len(distinct)} distinct ones")
+    assert counts["worked", False] == 0
+    assert counts["worked", True] == 703
+    assert counts["injected", True] > counts["injected", False]
+
+
+def test_oracle_runs_on_the_imported_cache_without_a_socket(imported: Path) -> None:
+    """All 91 tasks end with a score; a golden call that the cache does not hold is told as a miss."""
+    command = [sys.executable, str(ROOT / "tests" / "without_sockets.py"), "-q", "--agent-model=oracle"]
+    said = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout[-3000:]
+    run = read_run(find_run(imported / ".agenteval" / "runs", "latest"))
+    assert len(run.entries) == 91
+    assert {entry.ending for entry in run.entries} <= {"passed", "missed"}
+    misses = sum(entry.tool_tape.misses for entry in run.entries)
+    asked = misses + sum(entry.tool_tape.hits for entry in run.entries)
+    assert f"{misses} of {asked} calls not recorded" in said.stdout
+    assert 0 < misses < asked / 3
+
+
+def test_recorded_trials_are_graded_again_as_they_were(imported: Path) -> None:
+    """Where the task asks what it asked then, today's graders give the imported grades, judges' included."""
+    runs = imported / ".agenteval" / "runs"
+    before = read_run(find_run(runs, "azure/gpt-4o@20251219"))
+    command = [sys.executable, "-m", "pytest", "-q", "--agent-regrade=azure/gpt-4o@20251219"]
+    said = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
+    after = {entry.key: entry for entry in read_run(find_run(runs, "latest")).entries}
+    assert len(after) == len(before.entries) == 91, said.stdout[-3000:]
+    changed = {entry.key.task for entry in before.entries if after[entry.key].cause == "input_changed"}
+    assert len(changed) == 13
+    for entry in before.entries:
+        if entry.key.task not in changed:
+            found = {grade.grader: grade.score for grade in after[entry.key].grades}
+            assert found == {grade.grader: grade.score for grade in entry.grades}, entry.key

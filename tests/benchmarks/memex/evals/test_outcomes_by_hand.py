@@ -1,0 +1,79 @@
+"""Right outcomes of the card and PKM evals pass and wrong ones are seen, as people wrote both down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.records.trial import Trial
+from tests.benchmarks.memex.evals.spoiling import FACT_MARK, Spoilt, acted_out, call, fact_of, tasks
+
+BY_HAND = yaml.safe_load((Path(__file__).parent / "outcomes_by_hand.yaml").read_text(encoding="utf-8"))
+ANY_INSIGHT = "A thought that ties this to what stood there before."
+
+
+def _calls(outcome: Mapping[str, Any], task: PlannedTask) -> Iterator[dict[str, Any]]:
+    fact = fact_of(task)
+    if "title" in outcome:
+        templates = [pair for each in outcome["templates"] for pair in each.items()]
+        configs = [{"template_id": id, "data": data} for id, data in templates]
+        yield call("save_timeline_card", fact_id=fact, title=outcome["title"], ui_configs=configs)
+        return
+    for change in outcome.get("do", ()):
+        yield from _change(change, FACT_MARK.format(fact))
+    insight = outcome.get("insight", None if "skip" in outcome else ANY_INSIGHT)
+    if insight is not None:
+        yield call("update_timeline_card_insight", fact_id=fact, insight_text=insight)
+    if "skip" in outcome:
+        yield call("skip_pkm_organization", evidence=outcome["skip"])
+
+
+def _change(change: Mapping[str, str], mark: str) -> Iterator[dict[str, Any]]:
+    for kind in ("in", "move", "remove"):
+        if kind in change:
+            yield call("Read", file_path=f"/{change[kind]}")
+    if "in" in change:
+        old = change.get("old", change.get("after", ""))
+        new = change["new"] if "old" in change else old + change["add"]
+        yield call("Edit", file_path=f"/{change['in']}", old_string=old, new_string=new.replace("@", mark))
+    elif "write" in change:
+        yield call("Write", file_path=f"/{change['write']}", content=change["text"].replace("@", mark))
+    elif "move" in change:
+        yield call("Move", source_path=f"/{change['move']}", destination_path=f"/{change['to']}")
+    else:
+        yield call("Remove", path=f"/{change['remove']}", confirm=True)
+
+
+@pytest.fixture(scope="module")
+def left_behind() -> list[tuple[Mapping[str, Any], Trial]]:
+    """Act out every outcome."""
+    by_id = {task.id: task for suite in ("card", "pkm") for task in tasks(suite)}
+    acted = [
+        Spoilt(task, [{"calls": [each]} for each in _calls(outcome, task)])
+        for outcome in BY_HAND
+        for task in [by_id[outcome["task"]]]
+    ]
+    return list(zip(BY_HAND, acted_out(acted), strict=True))
+
+
+def test_outcomes_are_what_people_say_they_are(left_behind: list[tuple[Mapping[str, Any], Trial]]) -> None:
+    """Every right outcome passes, in whatever words and spellings; every wrong one misses."""
+    failed = [str(each) for _, trial in left_behind for each in trial.transcript.calls if each.error]
+    wrong = {
+        f"{number}: {outcome['task']}": [trial.ending, *_why(trial)]
+        for number, (outcome, trial) in enumerate(left_behind)
+        if trial.ending != {"right": "passed", "wrong": "missed"}[outcome["is"]]
+    }
+
+    assert len(left_behind) >= 200
+    assert failed == []
+    assert wrong == {}
+
+
+def _why(trial: Trial) -> list[str]:
+    return [f"{grade.grader}: {grade.rationale}" for grade in trial.grades if grade.passed is False]

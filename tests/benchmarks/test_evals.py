@@ -1,0 +1,306 @@
+"""The evals that ship: they prove themselves, offline."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.run_reader import Run, read_run
+from tests.suites import only_our_plugin
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+CARDS = 25
+CARD_BUCKETS = 17
+PKM_BUCKETS = 24
+PKM_ROUTED = 32
+LEAST_OPT_OUTS = 6
+JUDGED = frozenset({"pkm_insight_quality", "pkm_append_coherence"})
+KO_LEVELS = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
+KO_JUDGED = frozenset({"SR", "ArgAcc", "EffScore", "ContextRetention", "RefRecall"})
+
+CHEATER = '''
+"""Overwrites what it should have added to, with nothing but the entry; it knows where, from the graders."""
+
+from pathlib import Path
+
+from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.records.transcript import ToolCall
+
+
+class Cheater:
+    def __init__(self, task):
+        self.task, self.asked = task, False
+
+    async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        if self.asked:
+            return Reply("Done.")
+        self.asked = True
+        fact, content = self.task.input["fact_id"], self.task.input["content"]
+        pasted = {"file_path": self.target(), "content": f"{content}\\n<!-- fact_id: {fact} -->\\n"}
+        told = {"fact_id": fact, "insight_text": content or "x"}
+        calls = (("Write", pasted), ("update_timeline_card_insight", told))
+        return Reply(calls=tuple(ToolCall(str(n), 0, n, tool, args) for n, (tool, args) in enumerate(calls)))
+
+    def target(self):
+        routed = next((g.config for g in self.task.graders if g.name == "pkm_routed_correctly"), {})
+        bucket = routed.get("expected_buckets", ["Areas/"])[0]
+        return next(iter(routed.get("expected_files") or self.there(bucket)), f"{bucket.rstrip('/')}/Note.md")
+
+    def there(self, bucket):
+        trees = [Path(layer, "PKM") for layer in self.task.layers]
+        files = [path.relative_to(tree).as_posix() for tree in trees for path in sorted(tree.rglob("*.md"))]
+        return [file for file in files if file.startswith(bucket)]
+
+
+def pytest_agenteval_register(registry):
+    registry.model("cheater", lambda model, plan: Cheater(plan.task))
+'''
+
+PARROT = '''
+"""Says everything that the user said, and calls nothing."""
+
+from pytest_agenteval.chat.chat import Reply
+
+
+class Parrot:
+    async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        return Reply(" ".join(str(message["content"]) for message in messages if message["role"] == "user"))
+
+
+def pytest_agenteval_register(registry):
+    registry.model("parrot", lambda model, plan: Parrot())
+'''
+
+
+@pytest.fixture
+def evals(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the evals, so that runs of tests leave nothing in the project; they know no other plugin."""
+    only_our_plugin(monkeypatch)
+    for folder in ("evals", "fixtures", "cassettes"):
+        shutil.copytree(ROOT / folder, pytester.path / folder)
+    return pytester.path / "evals"
+
+
+def _latest(folder: Path) -> Run:
+    return read_run((folder / ".agenteval" / "runs" / "latest").resolve())
+
+
+def _run(pytester: pytest.Pytester, *arguments: str, of: Sequence[str] = (), status: int = 0) -> Run:
+    """Run the evals, or some suites of them, in a process that cannot open a connection."""
+    blocked = str(ROOT / "tests" / "without_sockets.py")
+    where = [f"evals/{suite}" for suite in of] or ["evals"]
+    result = pytester.runpython_c(
+        f"import sys; sys.argv[1:] = {[*where, '-q', *arguments]!r};"
+        f"exec(compile(open({blocked!r}).read(), 'without_sockets', 'exec'))"
+    )
+    assert result.ret == status, result.stdout.str()[-3000:]
+    return _latest(pytester.path)
+
+
+def _of(run: Run, suite: str) -> list[Entry]:
+    return [entry for entry in run.entries if entry.key.suite == suite]
+
+
+def _readme_says(model: str) -> dict[str, tuple[str, str]]:
+    """Give what the table of figures in README says of a model: each suite's mean score and passes."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| `{model}` \|(( [\d.]+ \| \d+ of \d+ \|)+)$", readme, re.MULTILINE)
+    cells = [cell.strip() for cell in row[0].split("|")]
+    return dict(zip(("card", "pkm", "ko"), zip(cells[::2], cells[1::2], strict=False), strict=True))
+
+
+def _table_in_readme() -> list[str]:
+    """Give the lines of the table that README shows."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^```text\n(card with rules.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    return str(table).splitlines()
+
+
+def _figures(run: Run) -> dict[str, tuple[str, str]]:
+    """Give each suite's mean score and passes of a run, without tasks that are held out."""
+    files = (ROOT / "evals").rglob("held_out/**/task.json")
+    held_out = {json.loads(file.read_text(encoding="utf-8"))["id"] for file in files}
+    found = {}
+    for suite in {entry.key.suite for entry in run.entries}:
+        entries = [entry for entry in _of(run, suite) if entry.key.task not in held_out]
+        mean = sum(entry.score or 0.0 for entry in entries) / len(entries)
+        passed = sum(entry.ending == "passed" for entry in entries)
+        found[suite] = (f"{mean:.2f}", f"{passed} of {len(entries)}")
+    return found
+
+
+def _tasks(suite: str) -> list[dict[str, Any]]:
+    """Give every task of a suite, held out ones too."""
+    files = (ROOT / "evals" / suite).rglob("task.json")
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def _buckets(suite: str, split: str) -> Counter[str]:
+    """Give the number of tasks of each bucket."""
+    tasks = (task for task in _tasks(suite) if task.get("split", "dev") == split)
+    return Counter(task["metadata"]["failure_bucket"] for task in tasks)
+
+
+def test_the_suites_have_what_they_say() -> None:
+    """25 card tasks; 32 PKM tasks in 24 buckets, opt-outs beside them; for each bucket a held-out sibling."""
+    card, pkm = _buckets("card", "dev"), _buckets("pkm", "dev")
+    opted_out = pkm.pop("opt_out")
+    assert (card.total(), len(card)) == (CARDS, CARD_BUCKETS)
+    assert (pkm.total(), len(pkm)) == (PKM_ROUTED, PKM_BUCKETS)
+    assert opted_out >= LEAST_OPT_OUTS
+    assert set(_buckets("card", "held_out")) == set(card)
+    assert set(_buckets("pkm", "held_out")) == {*pkm, "opt_out"}
+
+
+def test_the_korean_suite_has_as_many_tasks_of_each_level_as_the_benchmark() -> None:
+    """Seven levels, 91 tasks; each has its cassette, marked as synthetic, and a required code grader."""
+    files = sorted((ROOT / "evals" / "ko").rglob("L*-*.yaml"))
+    assert Counter(file.parent.name for file in files) == KO_LEVELS
+    for file in files:
+        tape = ROOT / "cassettes" / "ko" / file.parent.name / file.name
+        assert tape.read_text(encoding="utf-8").startswith("# Synthetic"), tape
+        graders = yaml.safe_load(file.read_text(encoding="utf-8"))["graders"]
+        required = [grader["name"] for grader in graders if grader.get("require")]
+        assert required, file
+        assert not [name for name in required if name.startswith("ko_L")], file
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Run]:
+    """What several tests look at, run by whichever comes first."""
+    return {}
+
+
+@pytest.fixture
+def oracle(known: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> Run:
+    """Every task of every suite and split, acted out as its reference says; a miss would be a failure."""
+    if not known:
+        known["oracle"] = _run(pytester, "--agent-model=oracle", "--agent-strict", "--agent-split=all")
+    return known["oracle"]
+
+
+def test_every_level_is_decided_without_a_judge(oracle: Run) -> None:
+    """The Korean oracle has 1.0 in every code grade; what does not apply, or what judges tell, is open."""
+    assert _figures(oracle)["ko"] == _readme_says("oracle")["ko"]
+    entries = _of(oracle, "ko")
+    assert Counter(entry.bucket for entry in entries) == KO_LEVELS
+    decided = {grade.score for entry in entries for grade in entry.grades if grade.grader not in KO_JUDGED}
+    assert decided <= {1.0, None}
+    assert {entry.score for entry in entries} == {1.0}
+    assert all(grade.score is not None for entry in entries for grade in entry.grades if grade.required)
+
+
+def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytester, evals: Path) -> None:
+    """No answer stands in its own question, nor in what the user said before."""
+    pytester.makeconftest(PARROT)
+    entries = _run(pytester, "--agent-model=parrot", of=["ko"]).entries
+    assert len(entries) == sum(KO_LEVELS.values())
+    assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
+
+
+def test_rules_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
+    """A newcomer's first run, offline, shows partial scores, half credits, and the figures of README."""
+    run = _run(pytester)
+    assert _figures(run) == _readme_says("rules")
+    table = {line.text for line in summary(view_of(run), 80)}
+    assert {line for line in _table_in_readme() if "…" not in line} <= table
+    for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
+        entries = _of(run, suite)
+        scores = [entry.score or 0.0 for entry in entries]
+        assert 0.4 < sum(scores) / len(scores) < 0.9
+        assert 0.5 in [grade.score for entry in entries for grade in entry.grades if grade.grader == halved]
+        assert {entry.ending for entry in entries} == {"passed", "missed"}
+    korean = Counter((entry.bucket, entry.ending) for entry in _of(run, "ko"))
+    assert {level for level, ending in korean if ending == "passed"} >= {"L1", "L2", "L5"}
+    assert {level for level, ending in korean if ending == "missed"} >= {"L1", "L3", "L4", "L7"}
+
+
+def test_oracle_passes_every_trial_with_every_code_grade_full(oracle: Run) -> None:
+    """Every task can be solved, and its graders see that it was; what only a judge can tell stays open."""
+    entries = _of(oracle, "card") + _of(oracle, "pkm")
+    ids = {entry.key.task for entry in entries}
+    assert ids == {task["id"] for suite in ("card", "pkm") for task in _tasks(suite)}
+    assert {entry.ending for entry in entries} == {"passed"}
+    assert _figures(oracle) == _readme_says("oracle")
+    found = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
+    assert found <= {(False, 1.0), (True, None)}
+
+
+def test_nop_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
+    """No task can be passed by doing nothing; README says what it is worth."""
+    run = _run(pytester, "--agent-model=nop", "--agent-split=all")
+    assert {entry.ending for entry in run.entries} == {"missed"}
+    assert _figures(run) == _readme_says("nop")
+
+
+def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
+    """Who knows the graders, writes the entry over the right file and repeats it as insight, gets nowhere."""
+    pytester.makeconftest(CHEATER)
+    entries = _run(pytester, "--agent-model=cheater", "--agent-split=all", of=["pkm"]).entries
+    assert len(entries) > 2 * PKM_ROUTED
+    assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
+
+
+def test_rules_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
+    """Without graders' settings, metadata and reference the rules says and does the very same."""
+    with_answers = _said(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"]))
+    for file in evals.rglob("task.json"):
+        task = json.loads(file.read_text(encoding="utf-8"))
+        stripped = {key: task[key] for key in ("id", "input", "trials_per_run", "split") if key in task}
+        stripped["graders"] = [{"name": "card_completion"}]
+        file.write_text(json.dumps(stripped), encoding="utf-8")
+    assert _said(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"])) == with_answers
+
+
+def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
+    """Give every message and call of each trial, without times."""
+    found = {}
+    for entry in run.entries:
+        transcript = run.trial(entry).transcript
+        lines = [(message.role, message.content, repr(message.calls)) for message in transcript.messages]
+        found[entry.key.task, entry.key.repetition] = lines
+    return found
+
+
+def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, evals: Path) -> None:
+    """``-n 4 --repetitions 3`` with two models: each trial once, and the totals of one process.
+
+    (``-n 8`` on tasks that cost less, in test_xdist.py.)
+    """
+    arguments = ("--repetitions=3", "--agent-model=oracle,rules", "--junitxml=j.xml")
+    suites = ["card", "pkm/starter_mixed"]
+    spread = _run(pytester, "-p", "xdist.plugin", "-n4", *arguments, of=suites)
+    lines = [
+        json.loads(line)
+        for journal in spread.folder.glob("journal-*.jsonl")
+        for line in journal.read_text(encoding="utf-8").splitlines()
+    ]
+    counts = Counter((line["kind"], line["task"], line["model"], line["repetition"]) for line in lines)
+    assert len(counts) == 2 * sum(group.trials for group in spread.planned)
+    assert set(counts.values()) == {1}
+    alone = _run(pytester, *arguments, of=suites)
+    assert _totals(spread) == _totals(alone)
+
+
+def _totals(run: Run) -> dict[str, tuple[int, float]]:
+    models = sorted({entry.key.model for entry in run.entries})
+    return {
+        model: (
+            sum(entry.key.model == model for entry in run.entries),
+            round(sum(entry.score or 0.0 for entry in run.entries if entry.key.model == model), 6),
+        )
+        for model in models
+    }
