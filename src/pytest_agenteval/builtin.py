@@ -44,7 +44,7 @@ GRADERS: Mapping[str, str] = {
     "step_ceiling": "graders.transcript:StepCeiling",
     "call_ceiling": "graders.transcript:CallCeiling",
     "token_ceiling": "graders.transcript:TokenCeiling",
-    "judge": "graders.judge.grader:Judged",
+    "judge": "graders.judge.grader:JudgeGrader",
     "card_completion": "benchmarks.memex.graders:CardCompletion",
     "card_template_choice": "benchmarks.memex.graders:CardTemplateChoice",
     "card_must_contain": "benchmarks.memex.graders:CardMustContain",

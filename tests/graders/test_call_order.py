@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.graders.transcript import CallsInOrder
-from pytest_agenteval.graders.transcript.order import in_both
+from pytest_agenteval.graders.transcript.order import common_subsequence
 from tests.graders.sample_evidence import call, did
 
 TOOLS = st.lists(st.sampled_from("abc"), max_size=8)
@@ -60,7 +60,7 @@ def test_the_missing_steps_are_named() -> None:
 @given(TOOLS, TOOLS)
 def test_no_common_subsequence_is_longer(wanted: list[str], found: list[str]) -> None:
     """Against trying every choice of steps; and what is given is one, in both orders."""
-    pairs = in_both(wanted, found)
+    pairs = common_subsequence(wanted, found)
 
     assert len(pairs) == _longest(wanted, found)
     assert all(wanted[i] == found[j] for i, j in pairs)

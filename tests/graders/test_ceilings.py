@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.graders.transcript import CallCeiling, StepCeiling, TokenCeiling
-from pytest_agenteval.graders.transcript.ceilings import within
+from pytest_agenteval.graders.transcript.budgets import budget_score
 from tests.graders.sample_evidence import asked, call, did
 
 
@@ -51,9 +51,9 @@ def test_the_reason_says_how_much_was_used() -> None:
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
 def test_a_ceiling_falls_evenly(ceiling: int, used: int, more: int) -> None:
     """Using more never pays, a higher ceiling never costs, and full marks are for keeping it only."""
-    score = within(ceiling, used)
+    score = budget_score(ceiling, used)
 
-    assert 0.0 <= within(ceiling, used + more) <= score <= within(ceiling + more, used) <= 1.0
+    assert 0.0 <= budget_score(ceiling, used + more) <= score <= budget_score(ceiling + more, used) <= 1.0
     assert (score == 1.0) is (used <= ceiling)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_agenteval.calibration.examples import Example
-from pytest_agenteval.graders.judge.votes import Judgement
+from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.transcript import NOTHING, Usage
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from pytest_agenteval.errors import KeyPath, dotted
-from pytest_agenteval.graders.shown import shown
+from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.patterns import Pattern, read_pattern
 
 
@@ -22,7 +22,7 @@ class WrongSetting(ValueError):
 def texts(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]:
     """Take a list of texts, none of them blank, as a tuple."""
     if not isinstance(given, list | tuple):
-        raise WrongSetting((name,), "a list of texts", shown(given))
+        raise WrongSetting((name,), "a list of texts", brief(given))
     if len(given) < least:
         raise WrongSetting((name,), "at least one text", "an empty list")
     for place, text in enumerate(given):
@@ -33,7 +33,7 @@ def texts(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]
 def text_at(path: KeyPath, given: str) -> str:
     """Take a text that is not blank."""
     if not isinstance(given, str) or not given.strip():
-        raise WrongSetting(path, "a text that is not blank", shown(given))
+        raise WrongSetting(path, "a text that is not blank", brief(given))
     return given
 
 
@@ -46,9 +46,9 @@ def path_at(place: KeyPath, given: str) -> str:
     """Take a path or glob that can be that of a file in a workspace."""
     path = text_at(place, given)
     if path.startswith("/") or {"", ".", ".."} & set(path.removesuffix("/").split("/")):
-        raise WrongSetting(place, "a path from the workspace's root, as in notes/today.md", shown(path))
+        raise WrongSetting(place, "a path from the workspace's root, as in notes/today.md", brief(path))
     if path.endswith("/"):
-        raise WrongSetting(place, "files", shown(path), f"the files of a folder are {path + '**'!r}")
+        raise WrongSetting(place, "files", brief(path), f"the files of a folder are {path + '**'!r}")
     return path
 
 
@@ -65,11 +65,11 @@ def pattern_at(path: KeyPath, given: str, flags: int = 0) -> Pattern:
     try:
         return read_pattern(text_at(path, given), flags)
     except (re.error, RecursionError, OverflowError) as error:
-        raise WrongSetting(path, "a regular expression", f"{shown(given)}: {error}") from None
+        raise WrongSetting(path, "a regular expression", f"{brief(given)}: {error}") from None
 
 
 def count_at(path: KeyPath, given: int, *, least: int) -> int:
     """Take a whole number that is not too small."""
     if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        raise WrongSetting(path, f"a whole number, {least} or more", shown(given))
+        raise WrongSetting(path, f"a whole number, {least} or more", brief(given))
     return given

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.graders.judge.candidates import Comparison, compare, order_of
+from pytest_agenteval.graders.judge.candidates import Comparison, compare, shuffled_names
 from pytest_agenteval.records.plan import Model
 from tests.graders.judge.judges import TestJudge, judge, rubric, run
 
@@ -79,7 +79,7 @@ def test_the_order_is_drawn_from_a_recorded_seed() -> None:
 
     assert asked.chat.asked[0] == asked.chat.asked[1]
     assert one.as_details() == two.as_details()
-    assert order_of(TWO, vote.seed) == vote.order
+    assert shuffled_names(TWO, vote.seed) == vote.order
     assert one.as_details()["votes"][0]["order"] == list(vote.order)
     seeds = {compared(asked, seed=str(n)).judgements["answer"].votes[0].seed for n in range(5)}
     assert len(seeds) == 5
@@ -87,7 +87,7 @@ def test_the_order_is_drawn_from_a_recorded_seed() -> None:
 
 def test_each_candidate_comes_first_about_as_often() -> None:
     """Over many judges no place is the agent's."""
-    first = Counter(order_of(TWO, str(seed))[0] for seed in range(400))
+    first = Counter(shuffled_names(TWO, str(seed))[0] for seed in range(400))
 
     assert 150 < first["answer"] < 250
 
@@ -127,7 +127,7 @@ def test_preference_is_over_all_others(scores: dict[str, float], preference: flo
 def test_candidates_are_compared_by_what_could_be_told_of_all() -> None:
     """A dimension that is unknown for one of them counts for none."""
     one, two = {"warmth": 0.2, "clarity": 1}, {"warmth": 0.4, "clarity": "unknown"}
-    order = order_of({"answer": "", "reference": ""}, _seed_of("stern"))
+    order = shuffled_names({"answer": "", "reference": ""}, _seed_of("stern"))
     reply = dict(zip("AB", (one, two) if order[0] == "answer" else (two, one), strict=True))
     found = compared(judge(json.dumps(reply)))
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.judge import fence, packaged_rubric, packaged_rubrics, read_rubric
-from pytest_agenteval.graders.judge.fence import Fenced, token_for
+from pytest_agenteval.graders.judge import packaged_rubric, packaged_rubrics, read_rubric
+from pytest_agenteval.graders.judge import prompt as judge_prompt
+from pytest_agenteval.graders.judge.prompt import DelimitedText, delimiter_for
 from tests.graders.judge.judges import preferred_answer, rubric, rubric_text
 
 TOKEN = re.compile(r"<data-([0-9a-f]{12}) name=")
@@ -86,18 +87,18 @@ def test_an_answer_that_knows_the_marks_of_its_own_prompt_gets_others() -> None:
 @given(st.lists(st.text(alphabet="0123456789abcdef", max_size=40), max_size=4))
 def test_marks_stand_in_no_text_and_repeat(texts: list[str]) -> None:
     """The same texts get the same marks, so that recorded prompts are found again."""
-    token = token_for(texts)
+    token = delimiter_for(texts)
 
-    assert token == token_for(texts)
-    assert token != token_for([*texts, "more"])
+    assert token == delimiter_for(texts)
+    assert token != delimiter_for([*texts, "more"])
     assert not any(token in text.casefold() for text in texts)
 
 
 def test_a_mark_that_stands_in_a_text_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """With marks of one digit, the only one that no text holds is found."""
-    monkeypatch.setattr(fence, "TOKEN_CHARS", 1)
+    monkeypatch.setattr(judge_prompt, "TOKEN_CHARS", 1)
 
-    assert token_for(["0123456789", "ABCDF"]) == "e"
+    assert delimiter_for(["0123456789", "ABCDF"]) == "e"
 
 
 def test_an_optional_part_depends_on_whether_there_is_anything() -> None:
@@ -109,8 +110,8 @@ def test_an_optional_part_depends_on_whether_there_is_anything() -> None:
 
     assert "> None." in blank
     assert "> Task: <data-" in str(made.messages({"task": "t", "answer": "a"})[1]["content"])
-    assert not Fenced(("a", ""), ("b", " "), token="t")
-    assert Fenced(("a", ""), ("b", "x"), token="t")
+    assert not DelimitedText(("a", ""), ("b", " "), token="t")
+    assert DelimitedText(("a", ""), ("b", "x"), token="t")
 
 
 def test_a_candidate_that_knows_the_marks_gets_others() -> None:

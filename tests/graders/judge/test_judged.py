@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.judge.grader import Judged
-from pytest_agenteval.graders.judge.shown import MOST, MOST_OF_ONE, bounded, together
+from pytest_agenteval.graders.judge.evidence_text import MAX_CHARS, MAX_CHARS_OF_ONE, cut_middle, join_within
+from pytest_agenteval.graders.judge.grader import JudgeGrader
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
@@ -43,7 +43,7 @@ def evidence(answer: str = "Hello, Mina!", **task_input: Any) -> Evidence:
     )
 
 
-def graded(grader: Judged, found: Evidence, *judges: TestJudge) -> Grade:
+def graded(grader: JudgeGrader, found: Evidence, *judges: TestJudge) -> Grade:
     """Grade with these judges, with the grader's own threshold."""
     grade: Grade = run(grader.with_judges(judges).grade(found))
     return replace(grade, threshold=grader.threshold)
@@ -57,7 +57,7 @@ def prompt(asked: TestJudge) -> str:
 def test_a_judge_sees_what_the_rubric_shows() -> None:
     """Task, answer, calls with their results, changes as diffs and the conversation, each in its fence."""
     asked = judge(GOOD)
-    grade = graded(Judged(EVERYTHING), evidence(), asked)
+    grade = graded(JudgeGrader(EVERYTHING), evidence(), asked)
     told = prompt(asked)
 
     assert (grade.score, grade.passed) == (0.75, True)
@@ -76,7 +76,7 @@ def test_a_judge_sees_what_the_rubric_shows() -> None:
 def test_instructions_and_given_calls_are_not_shown() -> None:
     """A judge sees what the agent did, not what it was told or given, so nothing names the agent."""
     asked = judge(GOOD)
-    graded(Judged(EVERYTHING), evidence(), asked)
+    graded(JudgeGrader(EVERYTHING), evidence(), asked)
 
     assert "secret" not in prompt(asked)
     assert "recall" not in prompt(asked)
@@ -85,14 +85,16 @@ def test_instructions_and_given_calls_are_not_shown() -> None:
 def test_a_task_of_several_values_is_shown_by_name() -> None:
     """Whatever the input is made of, it can be read."""
     asked = judge(GOOD)
-    graded(Judged(rubric_text()), evidence(content="Add.", numbers=[1, 2], deep={"a": {"b": None}}), asked)
+    graded(
+        JudgeGrader(rubric_text()), evidence(content="Add.", numbers=[1, 2], deep={"a": {"b": None}}), asked
+    )
 
     assert 'content: Add.\nnumbers: [1, 2]\ndeep: {"a": {"b": null}}\n<' in prompt(asked)
 
 
 def test_checks_are_one_for_each_dimension() -> None:
     """Each says whether the dimension is good enough; the reason names every score."""
-    grade = graded(Judged(rubric_text()), evidence(), judge(GOOD))
+    grade = graded(JudgeGrader(rubric_text()), evidence(), judge(GOOD))
 
     assert [(check.claim, check.passed, check.expected, check.found) for check in grade.checks] == [
         ("warmth is good enough", False, "0.6 or more", "0.50"),
@@ -105,7 +107,7 @@ def test_checks_are_one_for_each_dimension() -> None:
 def test_a_packaged_rubric_goes_by_its_name() -> None:
     """Not everybody has to write one."""
     asked = judge('{"completeness": 5, "correctness": 3, "rationale": "short"}')
-    grade = graded(Judged("task_fulfilment"), evidence(), asked)
+    grade = graded(JudgeGrader("task_fulfilment"), evidence(), asked)
 
     assert grade.score == 0.75
     assert "look(" in prompt(asked)
@@ -113,7 +115,10 @@ def test_a_packaged_rubric_goes_by_its_name() -> None:
 
 def test_without_a_judge_it_is_undecided() -> None:
     """The reason says which option decides it."""
-    for grade in (graded(Judged(EVERYTHING), evidence()), run(Judged(EVERYTHING).grade(evidence()))):
+    for grade in (
+        graded(JudgeGrader(EVERYTHING), evidence()),
+        run(JudgeGrader(EVERYTHING).grade(evidence())),
+    ):
         assert (grade.score, grade.rationale) == (None, "no judge: --agent-judge=MODEL decides it")
         assert grade.details == {"undecided": "no_judge"}
 
@@ -121,7 +126,7 @@ def test_without_a_judge_it_is_undecided() -> None:
 def test_a_blank_answer_scores_nothing_and_asks_nobody() -> None:
     """An agent that says nothing cannot be talked into a pass."""
     asked = judge()
-    grade = graded(Judged(rubric_text()), evidence(" \n"), asked)
+    grade = graded(JudgeGrader(rubric_text()), evidence(" \n"), asked)
 
     assert (grade.score, asked.chat.asked) == (0.0, [])
     assert grade.rationale == "nothing to judge: the trial left no answer"
@@ -129,7 +134,7 @@ def test_a_blank_answer_scores_nothing_and_asks_nobody() -> None:
 
 def test_what_no_judge_could_tell_is_undecided() -> None:
     """Unreadable twice is no score, and not for want of a judge."""
-    grade = graded(Judged(rubric_text()), evidence(), judge("?", "?"))
+    grade = graded(JudgeGrader(rubric_text()), evidence(), judge("?", "?"))
 
     assert (grade.score, grade.checks) == (None, ())
     assert "undecided" not in grade.details
@@ -142,7 +147,7 @@ def test_what_no_judge_could_tell_is_undecided() -> None:
 )
 def test_an_answer_can_be_compared_with_another(own: float, other: float, score: float, passed: bool) -> None:
     """Preferred, on a par or not; the record keeps both scores, and the order in which they were shown."""
-    grader = Judged(COMPARING, against={"reference": "Hi."})
+    grader = JudgeGrader(COMPARING, against={"reference": "Hi."})
     order = graded(grader, evidence(), judge("?", "?")).details["judgement"]["votes"][0]["order"]
     scores = {"answer": own, "reference": other}
     reply = {
@@ -159,7 +164,7 @@ def test_an_answer_can_be_compared_with_another(own: float, other: float, score:
 
 def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
     """No preference is no score."""
-    grade = graded(Judged(preferred_answer(), {"reference": "Hi."}), evidence(), judge("?", "?"))
+    grade = graded(JudgeGrader(preferred_answer(), {"reference": "Hi."}), evidence(), judge("?", "?"))
 
     assert (grade.score, grade.checks) == (None, ())
 
@@ -183,33 +188,37 @@ def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
 def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], said: str) -> None:
     """A mistake shows when the task is loaded, with the rubric's line where it is in the rubric."""
     with pytest.raises(ValueError) as caught:
-        Judged(**settings)
+        JudgeGrader(**settings)
 
     assert said in str(caught.value)
 
 
 def test_the_ruler_depends_on_what_judges_are_told() -> None:
     """Another rubric is another ruler; a grader is a value."""
-    assert Judged("task_fulfilment") == Judged("task_fulfilment")
-    assert Judged("task_fulfilment").rubric_digest != Judged(rubric_text()).rubric_digest
-    assert (Judged.version, Judged.threshold, dict(Judged.files)) == ("1", 0.6, {"rubric": ".jinja"})
+    assert JudgeGrader("task_fulfilment") == JudgeGrader("task_fulfilment")
+    assert JudgeGrader("task_fulfilment").rubric_digest != JudgeGrader(rubric_text()).rubric_digest
+    assert (JudgeGrader.version, JudgeGrader.threshold, dict(JudgeGrader.files)) == (
+        "1",
+        0.6,
+        {"rubric": ".jinja"},
+    )
 
 
 def test_long_texts_are_cut_in_the_middle() -> None:
     """Begin and end are kept, and how much is left out is said."""
-    text = bounded("a" * 5_000 + "b" * 5_000)
+    text = cut_middle("a" * 5_000 + "b" * 5_000)
 
     assert text.startswith("a" * 4_000 + "\n[… 4000 characters left out …]\nb")
     assert text.endswith("b" * 2_000)
-    assert bounded("a" * MOST_OF_ONE) == "a" * MOST_OF_ONE
+    assert cut_middle("a" * MAX_CHARS_OF_ONE) == "a" * MAX_CHARS_OF_ONE
 
 
 def test_many_parts_end_when_there_are_enough() -> None:
     """The first parts are kept whole, and how many are left out is said."""
-    text = together(["x" * 10_000] * 5)
+    text = join_within(["x" * 10_000] * 5)
 
-    assert len(text) < MOST
+    assert len(text) < MAX_CHARS
     assert text.endswith("x\n\n[… 3 more left out …]")
-    assert together(["x" * 2 * MOST, "y"]).startswith("x" * (MOST * 2 // 3) + "\n[…")
-    assert together([]) == ""
-    assert together(["a", "b"]) == "a\n\nb"
+    assert join_within(["x" * 2 * MAX_CHARS, "y"]).startswith("x" * (MAX_CHARS * 2 // 3) + "\n[…")
+    assert join_within([]) == ""
+    assert join_within(["a", "b"]) == "a\n\nb"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.judge.verdict import (
-    Unreadable,
+from pytest_agenteval.graders.judge.reply_parser import (
+    UnreadableReply,
     Verdict,
-    read_as_upstream,
-    read_comparison,
-    read_reply,
+    parse_comparison,
+    parse_reply,
+    parse_upstream_reply,
 )
 from tests.graders.judge.judges import rubric
 
@@ -42,13 +42,13 @@ READ = Verdict({"warmth": 0.5, "clarity": 1.0}, "clear, not cold")
 )
 def test_a_verdict_is_found_wherever_it_stands(reply: str) -> None:
     """In a code fence or none, among other words and other objects, in numbers or numbers as text."""
-    assert read_reply(reply, RUBRIC) == READ
+    assert parse_reply(reply, RUBRIC) == READ
 
 
 @pytest.mark.parametrize("unknown", ["null", '"unknown"', '" Unknown "', '"UNKNOWN"'])
 def test_unknown_is_a_score_that_could_not_be_told(unknown: str) -> None:
     """The way out that every judge is offered is no mistake."""
-    found = read_reply(f'{{"warmth": {unknown}, "clarity": 0}}', RUBRIC)
+    found = parse_reply(f'{{"warmth": {unknown}, "clarity": 0}}', RUBRIC)
 
     assert found == Verdict({"warmth": None, "clarity": 0.0}, "")
 
@@ -83,8 +83,8 @@ def test_unknown_is_a_score_that_could_not_be_told(unknown: str) -> None:
 )
 def test_what_cannot_be_read_says_why(reply: str, why: str) -> None:
     """Nothing is bent into the scale, nothing guessed, and of two different verdicts none is picked."""
-    with pytest.raises(Unreadable) as caught:
-        read_reply(reply, RUBRIC)
+    with pytest.raises(UnreadableReply) as caught:
+        parse_reply(reply, RUBRIC)
 
     assert why in str(caught.value)
 
@@ -92,13 +92,13 @@ def test_what_cannot_be_read_says_why(reply: str, why: str) -> None:
 @pytest.mark.parametrize(("number", "score"), [(1, 0.0), (3, 0.5), (5, 1.0), (4.5, 0.875)])
 def test_scores_are_seen_from_0_to_1_on_any_scale(number: float, score: float) -> None:
     """Whatever numbers judges use, everybody else reads the same."""
-    assert read_reply(f'{{"warmth": {number}, "clarity": 1}}', FIVE).scores["warmth"] == score
+    assert parse_reply(f'{{"warmth": {number}, "clarity": 1}}', FIVE).scores["warmth"] == score
 
 
 def test_zero_is_outside_a_scale_from_1_to_5() -> None:
     """The scale is the rubric's, not ours."""
-    with pytest.raises(Unreadable, match="outside of 1 to 5"):
-        read_reply('{"warmth": 0, "clarity": 1}', FIVE)
+    with pytest.raises(UnreadableReply, match="outside of 1 to 5"):
+        parse_reply('{"warmth": 0, "clarity": 1}', FIVE)
 
 
 @pytest.mark.parametrize("depth", [10, 200, 500, 700, 900, 950, 1100, 5000])
@@ -106,8 +106,8 @@ def test_no_nesting_breaks_the_reading(depth: int) -> None:
     """However deep a verdict lies, it is found or the reply is unreadable, and nothing else happens."""
     opened, closed = "[" * depth, "]" * depth
     for reply in (f'{{"a": {opened}{GOOD}{closed}}}', f'{{"warmth": {opened}{closed}, "clarity": 1}}'):
-        for read in (read_reply, read_as_upstream):
-            with suppress(Unreadable):
+        for read in (parse_reply, parse_upstream_reply):
+            with suppress(UnreadableReply):
                 assert read(reply, RUBRIC).scores.keys() == {"warmth", "clarity"}
 
 
@@ -115,10 +115,10 @@ def test_no_nesting_breaks_the_reading(depth: int) -> None:
 @example("{}")
 def test_no_reply_breaks_the_reading(reply: str) -> None:
     """Whatever a judge writes, it is a verdict with a score in 0..1 for each dimension, or unreadable."""
-    for read in (read_reply, read_as_upstream):
+    for read in (parse_reply, parse_upstream_reply):
         try:
             found = read(reply, RUBRIC)
-        except Unreadable:
+        except UnreadableReply:
             continue
         assert list(found.scores) == ["warmth", "clarity"]
 
@@ -135,10 +135,10 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_json_breaks_the_reading(value: Any) -> None:
     """The same for JSON of any shape, in both ways to read."""
-    for read in (read_reply, read_as_upstream):
+    for read in (parse_reply, parse_upstream_reply):
         try:
             found = read(json.dumps(value), RUBRIC)
-        except Unreadable:
+        except UnreadableReply:
             continue
         assert all(score is None or 0 <= score <= 1 for score in found.scores.values())
 
@@ -149,7 +149,7 @@ def test_a_verdict_survives_what_stands_around_it(
 ) -> None:
     """Words around a reply change nothing, as long as they open no object of their own."""
     reply = json.dumps({"warmth": warmth, "clarity": clarity, "rationale": why})
-    found = read_reply(f"{before.replace('{', '(')}{reply}{after}", RUBRIC)
+    found = parse_reply(f"{before.replace('{', '(')}{reply}{after}", RUBRIC)
 
     assert found == Verdict({"warmth": warmth, "clarity": clarity}, why)
 
@@ -159,7 +159,7 @@ def test_candidates_are_read_by_their_letters() -> None:
     one, two = {"warmth": 1, "clarity": "unknown"}, {"warmth": 0, "clarity": 0.5}
     reply = json.dumps({"B": two, "A": one, "rationale": "A is warmer"})
 
-    assert read_comparison(f"So: {reply}", RUBRIC, 2) == (
+    assert parse_comparison(f"So: {reply}", RUBRIC, 2) == (
         Verdict({"warmth": 1.0, "clarity": None}, "A is warmer"),
         Verdict({"warmth": 0.0, "clarity": 0.5}, "A is warmer"),
     )
@@ -176,8 +176,8 @@ def test_candidates_are_read_by_their_letters() -> None:
 )
 def test_a_comparison_that_cannot_be_read_says_of_whom(reply: Any, why: str) -> None:
     """The candidate is named by its letter, as the judge knows it."""
-    with pytest.raises(Unreadable, match=why):
-        read_comparison(json.dumps(reply), RUBRIC, 2)
+    with pytest.raises(UnreadableReply, match=why):
+        parse_comparison(json.dumps(reply), RUBRIC, 2)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_comparison_that_cannot_be_read_says_of_whom(reply: Any, why: str) -> 
 )
 def test_upstream_bends_what_it_reads(reply: str, scores: dict[str, float | None]) -> None:
     """Memex clamps numbers, takes what is no number for unknown, and looks into the first fence only."""
-    assert read_as_upstream(reply, RUBRIC).scores == scores
+    assert parse_upstream_reply(reply, RUBRIC).scores == scores
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_upstream_bends_what_it_reads(reply: str, scores: dict[str, float | None
 )
 def test_upstream_gives_up_on_what_is_no_single_object(reply: str) -> None:
     """From the first brace to the last there has to be one object, whose rationale is text if it is there."""
-    with pytest.raises(Unreadable, match="no verdict in: "):
-        read_as_upstream(reply, RUBRIC)
+    with pytest.raises(UnreadableReply, match="no verdict in: "):
+        parse_upstream_reply(reply, RUBRIC)
 
 
 def test_upstream_quotes_the_start_of_what_it_could_not_read() -> None:
     """The first 120 characters, as Memex does."""
-    with pytest.raises(Unreadable) as caught:
-        read_as_upstream("ab" * 100, RUBRIC)
+    with pytest.raises(UnreadableReply) as caught:
+        parse_upstream_reply("ab" * 100, RUBRIC)
 
     assert str(caught.value) == "no verdict in: " + "ab" * 60

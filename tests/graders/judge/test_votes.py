@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.graders.judge import Judgement, Vote
-from pytest_agenteval.graders.judge.votes import combined
+from pytest_agenteval.graders.judge.aggregation import combine_scores
 from tests.graders.judge.judges import rubric
 
 MEAN, MEDIAN, MAJORITY = (rubric(combine=f"combine: {way}") for way in ("mean", "median", "majority"))
@@ -34,7 +34,7 @@ def test_votes_are_combined_as_the_rubric_says(
 ) -> None:
     """Mean and median as in school; a majority is more than half of the votes, each at its nearest step."""
     for made, wanted in ((MEAN, mean), (MEDIAN, median), (MAJORITY, majority)):
-        assert combined(made, votes) == (None if wanted is None else pytest.approx(wanted))
+        assert combine_scores(made, votes) == (None if wanted is None else pytest.approx(wanted))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_votes_are_combined_as_the_rubric_says(
 )
 def test_a_majority_is_of_whole_steps(votes: list[float], score: float | None) -> None:
     """On a scale from 1 to 5 there are five steps; the largest group is not enough if it is no majority."""
-    found = combined(FIVE, [FIVE.from_scale(vote) for vote in votes])
+    found = combine_scores(FIVE, [FIVE.from_scale(vote) for vote in votes])
 
     assert found == (None if score is None else pytest.approx(FIVE.from_scale(score)))
 
@@ -54,14 +54,14 @@ def test_a_vote_for_a_step_is_counted_for_that_step(high: int) -> None:
     made = rubric(scale=f"scale: {{low: 0, high: {high}}}", combine="combine: majority")
     for step in range(high):
         for vote, counted in ((step, step), (step + 0.5, step + 1), (step + 1, step + 1)):
-            assert combined(made, [made.from_scale(vote)]) == counted / high
+            assert combine_scores(made, [made.from_scale(vote)]) == counted / high
 
 
 @given(SCORES)
 def test_a_combined_score_lies_among_the_votes(votes: list[float]) -> None:
     """Mean and median of scores are scores, between the lowest and the highest."""
     for made in (MEAN, MEDIAN):
-        found = combined(made, votes)
+        found = combine_scores(made, votes)
         assert found is not None
         assert min(votes) - 1e-9 <= found <= max(votes) + 1e-9
 
@@ -70,7 +70,7 @@ def test_a_combined_score_lies_among_the_votes(votes: list[float]) -> None:
 def test_the_order_of_judges_does_not_matter(votes: list[float]) -> None:
     """Whoever is named first has no more to say."""
     for made in (MEAN, MEDIAN, MAJORITY):
-        here, there = combined(made, votes), combined(made, votes[::-1])
+        here, there = combine_scores(made, votes), combine_scores(made, votes[::-1])
         assert here == (None if there is None else pytest.approx(there))
 
 
@@ -131,4 +131,4 @@ def test_the_median_is_exact_on_exact_votes(votes: list[Fraction]) -> None:
     ordered, half = sorted(votes), len(votes) // 2
     wanted = ordered[half] if len(votes) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
-    assert combined(MEDIAN, [float(vote) for vote in votes]) == float(wanted)
+    assert combine_scores(MEDIAN, [float(vote) for vote in votes]) == float(wanted)

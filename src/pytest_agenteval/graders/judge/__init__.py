@@ -1,5 +1,6 @@
 """Judges: what they are asked, how their replies are read, and what several find together."""
 
+from pytest_agenteval.graders.judge.aggregation import Judgement, Vote
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.rubric import (
     Dimension,
@@ -8,7 +9,6 @@ from pytest_agenteval.graders.judge.rubric import (
     packaged_rubrics,
     read_rubric,
 )
-from pytest_agenteval.graders.judge.votes import Judgement, Vote
 
 __all__ = [
     "Dimension",

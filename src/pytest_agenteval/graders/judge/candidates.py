@@ -10,12 +10,12 @@ from typing import Any
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.panel import converse, side_by_side
+from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judgement
+from pytest_agenteval.graders.judge.panel import ask_judge, gather_all
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.verdict import read_comparison
-from pytest_agenteval.graders.judge.votes import Judgement, Vote, nothing
+from pytest_agenteval.graders.judge.reply_parser import parse_comparison
 
-BallotOf = Mapping[str, Vote]
+Ballot = Mapping[str, Vote]
 """What one judge found, by the candidates' real names."""
 
 SAME = 1e-9
@@ -75,7 +75,7 @@ async def compare(
 ) -> Comparison:
     """Ask every judge about all candidates, given by name, side by side; see ``ask_judges``."""
     content = digest([rubric.digest(), dict(values), dict(candidates)])
-    ballots = await side_by_side(
+    ballots = await gather_all(
         _ballot(rubric, values, candidates, judge, digest([content, judge.model.name, seed]))
         for judge in judges
     )
@@ -87,7 +87,7 @@ async def compare(
     )
 
 
-def order_of(candidates: Mapping[str, str], seed: str) -> tuple[str, ...]:
+def shuffled_names(candidates: Mapping[str, str], seed: str) -> tuple[str, ...]:
     """Give the names in an order that only names and seed decide."""
     names = sorted(candidates)
     Random(seed).shuffle(names)
@@ -96,15 +96,15 @@ def order_of(candidates: Mapping[str, str], seed: str) -> tuple[str, ...]:
 
 async def _ballot(
     rubric: Rubric, values: Mapping[str, str], candidates: Mapping[str, str], judge: Judge, seed: str
-) -> BallotOf:
-    order = order_of(candidates, seed)
+) -> Ballot:
+    order = shuffled_names(candidates, seed)
     count = len(order)
     messages = rubric.messages(values, candidates=[candidates[name] for name in order])
-    read = partial(read_comparison, rubric=rubric, candidates=count)
-    found, raw, problem = await converse(judge, rubric, messages, rubric.schema(count), read)
+    read = partial(parse_comparison, rubric=rubric, candidates=count)
+    found, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(count), read)
     who = judge.model.name
     if found is None:
-        return {name: Vote(who, nothing(rubric), "", raw, problem, order, seed) for name in order}
+        return {name: Vote(who, no_judgement(rubric), "", raw, problem, order, seed) for name in order}
     return {
         name: Vote(who, verdict.scores, verdict.rationale, raw, "", order, seed)
         for name, verdict in zip(order, found, strict=True)

@@ -1,29 +1,88 @@
-"""The grader that asks judges by any rubric."""
+"""Graders that ask judges: how they get judges, what they make of a judgement, and one for any rubric."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pytest_agenteval.errors import Problem, ProblemsFound, dotted
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.asking import WithJudges, details, grade_of, no_judge, shown
+from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.graders.judge.candidates import Comparison, compare
+from pytest_agenteval.graders.judge.evidence_text import SHOWABLE
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, read_rubric
-from pytest_agenteval.graders.judge.shown import AVAILABLE
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import NOTHING
+
+ROUNDING = 1e-9
+
+
+class Judging(Protocol):
+    """A grader that can grade with the help of judges."""
+
+    async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
+        """Give the grade; there may be no judge."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WithJudges:
+    """A grader and the judges of one trial."""
+
+    grader: Judging
+    judges: tuple[Judge, ...]
+
+    async def grade(self, evidence: Evidence) -> Grade:
+        """Let the grader ask its judges."""
+        return await self.grader.judged(evidence, self.judges)
+
+
+def no_judge_grade(grader: str) -> Grade:
+    """Give the grade of one that nobody is there to decide."""
+    rationale = "no judge: --agent-judge=MODEL decides it"
+    return Grade(grader, None, rationale, details={"undecided": "no_judge"})
+
+
+def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) -> Grade:
+    """Make a grade of what judges found: one check for each dimension that could be told."""
+    scores = judgement.scores
+    checks = tuple(
+        dimension_check(name, score, threshold) for name, score in scores.items() if score is not None
+    )
+    told = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
+    return Grade(
+        grader, judgement.score, f"{told}: {judgement.rationale}", checks, judgement_details(judgement)
+    )
+
+
+def judgement_details(found: Any) -> dict[str, Any]:
+    """Give what stands beside the grade of a judgement or a comparison."""
+    return {"judgement": found.as_details()}
+
+
+def dimension_check(name: str, score: float | None, threshold: float) -> Check:
+    """Check that a dimension reaches the threshold; one that could not be told does not."""
+    passed = score is not None and score >= threshold - ROUNDING
+    return Check(f"{name} is good enough", passed, f"{threshold:g} or more", format_score(score))
+
+
+def format_score(score: float | None) -> str:
+    """Write a score for people; two digits must not make it look like a threshold that it lies below."""
+    if score is None:
+        return "unknown"
+    return f"{score:.2f}" if abs(score - round(score, 2)) < ROUNDING else f"{score:.4f}"
+
 
 NAME = "judge"
 OWN = "answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgeGrader:
     """What do judges find, by this rubric? The score is the mean of the dimensions that they could tell.
 
     ``rubric`` is a file that ends in ``.jinja`` or the name of a packaged one. It may show the task, the
@@ -61,15 +120,15 @@ class Judged:
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
         """Show judges what the rubric shows, and give what they find."""
         rubric = _rubric(self.rubric)
-        values = {name: AVAILABLE[name](evidence) for name in rubric.shows}
+        values = {name: SHOWABLE[name](evidence) for name in rubric.shows}
         if not values[rubric.output].strip():
             return Grade(NAME, 0.0, f"nothing to judge: the trial left no {rubric.output}")
         if not judges:
-            return no_judge(NAME)
+            return no_judge_grade(NAME)
         if not self.against:
-            return grade_of(NAME, await ask_judges(rubric, values, judges), self.threshold)
+            return grade_from_judgement(NAME, await ask_judges(rubric, values, judges), self.threshold)
         candidates = {OWN: values.pop(rubric.output), **self.against}
-        return _preferred(await compare(rubric, values, candidates, judges))
+        return _comparison_grade(await compare(rubric, values, candidates, judges))
 
 
 @lru_cache(maxsize=256)
@@ -91,9 +150,9 @@ def _in_one_line(problem: Problem) -> str:
 
 def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
     """Refuse a rubric that wants to show what there is not, and one that does not fit ``against``."""
-    missing = [name for name in rubric.shows if name not in AVAILABLE]
+    missing = [name for name in rubric.shows if name not in SHOWABLE]
     if missing:
-        known = ", ".join(AVAILABLE)
+        known = ", ".join(SHOWABLE)
         raise ValueError(f"rubric {rubric.name} shows {', '.join(missing)}; there are {known}")
     if rubric.candidates != bool(against):
         wants = "needs against: texts by name" if rubric.candidates else "compares nothing: leave against out"
@@ -104,15 +163,20 @@ def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
         raise ValueError(f"against: {OWN!r} is the agent's own; give the other text another name")
 
 
-def _preferred(found: Comparison) -> Grade:
+def _comparison_grade(found: Comparison) -> Grade:
     """Make a grade of a comparison: one check for each text that the answer is compared with."""
     scores = found.scores
     own = scores[OWN]
-    told = ", ".join(f"{name} {shown(score)}" for name, score in scores.items())
+    told = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
     why = next(iter(found.judgements.values())).rationale
     checks = tuple(
-        Check(f"the answer is better than {name}", own > score, f"more than {shown(score)}", shown(own))
+        Check(
+            f"the answer is better than {name}",
+            own > score,
+            f"more than {format_score(score)}",
+            format_score(own),
+        )
         for name, score in scores.items()
         if name != OWN and own is not None and score is not None
     )
-    return Grade(NAME, found.preference(OWN), f"{told}: {why}", checks, details(found))
+    return Grade(NAME, found.preference(OWN), f"{told}: {why}", checks, judgement_details(found))

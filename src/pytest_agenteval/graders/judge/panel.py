@@ -12,15 +12,20 @@ from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judgement
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.verdict import Reading, Unreadable, read_as_upstream, read_reply
-from pytest_agenteval.graders.judge.votes import Judgement, Vote, nothing
+from pytest_agenteval.graders.judge.reply_parser import (
+    ReplyFormat,
+    UnreadableReply,
+    parse_reply,
+    parse_upstream_reply,
+)
 
 MAX_TOKENS = 2000
 SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)
 EMPTY = "(an empty reply)"
 
-Found = TypeVar("Found")
+Parsed = TypeVar("Parsed")
 
 
 async def ask_judges(
@@ -29,7 +34,7 @@ async def ask_judges(
     judges: Sequence[Judge],
     *,
     seed: str = "",
-    mode: Reading = "default",
+    mode: ReplyFormat = "default",
 ) -> Judgement:
     """Ask every judge about one thing, side by side, and give their votes.
 
@@ -39,28 +44,28 @@ async def ask_judges(
     have the same numbers when they are replayed: who wants them side by side takes several chats.
     """
     messages = rubric.messages(values)
-    read = partial(read_as_upstream if mode == "upstream" else read_reply, rubric=rubric)
+    read = partial(parse_upstream_reply if mode == "upstream" else parse_reply, rubric=rubric)
     repair = mode != "upstream"
 
     async def vote_of(judge: Judge) -> Vote:
-        found, raw, problem = await converse(judge, rubric, messages, rubric.schema(), read, repair=repair)
+        found, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(), read, repair=repair)
         if found is None:
-            return Vote(judge.model.name, nothing(rubric), raw=raw, problem=problem)
+            return Vote(judge.model.name, no_judgement(rubric), raw=raw, problem=problem)
         return Vote(judge.model.name, found.scores, found.rationale, raw)
 
-    votes = await side_by_side(map(vote_of, judges))
+    votes = await gather_all(map(vote_of, judges))
     return Judgement(rubric, tuple(votes), digest(messages), seed)
 
 
-async def converse(
+async def ask_judge(
     judge: Judge,
     rubric: Rubric,
     messages: Sequence[ChatMessage],
     schema: Mapping[str, Any],
-    read: Callable[[str], Found],
+    read: Callable[[str], Parsed],
     *,
     repair: bool = True,
-) -> tuple[Found | None, tuple[str, ...], str]:
+) -> tuple[Parsed | None, tuple[str, ...], str]:
     """Ask one judge, where needed once more; give what was read or None, all replies, and the problem."""
     raw: list[str] = []
     problem = ""
@@ -74,13 +79,13 @@ async def converse(
             raw.append(reply.text)
             try:
                 return read(reply.text), tuple(raw), ""
-            except Unreadable as unreadable:
+            except UnreadableReply as unreadable:
                 cut = f"; it was cut off after {MAX_TOKENS} tokens" if reply.finish == "length" else ""
                 problem = f"{unreadable}{cut}"
     return None, tuple(raw), problem
 
 
-async def side_by_side(asked: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
+async def gather_all(asked: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed]:
     """Wait for all, also where one fails; then raise what broke the trial, else what else failed."""
     done = await asyncio.gather(*asked, return_exceptions=True)
     failed = [each for each in done if isinstance(each, BaseException)]

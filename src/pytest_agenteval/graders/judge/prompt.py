@@ -1,17 +1,51 @@
-"""A rubric, and the prompt that it makes of what is to be judged."""
+"""A rubric, and the prompt that it makes of what is to be judged, which stands between delimiters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import count
 from string import ascii_uppercase
 from typing import Any, Literal
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.graders.judge.fence import Fenced, token_for
 from pytest_agenteval.prompts import Form, Prompts, packaged
+
+TOKEN_CHARS = 12
+
+
+class DelimitedText:
+    """A text that is only ever written between its marks; it is true where there is more than white space.
+
+    No string: what a template does to strings finds nothing to do it to.
+    """
+
+    __slots__ = ("_block", "_said")
+
+    def __init__(self, *named: tuple[str, str], token: str) -> None:
+        self._block = "\n".join(_block(name, text, token) for name, text in named)
+        self._said = any(text.strip() for _, text in named)
+
+    def __str__(self) -> str:
+        return self._block
+
+    def __bool__(self) -> bool:
+        return self._said
+
+
+def delimiter_for(texts: Iterable[str]) -> str:
+    """Give marks that stand in none of these texts: the same texts get the same, so that prompts repeat."""
+    held = tuple(texts)
+    folded = "\n".join(held).casefold()
+    tokens = (digest([*held, number])[:TOKEN_CHARS] for number in count())
+    return next(token for token in tokens if token not in folded)
+
+
+def _block(name: str, text: str, token: str) -> str:
+    return f'<data-{token} name="{name}">\n{text}\n</data-{token}>'
+
 
 Combine = Literal["mean", "median", "majority"]
 FOLDER = "graders/judge"
@@ -65,10 +99,10 @@ class Rubric:
         Raises ValueError where the values are not those that the rubric shows.
         """
         self._check(values, candidates)
-        token = token_for((*values.values(), *candidates))
-        fenced = {name: Fenced((name, text), token=token) for name, text in values.items()}
+        token = delimiter_for((*values.values(), *candidates))
+        fenced = {name: DelimitedText((name, text), token=token) for name, text in values.items()}
         if self.candidates:
-            fenced[self.output] = Fenced(*zip(LETTERS, candidates, strict=False), token=token)
+            fenced[self.output] = DelimitedText(*zip(LETTERS, candidates, strict=False), token=token)
         body = _form(self.body).render(fenced)
         return [
             {"role": "system", "content": _frame().render("system", token=token)},

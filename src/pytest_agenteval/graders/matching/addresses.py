@@ -38,7 +38,7 @@ class Address:
         )
 
 
-def address_meant(text: str) -> Address | None:
+def parse_address(text: str) -> Address | None:
     """Read a folded text that is an address and nothing else; a bare name needs an ending that is usual."""
     found = _ADDRESS.fullmatch(text)
     if found is None or "@" in text.partition("/")[0]:
@@ -47,7 +47,7 @@ def address_meant(text: str) -> Address | None:
     return _address(found) if sure or found["host"].rpartition(".")[2] in _USUAL_ENDS else None
 
 
-def addresses_in(text: str, *, ascii_only: bool) -> Iterator[Address]:
+def find_addresses(text: str, *, ascii_only: bool) -> Iterator[Address]:
     """Give the addresses in a folded text; ``ascii_only`` ends each at the first letter that is not."""
     pieces = _CUTS.split(text)
     inner = [part for piece in pieces for part in _CUTS_TOO.split(piece)]

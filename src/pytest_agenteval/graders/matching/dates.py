@@ -91,7 +91,7 @@ class Day:
         return years and (self.month, self.day) == (other.month, other.day)
 
 
-def days_meant(text: str) -> frozenset[Day]:
+def parse_days(text: str) -> frozenset[Day]:
     """Give the readings of a text that is a date, with a year or a month's name, and nothing else."""
     for pattern in (*_NUMERIC, *_NAMED):
         found = pattern.fullmatch(text)
@@ -100,19 +100,19 @@ def days_meant(text: str) -> frozenset[Day]:
     return frozenset()
 
 
-def month_meant(text: str) -> int:
+def parse_month(text: str) -> int:
     """Give the month that a folded text names and nothing else; 0 where it names none."""
     return _MONTH[text] if text in _WHOLE else 0
 
 
-def months_in(text: str) -> frozenset[int]:
+def find_months(text: str) -> frozenset[int]:
     """Give every month that a folded text names, shortened or not, alone or in a date."""
     found = (_MONTH[each["month"]] for each in _MONTH_ALONE.finditer(text) if each["month"])
     counted = (int(each["number"] or each["of_year"] or 0) for each in _MONTH_ALONE.finditer(text))
-    return frozenset((*found, *counted, *(day.month for day in days_in(text, short=False)))) - {0}
+    return frozenset((*found, *counted, *(day.month for day in find_days(text, short=False)))) - {0}
 
 
-def days_in(text: str, *, short: bool = True) -> frozenset[Day]:
+def find_days(text: str, *, short: bool = True) -> frozenset[Day]:
     """Give every reading of every date in a folded text; ``short`` takes in those like 09-17."""
     return frozenset(
         day
@@ -122,7 +122,7 @@ def days_in(text: str, *, short: bool = True) -> frozenset[Day]:
     )
 
 
-def times_meant(text: str) -> frozenset[int]:
+def parse_times(text: str) -> frozenset[int]:
     """Give the minutes of the day that a text can mean which is a time and nothing else.
 
     Of an hour without a leading zero, without morning or evening, both are meant: 7:05 is also 19:05.
@@ -137,7 +137,7 @@ def times_meant(text: str) -> frozenset[int]:
     return frozenset()
 
 
-def times_in(text: str, *, dotted: bool = False) -> frozenset[int]:
+def find_times(text: str, *, dotted: bool = False) -> frozenset[int]:
     """Give the minute of the day of every time in a folded text; ``dotted`` takes in those like 15.40."""
     patterns = (*_CLOCKS, _DOTTED) if dotted else _CLOCKS
     minutes = (_minute(found) for pattern in patterns for found in pattern.finditer(_without_days(text)))

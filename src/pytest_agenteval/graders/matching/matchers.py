@@ -12,21 +12,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
-from pytest_agenteval.graders.matching.kinds import (
-    Absent,
+from pytest_agenteval.graders.formatting import brief
+from pytest_agenteval.graders.matching.matcher_types import (
+    AnyValue,
     Contains,
     Exact,
     Matcher,
-    Near,
+    MatchesPattern,
+    NearNumber,
+    NoValue,
     OneOf,
-    Present,
-    Searched,
     Subset,
     decimal_of,
 )
 from pytest_agenteval.graders.matching.value_paths import ABSENT, path_of, value_at
 from pytest_agenteval.graders.settings import WrongSetting, pattern_at, text_at
-from pytest_agenteval.graders.shown import shown
 from pytest_agenteval.records.grade import Check
 
 Values = tuple[tuple[str, KeyPath, Matcher], ...]
@@ -55,7 +55,7 @@ def matcher_of(setting: Any, place: KeyPath) -> Matcher:
 def matchers(name: str, given: Setting) -> dict[str, Matcher]:
     """Read a map from names to matchers, with at least one entry."""
     if not isinstance(given, Mapping) or not given:
-        raise WrongSetting((name,), "a map with at least one entry", shown(given))
+        raise WrongSetting((name,), "a map with at least one entry", brief(given))
     return {key: matcher_of(setting, (name, key)) for key, setting in given.items()}
 
 
@@ -67,7 +67,7 @@ def values(name: str, given: Setting) -> Values:
 
 def check_value(claim: str, matcher: Matcher, found: Any) -> Check:
     """Ask whether a value, which may be ABSENT, is one that was meant."""
-    told = "nothing" if found is ABSENT else shown(found)
+    told = "nothing" if found is ABSENT else brief(found)
     return Check(claim, matcher.matches(found), str(matcher), told)
 
 
@@ -83,7 +83,7 @@ def check_values(where: str, asked: Values, value: Any, problem: str = "") -> tu
 def _folding(setting: Setting, place: KeyPath) -> bool:
     fold = setting.get("fold", False)
     if not isinstance(fold, bool):
-        raise WrongSetting((*place, "fold"), "true or false", shown(fold))
+        raise WrongSetting((*place, "fold"), "true or false", brief(fold))
     return fold
 
 
@@ -97,7 +97,7 @@ def _contains(setting: Setting, place: KeyPath) -> Matcher:
 def _one_of(setting: Setting, place: KeyPath) -> Matcher:
     options = setting["one_of"]
     if not isinstance(options, list | tuple) or not options:
-        raise WrongSetting((*place, "one_of"), "a list of at least one value", shown(options))
+        raise WrongSetting((*place, "one_of"), "a list of at least one value", brief(options))
     return OneOf(tuple(options), _folding(setting, place))
 
 
@@ -109,8 +109,8 @@ def _near(setting: Setting, place: KeyPath) -> Matcher:
         value = setting[key]
         if isinstance(value, str) or decimal_of(value) is None or (key == margin and value < 0):
             expected = "a number" if key == "number" else "a number, 0 or more"
-            raise WrongSetting((*place, key), expected, shown(value))
-    return Near(setting["number"], setting.get(margin, 0), margin == "relative")
+            raise WrongSetting((*place, key), expected, brief(value))
+    return NearNumber(setting["number"], setting.get(margin, 0), margin == "relative")
 
 
 def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
@@ -118,7 +118,7 @@ def _just(key: str, matcher: Matcher) -> Callable[[Setting, KeyPath], Matcher]:
 
     def read(setting: Setting, place: KeyPath) -> Matcher:
         if setting[key] is not True:
-            raise WrongSetting((*place, key), "true", shown(setting[key]))
+            raise WrongSetting((*place, key), "true", brief(setting[key]))
         return matcher
 
     return read
@@ -130,9 +130,9 @@ _KINDS: Mapping[str, Callable[[Setting, KeyPath], Matcher]] = {
     "contains": _contains,
     "one_of": _one_of,
     "number": _near,
-    "regex": lambda setting, place: Searched(pattern_at((*place, "regex"), setting["regex"])),
-    "any": _just("any", Present()),
-    "absent": _just("absent", Absent()),
+    "regex": lambda setting, place: MatchesPattern(pattern_at((*place, "regex"), setting["regex"])),
+    "any": _just("any", AnyValue()),
+    "absent": _just("absent", NoValue()),
 }
 _MODIFIERS: Mapping[str, tuple[str, ...]] = {
     "fold": ("exact", "subset", "contains", "one_of"),

@@ -10,19 +10,46 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from pytest_agenteval.graders.matching.addresses import address_meant, addresses_in
+from pytest_agenteval.graders.matching.addresses import find_addresses, parse_address
 from pytest_agenteval.graders.matching.dates import (
-    days_in,
-    days_meant,
-    month_meant,
-    months_in,
-    times_in,
-    times_meant,
+    find_days,
+    find_months,
+    find_times,
+    parse_days,
+    parse_month,
+    parse_times,
     without_days_and_times,
 )
 from pytest_agenteval.graders.matching.folding import folded
-from pytest_agenteval.graders.matching.number_words import in_digits
 from pytest_agenteval.graders.matching.tokens import Token, find_run, tokens
+
+_BELOW_20 = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen
+"""
+_FROM_20 = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = _BELOW_20.split()
+_TENS = {word: 10 * number for number, word in enumerate(_FROM_20.split(), 2)}
+NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL)} | _TENS
+"""The words of one number each."""
+
+_SAID = re.compile(
+    rf"(?<![^\W\d_])(?:(?P<tens>{'|'.join(_TENS)})(?:[- ](?P<units>{'|'.join(_SMALL[1:10])}))?"
+    rf"|(?P<small>{'|'.join(sorted(_SMALL[2:], key=len, reverse=True))}))(?![^\W\d_])"
+)
+
+_MINUS = re.compile(r"(?:\bminus |영하 ?|零下 ?|マイナス ?)(?=\d)")
+
+
+def words_to_digits(folded: str) -> str:
+    """Write the number words of a folded text in digits: twenty-six as 26; one and zero stay words."""
+    return _MINUS.sub("-", _SAID.sub(_digits, folded))
+
+
+def _digits(found: re.Match[str]) -> str:
+    small = found["small"] or found["units"]
+    return str(_TENS.get(found["tens"], 0) + (NUMBER_WORDS[small] if small else 0))
+
 
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-"))
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u066b": ".", "\u066c": ","})
@@ -40,7 +67,7 @@ _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 
 
 @lru_cache(maxsize=256)
-def plain(text: str) -> str:
+def normalize_mention(text: str) -> str:
     """Write a text so that case, width, kinds of dash and of apostrophe, and lengths of space are gone.
 
     So are vowel points; ½ is written .5.
@@ -59,18 +86,18 @@ def mentions(text: str, needle: str) -> bool:
     numbers, and a month is also said short, or by a date in it. A whole number up to 24 is also said by a
     time at that hour, morning or evening. A needle without word or number is looked for as it is.
     """
-    wanted, said = in_digits(plain(needle)), in_digits(plain(text))
+    wanted, said = words_to_digits(normalize_mention(needle)), words_to_digits(normalize_mention(text))
     wanted = wanted.replace(" ", "") if _SPACED.fullmatch(wanted) else wanted
-    address = address_meant(wanted)
+    address = parse_address(wanted)
     if address is not None:
-        return any(address.holds(each) for each in addresses_in(said, ascii_only=wanted.isascii()))
-    days = days_meant(wanted)
+        return any(address.holds(each) for each in find_addresses(said, ascii_only=wanted.isascii()))
+    days = parse_days(wanted)
     if days:
-        return any(day.may_be(each) for day in days for each in days_in(said))
-    times = times_meant(wanted)
+        return any(day.may_be(each) for day in days for each in find_days(said))
+    times = parse_times(wanted)
     if times:
-        return bool(times & times_in(said, dotted=True))
-    if month_meant(wanted) in months_in(said):
+        return bool(times & find_times(said, dotted=True))
+    if parse_month(wanted) in find_months(said):
         return True
     words = tokens(wanted)
     if not words:
@@ -91,4 +118,4 @@ def _is_hour(number: Token, said: str) -> bool:
     hours = {int(value) for value in number.readings if value == int(value) and value <= 2 * _NOON}
     meant = {hour % (2 * _NOON) * 60 for hour in hours}
     meant |= {(hour + _NOON) % (2 * _NOON) * 60 for hour in hours if 0 < hour <= _NOON}
-    return bool(meant & times_in(said))
+    return bool(meant & find_times(said))

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Any, Final
 
 from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.shown import shown
 
 _BARE = r'[^\s."\[\]](?:[^."\[\]\x00-\x1f]*[^\s."\[\]])?'
 _QUOTED = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
@@ -44,7 +44,7 @@ def path_of(text: str, place: KeyPath) -> KeyPath:
         steps.append(step)
         end = found.end()
     if not steps or end < len(text):
-        rest = f"{shown(text)}, which cannot be read from {shown(text[end:])} on" if text else "an empty text"
+        rest = f"{brief(text)}, which cannot be read from {brief(text[end:])} on" if text else "an empty text"
         raise WrongSetting(place, 'a path like author.name, tags[0] or "odd.key"[-1]', rest)
     return tuple(steps)
 

@@ -1,16 +1,52 @@
-"""Which files are there, and which are as they were?"""
+"""Which files are there, which are as they were, and which one does a path or glob mean?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pytest_agenteval.graders.outcome.readings import fitting
+from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.settings import WrongSetting, paths
-from pytest_agenteval.graders.shown import cut
 from pytest_agenteval.records.evidence import Evidence, FileText, Tree
 from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.workspace.globs import select
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFile:
+    """One file's text or, where it has none to be read, what it is instead."""
+
+    path: str
+    text: str = ""
+    problem: str = ""
+
+
+def matching_paths(path: str, tree: Tree) -> list[str]:
+    """Give the file of exactly this path, else every file that fits it as a glob."""
+    return [path] if path in tree else select(path, tree)
+
+
+def select_files(path: str, tree: Tree) -> list[SelectedFile]:
+    """Read each file that a path or glob means; where it means none, that is the one reading."""
+    found = [_select(each, tree) for each in matching_paths(path, tree)]
+    return found or [SelectedFile(path, problem="no such file")]
+
+
+def best_grade(
+    grader: str, files: Sequence[SelectedFile], ask: Callable[[SelectedFile], Sequence[Check]]
+) -> Grade:
+    """Ask the same of every file, and give the best grade: of several files, any one is enough."""
+    grades = [Grade.from_checks(grader, ask(file)) for file in files]
+    return max(grades, key=lambda grade: grade.score or 0.0)
+
+
+def _select(path: str, tree: Tree) -> SelectedFile:
+    file = tree.files[path]
+    if file.text is not None:
+        return SelectedFile(path, file.text)
+    what = {"link": "a link", "too large": "a file too large to be kept"}.get(file.why, "a binary file")
+    return SelectedFile(path, problem=f"{what} ({file.size} bytes)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +72,8 @@ class FileExists:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each path in the workspace after the trial."""
-        there = [_check(path, evidence.after, wanted=True) for path in self.paths]
-        gone = [_check(path, evidence.after, wanted=False) for path in self.absent]
+        there = [_presence(path, evidence.after, wanted=True) for path in self.paths]
+        gone = [_presence(path, evidence.after, wanted=False) for path in self.absent]
         return Grade.from_checks("file_exists", [*there, *gone])
 
 
@@ -62,31 +98,31 @@ class FileUnchanged:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare both trees by content."""
-        left_out = _all_fitting(self.but, evidence.before)
-        asked = sorted(_all_fitting(self.paths, evidence.before) - left_out)
+        left_out = _all_matching_paths(self.but, evidence.before)
+        asked = sorted(_all_matching_paths(self.paths, evidence.before) - left_out)
         if not asked:
             return Grade("file_unchanged", None, f"no file was there that fits {', '.join(self.paths)}")
-        checks = tuple(_unchanged(path, evidence) for path in asked)
+        checks = tuple(_unchanged_check(path, evidence) for path in asked)
         return Grade.from_checks("file_unchanged", checks)
 
 
-def _check(path: str, tree: Tree, *, wanted: bool) -> Check:
-    found = fitting(path, tree)
+def _presence(path: str, tree: Tree, *, wanted: bool) -> Check:
+    found = matching_paths(path, tree)
     claim = f"there is {'a' if wanted else 'no'} file {path}"
     told = cut(", ".join(found)) or "no such file"
     return Check(claim, bool(found) is wanted, path if wanted else "no such file", told)
 
 
-def _all_fitting(globs: Sequence[str], tree: Tree) -> set[str]:
-    return {path for glob in globs for path in fitting(glob, tree)}
+def _all_matching_paths(globs: Sequence[str], tree: Tree) -> set[str]:
+    return {path for glob in globs for path in matching_paths(glob, tree)}
 
 
-def _unchanged(path: str, evidence: Evidence) -> Check:
+def _unchanged_check(path: str, evidence: Evidence) -> Check:
     old, new = evidence.before.files[path], evidence.after.files.get(path)
-    return Check(f"{path} is unchanged", _alike(old, new), "the same content", _change(old, new))
+    return Check(f"{path} is unchanged", _is_same_content(old, new), "the same content", _change(old, new))
 
 
-def _alike(old: FileText, new: FileText | None) -> bool:
+def _is_same_content(old: FileText, new: FileText | None) -> bool:
     # A link's digest is that of its target's name: a file that holds just this name is no link.
     return new is not None and old.digest == new.digest and (old.why == "link") == (new.why == "link")
 
@@ -94,6 +130,6 @@ def _alike(old: FileText, new: FileText | None) -> bool:
 def _change(old: FileText, new: FileText | None) -> str:
     if new is None:
         return "no such file"
-    if _alike(old, new):
+    if _is_same_content(old, new):
         return "the same content"
     return "a link" if new.why == "link" else f"other content ({old.size} bytes before, {new.size} after)"

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.graders.formatting import brief, cut
 from pytest_agenteval.graders.matching.value_paths import written
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.shown import cut, shown
 from pytest_agenteval.patterns import with_bounded_patterns
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-MOST_COMPLAINTS = 5
-_HELD = frozenset({"const", "default", "enum", "examples"})
+MAX_PROBLEMS = 5
+_VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 """Keywords that hold values, not schemas."""
 
 
@@ -29,7 +29,7 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
     from jsonschema.validators import validator_for
 
     if not isinstance(schema, Mapping) or not schema:
-        raise WrongSetting((name,), "a JSON Schema: a map with at least one key", shown(schema))
+        raise WrongSetting((name,), "a JSON Schema: a map with at least one key", brief(schema))
     plain = json.loads(canonical(schema))
     try:
         validator_for(plain, default=Draft202012Validator).check_schema(plain)
@@ -39,13 +39,13 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
     _check_references(name, plain)
 
 
-def complaints(schema: Mapping[str, Any], value: Any) -> list[str]:
+def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     """Say what is wrong with a value, in the schema's words; the first few, each with its place."""
-    errors = islice(_validator(canonical(schema)).iter_errors(value), MOST_COMPLAINTS)
-    return [_said(error.absolute_path, error.message) for error in errors]
+    errors = islice(_validator(canonical(schema)).iter_errors(value), MAX_PROBLEMS)
+    return [_problem_text(error.absolute_path, error.message) for error in errors]
 
 
-def _said(path: Any, message: str) -> str:
+def _problem_text(path: Any, message: str) -> str:
     place = written(path)
     return f"{place}: {cut(message)}" if place else cut(message)
 
@@ -72,11 +72,11 @@ def _check_references(name: str, schema: dict[str, Any]) -> None:
     resolver = Registry().resolver_with_root(resource)
     for place, target in _references(schema, (name,)):
         if not target.startswith("#"):
-            raise WrongSetting(place, "a place in the schema itself, as in #/$defs/item", shown(target))
+            raise WrongSetting(place, "a place in the schema itself, as in #/$defs/item", brief(target))
         try:
             resolver.lookup(target)
         except Unresolvable:
-            raise WrongSetting(place, "a place that is in the schema", shown(target)) from None
+            raise WrongSetting(place, "a place that is in the schema", brief(target)) from None
 
 
 def _references(value: Any, place: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -84,7 +84,7 @@ def _references(value: Any, place: KeyPath) -> Iterator[tuple[KeyPath, str]]:
         for key, inner in value.items():
             if key in ("$ref", "$dynamicRef") and isinstance(inner, str):
                 yield (*place, key), inner
-            elif key not in _HELD:
+            elif key not in _VALUE_KEYWORDS:
                 yield from _references(inner, (*place, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):

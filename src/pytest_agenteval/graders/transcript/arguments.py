@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from pytest_agenteval.graders.matching.kinds import Matcher
+from pytest_agenteval.graders.formatting import brief
+from pytest_agenteval.graders.matching.matcher_types import Matcher
 from pytest_agenteval.graders.matching.matchers import check_value, matchers
 from pytest_agenteval.graders.matching.value_paths import ABSENT
 from pytest_agenteval.graders.settings import WrongSetting, text_at
-from pytest_agenteval.graders.shown import shown
-from pytest_agenteval.graders.transcript.own_calls import own_calls
+from pytest_agenteval.graders.transcript.tool_usage import agent_calls
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
@@ -45,11 +45,11 @@ class CallArguments:
         matchers("args", self.args)
         number = isinstance(self.which, int) and not isinstance(self.which, bool) and self.which > 0
         if not number and self.which not in get_args(Which):
-            raise WrongSetting(("which",), "any, every, first, last or a number from 1", shown(self.which))
+            raise WrongSetting(("which",), "any, every, first, last or a number from 1", brief(self.which))
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the arguments of the calls that are asked about."""
-        calls = [call for call in own_calls(evidence, succeeded=self.succeeded) if call.tool == self.tool]
+        calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == self.tool]
         asked = self._asked(calls)
         wanted = matchers("args", self.args)
         if not asked:

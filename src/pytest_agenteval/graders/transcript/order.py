@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_agenteval.graders.settings import texts
-from pytest_agenteval.graders.transcript.own_calls import named, own_calls
+from pytest_agenteval.graders.transcript.tool_usage import agent_calls, tool_list
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -36,22 +36,22 @@ class CallsInOrder:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Line the calls up with the steps."""
-        called = [call.tool for call in own_calls(evidence, succeeded=self.succeeded)]
-        pairs = in_both(self.tools, called)
+        called = [call.tool for call in agent_calls(evidence, succeeded=self.succeeded)]
+        pairs = common_subsequence(self.tools, called)
         steps, places = {step for step, _ in pairs}, {place for _, place in pairs}
         checks = [
-            Check(f"step {number}: {tool}", number - 1 in steps, tool, named(called))
+            Check(f"step {number}: {tool}", number - 1 in steps, tool, tool_list(called))
             for number, tool in enumerate(self.tools, start=1)
         ]
         if self.exact:
             others = [tool for place, tool in enumerate(called) if place not in places]
-            checks.append(Check("no other call", not others, "no call", named(others)))
+            checks.append(Check("no other call", not others, "no call", tool_list(others)))
         whole = max(len(self.tools), len(called)) if self.exact else len(self.tools)
         rationale = Grade.from_checks("calls_in_order", checks).rationale
         return Grade("calls_in_order", len(pairs) / whole, rationale, tuple(checks))
 
 
-def in_both(wanted: Sequence[str], found: Sequence[str]) -> list[tuple[int, int]]:
+def common_subsequence(wanted: Sequence[str], found: Sequence[str]) -> list[tuple[int, int]]:
     """Give a longest common subsequence, as pairs of places in both."""
     longest = _lengths(wanted, found)
     pairs, i, j = [], 0, 0

@@ -17,12 +17,12 @@ from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.asking import WithJudges, details, no_judge, shown
-from pytest_agenteval.graders.judge.panel import ask_judges, converse, side_by_side
+from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judgement
+from pytest_agenteval.graders.judge.grader import WithJudges, format_score, judgement_details, no_judge_grade
+from pytest_agenteval.graders.judge.panel import ask_judge, ask_judges, gather_all
 from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
+from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.judge.verdict import read_reasoned_reply
-from pytest_agenteval.graders.judge.votes import Judgement, Vote, nothing
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 
@@ -61,8 +61,8 @@ class Panel:
             made = replace(made, combine=self.combine)
         found = await _judgement(made, values, self.judges)
         failed = [f"{vote.judge}: {vote.problem}" for vote in found.votes if vote.problem]
-        more = {**details(found), **({"failed_judges": failed} if failed else {})}
-        return Found(found.score, f"{shown(found.score)}: {found.rationale}", more=more)
+        more = {**judgement_details(found), **({"failed_judges": failed} if failed else {})}
+        return Found(found.score, f"{format_score(found.score)}: {found.rationale}", more=more)
 
 
 async def _judgement(rubric: Rubric, values: Mapping[str, str], judges: Sequence[Judge]) -> Judgement:
@@ -74,9 +74,9 @@ async def _judgement(rubric: Rubric, values: Mapping[str, str], judges: Sequence
             return (await ask_judges(rubric, values, (judge,))).votes[0]
         except ProviderDown as unreachable:
             down.append(unreachable)
-            return Vote(judge.model.name, nothing(rubric), problem=str(unreachable))
+            return Vote(judge.model.name, no_judgement(rubric), problem=str(unreachable))
 
-    votes = tuple(await side_by_side(map(vote_of, judges)))
+    votes = tuple(await gather_all(map(vote_of, judges)))
     found = Judgement(rubric, votes, digest(rubric.messages(values)))
     if down and found.score is None:
         raise down[0]
@@ -94,9 +94,9 @@ class Opinion:
 
 async def opinion(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> Opinion:
     """Ask a judge once; no answer, or one unreadable, without a reason or beside the scale, is a failure."""
-    read = partial(read_reasoned_reply, rubric=rubric)
+    read = partial(parse_reasoned_reply, rubric=rubric)
     try:
-        found, _, problem = await converse(judge, rubric, messages, rubric.schema(), read, repair=False)
+        found, _, problem = await ask_judge(judge, rubric, messages, rubric.schema(), read, repair=False)
     except ProviderDown as unreachable:
         return Opinion(judge.model.id, None, str(unreachable))
     if found is None:
@@ -109,7 +109,7 @@ async def opinions(panel: Panel, rubric: str, values: Mapping[str, str]) -> list
     """Ask every judge once, side by side."""
     made = packaged_rubric(rubric)
     messages = made.messages(values)
-    return await side_by_side(opinion(judge, made, messages) for judge in panel.judges)
+    return await gather_all(opinion(judge, made, messages) for judge in panel.judges)
 
 
 def _whole(score: float | None, rubric: Rubric) -> int | None:
@@ -138,7 +138,7 @@ def majority_upstream(votes: Sequence[bool]) -> bool:
 
 def without_judge() -> Found:
     """Give what can be said where nobody is there to judge."""
-    said = no_judge("")
+    said = no_judge_grade("")
     return Found(None, said.rationale, more=said.details)
 
 

@@ -7,9 +7,9 @@ from typing import Any, Literal, get_args
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.matching.value_paths import path_of
 from pytest_agenteval.graders.settings import WrongSetting, count_at, text_at
-from pytest_agenteval.graders.shown import shown
 
 Mode = Literal["default", "upstream"]
 Combine = Literal["mean", "median"]
@@ -27,17 +27,17 @@ def check(task: KoTask, mode: str, combine: str) -> None:
 
 def _one_of(key: str, given: str, known: Sequence[str]) -> None:
     if given not in known:
-        raise WrongSetting((key,), f"one of {', '.join(known)}", shown(given))
+        raise WrongSetting((key,), f"one of {', '.join(known)}", brief(given))
 
 
 def _map(place: KeyPath, given: Any) -> None:
     if not isinstance(given, Mapping):
-        raise WrongSetting(place, "a map", shown(given))
+        raise WrongSetting(place, "a map", brief(given))
 
 
 def _list(place: KeyPath, given: Any, look: Callable[[KeyPath, Any], object]) -> None:
     if not isinstance(given, list | tuple):
-        raise WrongSetting(place, "a list", shown(given))
+        raise WrongSetting(place, "a list", brief(given))
     for number, value in enumerate(given):
         look((*place, number), value)
 
@@ -76,7 +76,7 @@ def _action(place: KeyPath, given: Any) -> None:
 
 def _weight(place: KeyPath, given: Any) -> None:
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
-        raise WrongSetting(place, "a number above 0", shown(given))
+        raise WrongSetting(place, "a number above 0", brief(given))
 
 
 def _schemas(place: KeyPath, given: Any) -> None:

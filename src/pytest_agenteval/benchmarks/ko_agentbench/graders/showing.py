@@ -11,7 +11,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.canonical import plain
-from pytest_agenteval.graders.judge.shown import bounded, together
+from pytest_agenteval.graders.judge.evidence_text import cut_middle, join_within
 from pytest_agenteval.graders.matching.value_paths import ABSENT, path_of, value_at
 
 MOST_OF_RESULT = 3_000
@@ -29,18 +29,18 @@ def as_json(value: Any) -> str:
 
 def calls_with_results(calls: Sequence[KoCall]) -> str:
     """Write calls with what came of them."""
-    return together(f"{number}. {_asked(call)}\n{_came(call)}" for number, call in enumerate(calls, 1))
+    return join_within(f"{number}. {_asked(call)}\n{_came(call)}" for number, call in enumerate(calls, 1))
 
 
 def calls_alone(calls: Sequence[KoCall]) -> str:
     """Write calls with nothing but whether they worked."""
     told = (f"{_asked(call)}: {'성공' if call.success else '실패'}" for call in calls)
-    return together(f"{number}. {text}" for number, text in enumerate(told, 1))
+    return join_within(f"{number}. {text}" for number, text in enumerate(told, 1))
 
 
 def facts(task: KoTask, trace: KoTrace) -> str:
     """Write what stands, in results, at the paths that the task names for their tools."""
-    return together(_facts(task, trace), "\n")
+    return join_within(_facts(task, trace), "\n")
 
 
 def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
@@ -50,13 +50,13 @@ def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
                 for path in wanted["fields"]:
                     value = value_at(call.result, path_of(path, ("golden_fields",)))
                     if value is not ABSENT:
-                        yield f"{call.tool} {path}: {bounded(as_json(value), MOST_OF_TOOL_TURN)}"
+                        yield f"{call.tool} {path}: {cut_middle(as_json(value), MOST_OF_TOOL_TURN)}"
 
 
 def conversation(messages: Sequence[KoMessage] | None) -> str:
     """Write a conversation, its messages numbered, and those that were given marked."""
     said = enumerate(messages or (), 1)
-    return together((_turn(number, message) for number, message in said if message.content), "\n")
+    return join_within((_turn(number, message) for number, message in said if message.content), "\n")
 
 
 def before_the_question(trace: KoTrace) -> str:
@@ -79,7 +79,7 @@ def conversation_upstream(messages: Sequence[KoMessage]) -> tuple[str, int]:
             if message.content is None:
                 raise RaisesUpstream("an assistant's message has no text, and it cuts the text")
             shown.append(f"[{number}] {_WHO['assistant']}: {message.content[:UPSTREAM_MOST_OF_TURN]}")
-    return together(shown, "\n"), len(shown)
+    return join_within(shown, "\n"), len(shown)
 
 
 def _turn(number: int, message: KoMessage) -> str:
@@ -87,16 +87,16 @@ def _turn(number: int, message: KoMessage) -> str:
     given = " (주어짐)" if message.seeded and message.role != "user" else ""
     who = _WHO.get(message.role, message.role)
     # No further line begins as a turn does: nobody can put words into another's mouth.
-    text = "\n    ".join(bounded(message.content or "", most).splitlines())
+    text = "\n    ".join(cut_middle(message.content or "", most).splitlines())
     return f"[{number}] {who}{given}: {text}"
 
 
 def _asked(call: KoCall) -> str:
     given = " (주어짐)" if call.seeded else ""
-    return f"{call.tool}({bounded(as_json(dict(call.args)), MOST_OF_RESULT)}){given}"
+    return f"{call.tool}({cut_middle(as_json(dict(call.args)), MOST_OF_RESULT)}){given}"
 
 
 def _came(call: KoCall) -> str:
     if not call.worked:
         return f"실패: {call.error or ''}"
-    return f"결과: {bounded(as_json(call.result), MOST_OF_RESULT)}"
+    return f"결과: {cut_middle(as_json(call.result), MOST_OF_RESULT)}"

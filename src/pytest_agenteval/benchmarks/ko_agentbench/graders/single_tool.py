@@ -11,7 +11,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, F
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
 from pytest_agenteval.graders.matching.equality import same
-from pytest_agenteval.graders.outcome.json_schema import check_schema, complaints
+from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
 from pytest_agenteval.graders.settings import WrongSetting
 
 
@@ -118,7 +118,7 @@ def problem_with(schema: Mapping[str, Any], answer: Any) -> str:
         check_schema("resp_schema", schema)
     except WrongSetting:
         return NO_SCHEMA
-    return "; ".join(complaints(schema, answer))
+    return "; ".join(schema_problems(schema, answer))
 
 
 def _as_json(text: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.graders.on_disk import State
-from pytest_agenteval.graders.shown import cut
+from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check
 

@@ -13,16 +13,15 @@ from pytest_agenteval.benchmarks.memex.graders.card import card_sides
 from pytest_agenteval.benchmarks.memex.graders.card_text import blob_of, values
 from pytest_agenteval.benchmarks.memex.graders.settings import days, entry_day, texts
 from pytest_agenteval.benchmarks.memex.graders.unreadable import undecided_where_unreadable
-from pytest_agenteval.graders.matching.addresses import address_meant
+from pytest_agenteval.graders.matching.addresses import parse_address
 from pytest_agenteval.graders.matching.dates import (
     Day,
-    days_in,
-    times_in,
-    times_meant,
+    find_days,
+    find_times,
+    parse_times,
     without_days_and_times,
 )
-from pytest_agenteval.graders.matching.mentions import plain
-from pytest_agenteval.graders.matching.number_words import NUMBER_WORDS
+from pytest_agenteval.graders.matching.mentions import NUMBER_WORDS, normalize_mention
 from pytest_agenteval.graders.matching.tokens import tokens
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
@@ -65,7 +64,7 @@ class CardNumbersGiven:
         given = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
         untrue = disagreement(stated, shown, "card_yaml_blob")
         said = values(blob_of(merged(stated, shown)))
-        days_known, times_known = self._days_known(entry, own), times_in(plain(entry))
+        days_known, times_known = self._days_known(entry, own), find_times(normalize_mention(entry))
         checks = tuple(
             Check(f"{written} comes from the entry", bool(readings & given), "a number of the entry", written)
             for value in said
@@ -78,7 +77,7 @@ class CardNumbersGiven:
         return Grade.from_checks(NAME, (*checks, *untrue))
 
     def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
-        return self._days_meant(own) | days_in(plain(entry), short=False)
+        return self._days_meant(own) | find_days(normalize_mention(entry), short=False)
 
     def _days_meant(self, own: date | None) -> frozenset[Day]:
         return days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
@@ -86,22 +85,22 @@ class CardNumbersGiven:
     def _days(self, said: Sequence[str], own: date | None) -> Iterator[Check]:
         known = self._days_meant(own)
         for value in said:
-            for found in days_in(plain(value), short=False):
+            for found in find_days(normalize_mention(value), short=False):
                 passed = any(found.may_be(day) for day in known)
                 yield Check(f"{value} is a day that was meant", passed, " or ".join(self.days), value)
 
 
 def _is_one_of(written: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
     """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
-    days_said = days_in(written) if "." in written else ()
-    times_said = times_meant(written.replace(".", ":"))
+    days_said = find_days(written) if "." in written else ()
+    times_said = parse_times(written.replace(".", ":"))
     return any(one.may_be(other) for one in days_said for other in days_known) or bool(
         times_said & times_known
     )
 
 
 def _numbers_of_entry(entry: str) -> Iterator[Decimal]:
-    said = tokens(plain(entry))
+    said = tokens(normalize_mention(entry))
     for place, token in enumerate(said):
         yield from token.readings
         number = NUMBER_WORDS.get(token.text)
@@ -112,8 +111,8 @@ def _numbers_of_entry(entry: str) -> Iterator[Decimal]:
 
 
 def _numbers(value: str) -> Iterator[tuple[str, frozenset[Decimal]]]:
-    said = plain(value)
-    words = (word for word in said.split() if address_meant(word.strip(".,;:!?()")) is None)
+    said = normalize_mention(value)
+    words = (word for word in said.split() if parse_address(word.strip(".,;:!?()")) is None)
     for token in tokens(without_days_and_times(" ".join(words), named=True)):
         if token.readings:
             yield token.text, token.readings

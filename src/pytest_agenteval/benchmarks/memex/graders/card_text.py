@@ -13,8 +13,8 @@ from pytest_agenteval.benchmarks.memex.graders.card import card_sides, scored
 from pytest_agenteval.benchmarks.memex.graders.on_disk import State
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode, needles, texts
 from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable, undecided_where_unreadable
+from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.matching.mentions import mentions
-from pytest_agenteval.graders.shown import cut
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 

@@ -10,10 +10,16 @@ from typing import ClassVar
 from pytest_agenteval.benchmarks.memex.graders.pkm_insight import counted_as_upstream, fact_of, knowledge_base
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.asking import WithJudges, grade_of, no_judge
+from pytest_agenteval.graders.judge.evidence_text import (
+    MAX_CHARS,
+    MAX_CHARS_OF_ONE,
+    cut_middle,
+    diffs,
+    join_within,
+)
+from pytest_agenteval.graders.judge.grader import WithJudges, grade_from_judgement, no_judge_grade
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.judge.shown import MOST, MOST_OF_ONE, bounded, diffs, together
 from pytest_agenteval.records.evidence import Evidence, Tree, diff, unified
 from pytest_agenteval.records.grade import Grade
 
@@ -63,12 +69,12 @@ class PkmAppendCoherence:
         if isinstance(added, str):
             return Grade(NAME, None, added)
         if not judges:
-            return no_judge(NAME)
+            return no_judge_grade(NAME)
         values = {"fact": fact_of(evidence), **added}
         judgement = await ask_judges(packaged_rubric(NAME), values, judges, mode=self.mode)
         if self.mode == "upstream":
             return counted_as_upstream(NAME, judgement, self.threshold)
-        return grade_of(NAME, judgement, self.threshold)
+        return grade_from_judgement(NAME, judgement, self.threshold)
 
 
 def _additions(evidence: Evidence) -> dict[str, str] | str:
@@ -80,11 +86,11 @@ def _additions(evidence: Evidence) -> dict[str, str] | str:
     paths = [path for path in changed if _adds(before, after, path)]
     if not paths:
         return "nothing was added to a file that was there before"
-    each = max(MOST_OF_ONE, MOST // len(paths) - ROOM_FOR_PATH)
-    texts = [bounded(before.text(path) or "", each) for path in paths]
+    each = max(MAX_CHARS_OF_ONE, MAX_CHARS // len(paths) - ROOM_FOR_PATH)
+    texts = [cut_middle(before.text(path) or "", each) for path in paths]
     if len(paths) > 1:
         texts = [f"{path}:\n{text}" for path, text in zip(paths, texts, strict=True)]
-    return {"before": together(texts), "changes": together(diffs(before, after, paths))}
+    return {"before": join_within(texts), "changes": join_within(diffs(before, after, paths))}
 
 
 def _adds(before: Tree, after: Tree, path: str) -> bool:

@@ -17,10 +17,10 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines
 from pytest_agenteval.benchmarks.memex.graders.pkm_others import new_text
 from pytest_agenteval.benchmarks.memex.graders.settings import days, entry_day, needles
 from pytest_agenteval.benchmarks.memex.graders.unreadable import undecided_where_unreadable
-from pytest_agenteval.graders.matching.dates import Day, days_in
-from pytest_agenteval.graders.matching.mentions import mentions, plain
+from pytest_agenteval.graders.formatting import cut
+from pytest_agenteval.graders.matching.dates import Day, find_days
+from pytest_agenteval.graders.matching.mentions import mentions, normalize_mention
 from pytest_agenteval.graders.matching.tokens import tokens
-from pytest_agenteval.graders.shown import cut
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -68,7 +68,7 @@ class PkmFactsFiled:
     def _days(self, evidence: Evidence, new: str) -> Check:
         """Ask whether a new date is the day before or after the entry's, though nobody named that day."""
         own = entry_day(evidence.task_input.get("fact_id"))
-        entry = days_in(plain(str(evidence.task_input.get("content") or "")))
+        entry = find_days(normalize_mention(str(evidence.task_input.get("content") or "")))
         named = days("days", self.days) | entry
         near = [own + timedelta(by) for by in (-1, 1)] if own else []
         wrong = [day for day in near if _is_dated(new, day) and not any(_is(day, each) for each in named)]
@@ -77,9 +77,9 @@ class PkmFactsFiled:
 
 
 def _is_dated(new: str, day: date) -> bool:
-    lines = plain(new.replace("\n", " \u00b6 ")).split("\u00b6")
-    long = (each for line in lines for each in days_in(line, short=False))
-    leading = (each for line in lines if (found := _LEADING.match(line)) for each in days_in(found[1]))
+    lines = normalize_mention(new.replace("\n", " \u00b6 ")).split("\u00b6")
+    long = (each for line in lines for each in find_days(line, short=False))
+    leading = (each for line in lines if (found := _LEADING.match(line)) for each in find_days(found[1]))
     return any(_is(day, each) for each in (*long, *leading))
 
 
@@ -94,8 +94,8 @@ def _fact_check(wordings: Sequence[str], new: str) -> Check:
 
 
 def _not_pasted(evidence: Evidence, new: str) -> Check:
-    entry = [token.text for token in tokens(plain(str(evidence.task_input.get("content") or "")))]
-    there = [token.text for token in tokens(plain(new))]
+    entry = [token.text for token in tokens(normalize_mention(str(evidence.task_input.get("content") or "")))]
+    there = [token.text for token in tokens(normalize_mention(new))]
     run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
     pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
     found = f"{run} of its {len(entry)} words in one run"

@@ -13,12 +13,18 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_handling import Handling
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable, unreadable_grade
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.asking import WithJudges, at_least, details, grade_of, no_judge
+from pytest_agenteval.graders.judge.aggregation import Judgement
+from pytest_agenteval.graders.judge.evidence_text import cut_middle, diffs, join_within
+from pytest_agenteval.graders.judge.grader import (
+    WithJudges,
+    dimension_check,
+    grade_from_judgement,
+    judgement_details,
+    no_judge_grade,
+)
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
-from pytest_agenteval.graders.judge.shown import bounded, diffs, together
-from pytest_agenteval.graders.judge.votes import Judgement
 from pytest_agenteval.records.evidence import Evidence, Tree, diff
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -75,12 +81,12 @@ class PkmInsightQuality:
         if insight is None or not insight.text:
             return self._without_insight()
         if not judges:
-            return no_judge(NAME)
+            return no_judge_grade(NAME)
         values = {**shown_of_notes(evidence, insight), "insight": insight.text}
         judgement = await ask_judges(self._rubric, values, judges, mode=self.mode)
         if self.mode == "upstream":
             return counted_as_upstream(NAME, judgement, self.threshold)
-        return grade_of(NAME, judgement, self.threshold)
+        return grade_from_judgement(NAME, judgement, self.threshold)
 
     def _without_insight(self) -> Grade:
         check = Check("an insight was written", False, "some words", "none")
@@ -91,9 +97,9 @@ class PkmInsightQuality:
 def counted_as_upstream(grader: str, judgement: Judgement, threshold: float) -> Grade:
     """Make a grade as Memex does: no check where no reply could be read, else one for every dimension."""
     if all(vote.problem for vote in judgement.votes):
-        return Grade(grader, None, f"unreadable: {judgement.rationale}", details=details(judgement))
-    checks = tuple(at_least(name, score, threshold) for name, score in judgement.scores.items())
-    return Grade(grader, judgement.score, judgement.rationale, checks, details(judgement))
+        return Grade(grader, None, f"unreadable: {judgement.rationale}", details=judgement_details(judgement))
+    checks = tuple(dimension_check(name, score, threshold) for name, score in judgement.scores.items())
+    return Grade(grader, judgement.score, judgement.rationale, checks, judgement_details(judgement))
 
 
 def knowledge_base(tree: Tree) -> Tree:
@@ -116,12 +122,16 @@ def shown_of_notes(evidence: Evidence, insight: Insight | None) -> dict[str, str
     paths = (*_marked(before, related), *changed, *read)
     notes = [
         *_entries(evidence.before, related),
-        *(f"{path}:\n{bounded(before.text(path) or '')}" for path in dict.fromkeys(paths) if path in before),
+        *(
+            f"{path}:\n{cut_middle(before.text(path) or '')}"
+            for path in dict.fromkeys(paths)
+            if path in before
+        ),
     ]
     return {
         "fact": fact_of(evidence),
-        "notes": together(notes),
-        "changes": together(diffs(before, after, changed)),
+        "notes": join_within(notes),
+        "changes": join_within(diffs(before, after, changed)),
     }
 
 
@@ -141,4 +151,4 @@ def _entries(before: Tree, ids: Sequence[str]) -> Iterator[str]:
         heading = re.compile(rf"^## <id:{re.escape(number)}>.*\n((?:(?!## <id:).*\n?)*)", re.MULTILINE)
         found = heading.search(before.text(f"Facts/{day}") or "")
         if found is not None:
-            yield f"entry {id}:\n{bounded(found[1].strip())}"
+            yield f"entry {id}:\n{cut_middle(found[1].strip())}"

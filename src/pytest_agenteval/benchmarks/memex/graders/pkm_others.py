@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import files_below, times
 from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines
-from pytest_agenteval.graders.matching.mentions import plain
+from pytest_agenteval.graders.matching.mentions import normalize_mention
 from pytest_agenteval.graders.matching.tokens import tokens
 from pytest_agenteval.records.evidence import Evidence, Tree
 
@@ -68,7 +68,7 @@ def _is_filed(only_here: set[str], new: set[str]) -> bool:
 
 def _words(text: str) -> set[str]:
     """Give the words that tell entries apart: numbers, long words, pairs of letters without spaces."""
-    found = tokens(plain(text))
+    found = tokens(normalize_mention(text))
     single = {token.text for token in found if token.readings or len(token.text) > 3}
     letters = [token.text if len(token.text) == 1 and not token.text.isascii() else "" for token in found]
     return single | {one + other for one, other in pairwise(letters) if one and other}

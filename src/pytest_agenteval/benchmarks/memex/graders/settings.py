@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 import yaml
 
 from pytest_agenteval.errors import nearest
-from pytest_agenteval.graders.matching.dates import Day, days_meant
-from pytest_agenteval.graders.matching.mentions import plain
+from pytest_agenteval.graders.matching.dates import Day, parse_days
+from pytest_agenteval.graders.matching.mentions import normalize_mention
 
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
@@ -55,7 +55,7 @@ def needles(name: str, given: Sequence[str | Sequence[str]]) -> Needles:
 
 def days(name: str, given: Sequence[str]) -> frozenset[Day]:
     """Read a list of dates, each with its year or not."""
-    read = {text: days_meant(plain(text)) for text in texts(name, given)}
+    read = {text: parse_days(normalize_mention(text)) for text in texts(name, given)}
     if wrong := [text for text, found in read.items() if not found]:
         raise ValueError(f"{name} must be dates, not {wrong[0]!r}")
     return frozenset(day for found in read.values() for day in found)

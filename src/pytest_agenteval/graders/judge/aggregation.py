@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.verdict import Scores
+from pytest_agenteval.graders.judge.reply_parser import Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Judgement:
     @property
     def scores(self) -> Scores:
         """One score from 0 to 1 for each dimension, by the rubric's way to combine votes."""
-        return {name: combined(self.rubric, self.decided(name)) for name in self.rubric.names}
+        return {name: combine_scores(self.rubric, self.decided(name)) for name in self.rubric.names}
 
     @property
     def spread(self) -> Scores:
@@ -59,7 +59,7 @@ class Judgement:
     @property
     def score(self) -> float | None:
         """The mean of the dimensions that could be told; None where none could."""
-        return mean_of(self.scores.values())
+        return mean_of_known(self.scores.values())
 
     @property
     def rationale(self) -> str:
@@ -89,7 +89,7 @@ class Judgement:
         }
 
 
-def combined(rubric: Rubric, votes: Sequence[float]) -> float | None:
+def combine_scores(rubric: Rubric, votes: Sequence[float]) -> float | None:
     """Make one score of several, as the rubric says; None where there are none.
 
     ``majority``: each vote goes to the nearest whole step above the scale's low end (half a step counts
@@ -109,12 +109,12 @@ def _majority(votes: Sequence[float], steps: float) -> float | None:
     return step / steps if 2 * count > len(votes) else None
 
 
-def mean_of(scores: Iterable[float | None]) -> float | None:
+def mean_of_known(scores: Iterable[float | None]) -> float | None:
     """Give the mean of those scores that there are, or None."""
     decided = [score for score in scores if score is not None]
     return fmean(decided) if decided else None
 
 
-def nothing(rubric: Rubric) -> Mapping[str, None]:
+def no_judgement(rubric: Rubric) -> Mapping[str, None]:
     """Give the scores of one who could not tell."""
     return dict.fromkeys(rubric.names)

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.settings import WrongSetting, count_at, texts
-from pytest_agenteval.graders.transcript.own_calls import own_calls
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.transcript import ToolCall
+
+
+def agent_calls(evidence: Evidence, *, succeeded: bool) -> list[ToolCall]:
+    """Give the agent's calls in the order the model listed them, or only those that gave no error.
+
+    Calls that the task itself made, to set the stage, are not the agent's doing.
+    """
+    calls = (call for call in evidence.calls if call.by == "agent")
+    return [call for call in calls if not succeeded or call.error is None]
+
+
+def tool_list(tools: Iterable[str]) -> str:
+    """List tools in one short line."""
+    return cut(", ".join(tools)) or "no call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +56,21 @@ class ToolCalled:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Count the calls of each tool."""
-        counts = Counter(call.tool for call in own_calls(evidence, succeeded=self.succeeded))
-        every = Counter(call.tool for call in own_calls(evidence, succeeded=False))
+        counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
+        every = Counter(call.tool for call in agent_calls(evidence, succeeded=False))
         return Grade.from_checks("tool_called", [self._check(one, counts, every) for one in self.tools])
 
     def _check(self, tool: str, counts: Counter[str], every: Counter[str]) -> Check:
         count, failed = counts[tool], every[tool] - counts[tool]
         enough = count >= self.at_least and (self.at_most is None or count <= self.at_most)
-        found = times(count) + (f", and {times(failed)} with an error" if failed else "")
+        found = count_text(count) + (f", and {count_text(failed)} with an error" if failed else "")
         return Check(f"{tool} was called", enough, self._expected(), found)
 
     def _expected(self) -> str:
         if self.at_most is None:
             return "once or more" if self.at_least == 1 else f"{self.at_least} times or more"
         if self.at_least == self.at_most:
-            return times(self.at_most)
+            return count_text(self.at_most)
         return f"{self.at_least} to {self.at_most} times"
 
 
@@ -80,13 +95,14 @@ class ToolNotCalled:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Look for calls of each tool."""
-        counts = Counter(call.tool for call in own_calls(evidence, succeeded=self.succeeded))
+        counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
         checks = [
-            Check(f"{one} was not called", not counts[one], "never", times(counts[one])) for one in self.tools
+            Check(f"{one} was not called", not counts[one], "never", count_text(counts[one]))
+            for one in self.tools
         ]
         return Grade.from_checks("tool_not_called", checks)
 
 
-def times(count: int) -> str:
+def count_text(count: int) -> str:
     """Say how often."""
     return {0: "never", 1: "once"}.get(count, f"{count} times")

@@ -1,7 +1,7 @@
 """The kinds of matchers: each says whether a value that was found is one that was meant.
 
 ``str`` of a matcher is the *expected* side of a check. A value that is not there is ABSENT, which only
-``Absent`` matches.
+``NoValue`` matches.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Protocol
 
+from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.matching.equality import part_of, same
 from pytest_agenteval.graders.matching.folding import folded_all
 from pytest_agenteval.graders.matching.value_paths import ABSENT
-from pytest_agenteval.graders.shown import shown
 from pytest_agenteval.patterns import Pattern
 
 _NUMERIC = re.compile(r"\s*[-+]?[0-9]{1,100}(?:\.[0-9]{1,100})?(?:[eE][-+]?[0-9]{1,3})?\s*")
@@ -40,10 +40,10 @@ class Exact:
 
     def matches(self, found: Any) -> bool:
         """Whether the value is equal; 1 is 1.0, but true is not 1."""
-        return same(*_compared(self.value, found, fold=self.fold))
+        return same(*_fold_both(self.value, found, fold=self.fold))
 
     def __str__(self) -> str:
-        return shown(self.value)
+        return brief(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class Subset:
 
     def matches(self, found: Any) -> bool:
         """Whether the map's keys, or the list's items, are all there."""
-        return part_of(*_compared(self.value, found, fold=self.fold))
+        return part_of(*_fold_both(self.value, found, fold=self.fold))
 
     def __str__(self) -> str:
-        return f"at least {shown(self.value)}"
+        return f"at least {brief(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class Contains:
 
     def matches(self, found: Any) -> bool:
         """Whether the text or the item is in there; what is neither text nor list contains nothing."""
-        expected, found = _compared(self.value, found, fold=self.fold)
+        expected, found = _fold_both(self.value, found, fold=self.fold)
         if isinstance(found, str):
             return isinstance(expected, str) and expected in found
         return isinstance(found, list | tuple) and any(same(expected, item) for item in found)
 
     def __str__(self) -> str:
-        return f"a value that contains {shown(self.value)}"
+        return f"a value that contains {brief(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,11 @@ class OneOf:
         return any(Exact(value, self.fold).matches(found) for value in self.values)
 
     def __str__(self) -> str:
-        return f"one of {', '.join(map(shown, self.values))}"
+        return f"one of {', '.join(map(brief, self.values))}"
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearNumber:
     """The value is this number, or a text that is one, give or take a margin."""
 
     number: int | float
@@ -118,7 +118,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class MatchesPattern:
     """The value is a text in which this pattern is found."""
 
     pattern: Pattern
@@ -128,11 +128,11 @@ class Searched:
         return isinstance(found, str) and self.pattern.search(found) is not None
 
     def __str__(self) -> str:
-        return f"a text that matches {shown(self.pattern.pattern)}"
+        return f"a text that matches {brief(self.pattern.pattern)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class AnyValue:
     """There is a value, whatever it is."""
 
     def matches(self, found: Any) -> bool:
@@ -144,7 +144,7 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class NoValue:
     """There is no value."""
 
     def matches(self, found: Any) -> bool:
@@ -166,5 +166,5 @@ def decimal_of(value: Any) -> Decimal | None:
     return Decimal(value)
 
 
-def _compared(expected: Any, found: Any, *, fold: bool) -> tuple[Any, Any]:
+def _fold_both(expected: Any, found: Any, *, fold: bool) -> tuple[Any, Any]:
     return (folded_all(expected), folded_all(found)) if fold else (expected, found)

@@ -11,16 +11,16 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, UNKNOWN, Rubric
 
-Reading: TypeAlias = Literal["default", "upstream"]
+ReplyFormat: TypeAlias = Literal["default", "upstream"]
 Scores: TypeAlias = Mapping[str, float | None]
-Holds: TypeAlias = Callable[[Mapping[str, Any]], bool]
+Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 MOST_SHOWN = 60
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _decoder = json.JSONDecoder()
 
 
-class Unreadable(ValueError):
+class UnreadableReply(ValueError):
     """A reply that holds no verdict; the text says what is wrong with it."""
 
 
@@ -32,7 +32,7 @@ class Verdict:
     rationale: str = ""
 
 
-def read_reply(reply: str, rubric: Rubric) -> Verdict:
+def parse_reply(reply: str, rubric: Rubric) -> Verdict:
     """Find the verdict in a reply; raises Unreadable.
 
     It may stand in a code fence or among other words. A number outside the scale is no score: it is not
@@ -41,23 +41,25 @@ def read_reply(reply: str, rubric: Rubric) -> Verdict:
     return _verdict(_scored_object(reply, rubric), rubric)
 
 
-def read_reasoned_reply(reply: str, rubric: Rubric) -> Verdict:
+def parse_reasoned_reply(reply: str, rubric: Rubric) -> Verdict:
     """Find the verdict in a reply that also says why, if in no words at all; raises Unreadable."""
     found = _scored_object(reply, rubric)
     if not isinstance(found.get(RATIONALE), str):
-        raise Unreadable(f"there is no {RATIONALE} beside the score")
+        raise UnreadableReply(f"there is no {RATIONALE} beside the score")
     return _verdict(found, rubric)
 
 
-def read_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdict, ...]:
+def parse_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdict, ...]:
     """Find the verdicts on so many candidates, in the order in which they were shown; raises Unreadable."""
     letters = LETTERS[:candidates]
-    found = _only(_objects(reply, lambda value: any(isinstance(value.get(key), dict) for key in letters)))
+    found = _single_object(
+        _objects(reply, lambda value: any(isinstance(value.get(key), dict) for key in letters))
+    )
     why = _rationale(found)
     return tuple(Verdict(_scores(_candidate(found, letter), rubric, letter), why) for letter in letters)
 
 
-def read_as_upstream(reply: str, rubric: Rubric) -> Verdict:
+def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
     """Read a reply as Memex does; raises Unreadable.
 
     Of a reply with a code fence only what stands in the first one counts; of that, all from the first brace
@@ -66,25 +68,25 @@ def read_as_upstream(reply: str, rubric: Rubric) -> Verdict:
     text = _first_fence(reply)
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(text[start : end + 1], parse_constant=_refuse) if start >= 0 else None
+        found = json.loads(text[start : end + 1], parse_constant=_refuse_constant) if start >= 0 else None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get(RATIONALE), str | None):
-        raise Unreadable(f"no verdict in: {reply[:120]}")
+        raise UnreadableReply(f"no verdict in: {reply[:120]}")
     return Verdict(
-        {name: _bent(found.get(name), rubric) for name in rubric.names}, found.get(RATIONALE) or ""
+        {name: _clamped_score(found.get(name), rubric) for name in rubric.names}, found.get(RATIONALE) or ""
     )
 
 
 def _scored_object(reply: str, rubric: Rubric) -> dict[str, Any]:
-    return _only(_objects(reply, lambda value: any(name in value for name in rubric.names)))
+    return _single_object(_objects(reply, lambda value: any(name in value for name in rubric.names)))
 
 
 def _verdict(found: Mapping[str, Any], rubric: Rubric) -> Verdict:
     return Verdict(_scores(found, rubric), _rationale(found))
 
 
-def _objects(reply: str, holds: Holds) -> Iterator[dict[str, Any]]:
+def _objects(reply: str, holds: Predicate) -> Iterator[dict[str, Any]]:
     """Give every JSON object in a text that holds what is looked for, also inside of others."""
     at = reply.find("{")
     while at >= 0:
@@ -97,7 +99,7 @@ def _objects(reply: str, holds: Holds) -> Iterator[dict[str, Any]]:
         at = reply.find("{", end)
 
 
-def _within(value: Any, holds: Holds) -> Iterator[dict[str, Any]]:
+def _within(value: Any, holds: Predicate) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         if holds(value):
             yield value
@@ -109,23 +111,23 @@ def _within(value: Any, holds: Holds) -> Iterator[dict[str, Any]]:
         yield from _within(inner, holds)
 
 
-def _only(found: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _single_object(found: Iterator[dict[str, Any]]) -> dict[str, Any]:
     try:
         objects = list(found)
         differ = any(other != objects[0] for other in objects)
     except RecursionError:
-        raise Unreadable("the JSON is nested too deeply") from None
+        raise UnreadableReply("the JSON is nested too deeply") from None
     if not objects:
-        raise Unreadable("there is no JSON object with the scores in it")
+        raise UnreadableReply("there is no JSON object with the scores in it")
     if differ:
-        raise Unreadable(f"there are {len(objects)} JSON objects with scores, and they differ")
+        raise UnreadableReply(f"there are {len(objects)} JSON objects with scores, and they differ")
     return objects[0]
 
 
 def _candidate(found: Mapping[str, Any], letter: str) -> Mapping[str, Any]:
     scores = found.get(letter)
     if not isinstance(scores, dict):
-        raise Unreadable(f"there are no scores for candidate {letter}")
+        raise UnreadableReply(f"there are no scores for candidate {letter}")
     return scores
 
 
@@ -135,15 +137,17 @@ def _scores(found: Mapping[str, Any], rubric: Rubric, of: str = "") -> Scores:
 
 def _score(found: Mapping[str, Any], name: str, rubric: Rubric, called: str) -> float | None:
     if name not in found:
-        raise Unreadable(f"{called} is missing")
+        raise UnreadableReply(f"{called} is missing")
     value = found[name]
     if value is None or (isinstance(value, str) and value.strip().casefold() == UNKNOWN):
         return None
     number = _number(value)
     if number is None:
-        raise Unreadable(f"{called} is {_shown(value)}, neither a number nor {UNKNOWN!r}")
+        raise UnreadableReply(f"{called} is {_short_value(value)}, neither a number nor {UNKNOWN!r}")
     if not rubric.low <= number <= rubric.high:
-        raise Unreadable(f"{called} is {_shown(value)}, outside of {rubric.low:g} to {rubric.high:g}")
+        raise UnreadableReply(
+            f"{called} is {_short_value(value)}, outside of {rubric.low:g} to {rubric.high:g}"
+        )
     return rubric.from_scale(number)
 
 
@@ -165,7 +169,7 @@ def _rationale(found: Mapping[str, Any]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _shown(value: Any) -> str:
+def _short_value(value: Any) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value, ensure_ascii=False)
@@ -177,7 +181,7 @@ def _first_fence(reply: str) -> str:
     return after.partition("\n")[2].partition("```")[0] if fence else reply
 
 
-def _bent(value: Any, rubric: Rubric) -> float | None:
+def _clamped_score(value: Any, rubric: Rubric) -> float | None:
     if isinstance(value, str):
         try:
             value = float(value.strip().replace("_", "x"))
@@ -190,5 +194,5 @@ def _bent(value: Any, rubric: Rubric) -> float | None:
     return rubric.from_scale(min(max(value, rubric.low), rubric.high))
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")

@@ -10,11 +10,11 @@ from typing import Any
 from pytest_agenteval.records.evidence import Evidence, Tree, unified
 from pytest_agenteval.records.transcript import Message, ToolCall
 
-MOST = 24_000
-MOST_OF_ONE = 6_000
+MAX_CHARS = 24_000
+MAX_CHARS_OF_ONE = 6_000
 
 
-def bounded(text: str, most: int = MOST_OF_ONE) -> str:
+def cut_middle(text: str, most: int = MAX_CHARS_OF_ONE) -> str:
     """Give a text, or its first and last part with a line between them that says how much is left out."""
     if len(text) <= most:
         return text
@@ -22,7 +22,7 @@ def bounded(text: str, most: int = MOST_OF_ONE) -> str:
     return f"{text[:first]}\n[… {len(text) - first - last} characters left out …]\n{text[-last:]}"
 
 
-def together(parts: Iterable[str], between: str = "\n\n", most: int = MOST) -> str:
+def join_within(parts: Iterable[str], between: str = "\n\n", most: int = MAX_CHARS) -> str:
     """Put parts one after another until there are enough; then say how many are left out."""
     all_of, size = list(parts), 0
     kept: list[str] = []
@@ -30,14 +30,14 @@ def together(parts: Iterable[str], between: str = "\n\n", most: int = MOST) -> s
         size += len(part) + len(between)
         if kept and size > most:
             break
-        kept.append(bounded(part, most))
+        kept.append(cut_middle(part, most))
     left = len(all_of) - len(kept)
     return between.join([*kept, f"[… {left} more left out …]"] if left else kept)
 
 
 def diffs(before: Tree, after: Tree, paths: Iterable[str]) -> list[str]:
     """Write each file's change as a unified diff, none of them without end."""
-    return [bounded("\n".join(unified(before, after, path))) for path in paths]
+    return [cut_middle("\n".join(unified(before, after, path))) for path in paths]
 
 
 def task(evidence: Evidence) -> str:
@@ -56,22 +56,22 @@ def answer(evidence: Evidence) -> str:
 def calls(evidence: Evidence) -> str:
     """Write every tool call that the agent made, with what came of it."""
     made = [call for call in evidence.calls if call.by == "agent"]
-    return together(f"{number}. {_call(call)}" for number, call in enumerate(made, 1))
+    return join_within(f"{number}. {_call(call)}" for number, call in enumerate(made, 1))
 
 
 def changes(evidence: Evidence) -> str:
     """Write what became of the workspace's files, as unified diffs."""
     found = evidence.diff
     paths = sorted((*found.created, *found.modified, *found.deleted))
-    return together(diffs(evidence.before, evidence.after, paths))
+    return join_within(diffs(evidence.before, evidence.after, paths))
 
 
 def conversation(evidence: Evidence) -> str:
     """Write what was said, without the instructions that the agent was given."""
-    return together(_message(message) for message in evidence.messages if message.role != "system")
+    return join_within(_message(message) for message in evidence.messages if message.role != "system")
 
 
-AVAILABLE: Mapping[str, Callable[[Evidence], str]] = MappingProxyType(
+SHOWABLE: Mapping[str, Callable[[Evidence], str]] = MappingProxyType(
     {"task": task, "answer": answer, "calls": calls, "changes": changes, "conversation": conversation}
 )
 """What a rubric may show, by name."""
@@ -80,18 +80,18 @@ AVAILABLE: Mapping[str, Callable[[Evidence], str]] = MappingProxyType(
 def _call(call: ToolCall) -> str:
     asked = f"{call.tool}({_args(call)})"
     if call.error is not None:
-        return f"{asked}\nfailed: {bounded(call.error.message)}"
-    return f"{asked}\ngave: {bounded(_value(call.result))}"
+        return f"{asked}\nfailed: {cut_middle(call.error.message)}"
+    return f"{asked}\ngave: {cut_middle(_value(call.result))}"
 
 
 def _args(call: ToolCall) -> str:
-    return bounded(_value(dict(call.args)) if call.raw_args is None else call.raw_args)
+    return cut_middle(_value(dict(call.args)) if call.raw_args is None else call.raw_args)
 
 
 def _message(message: Message) -> str:
     asked = [f"calls {call.tool}({_args(call)})" for call in message.calls]
     said = [message.content] if message.content.strip() or not asked else []
-    return bounded("\n".join([f"{message.role}:", *said, *asked]))
+    return cut_middle("\n".join([f"{message.role}:", *said, *asked]))
 
 
 def _value(value: Any) -> str:

@@ -7,15 +7,15 @@ from typing import Any
 
 from pytest_agenteval.canonical import plain
 
-MOST_SHOWN = 200
+MAX_CHARS = 200
 
 
-def cut(text: str, most: int = MOST_SHOWN) -> str:
+def cut(text: str, most: int = MAX_CHARS) -> str:
     """Give a text, or its beginning where it is long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def shown(value: Any) -> str:
+def brief(value: Any) -> str:
     """Write a JSON value in one short line; texts stand in quotes, and everything else is JSON."""
     if isinstance(value, str):
         return repr(cut(value))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_agenteval.graders.settings import count_at
-from pytest_agenteval.graders.transcript.own_calls import own_calls
+from pytest_agenteval.graders.transcript.tool_usage import agent_calls
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -37,7 +37,7 @@ class StepCeiling:
         used = len(evidence.transcript.asks)
         if not used:
             return Grade("step_ceiling", None, "no asking of a model was seen")
-        return _below("step_ceiling", "steps", self.steps, used)
+        return _ceiling_grade("step_ceiling", "steps", self.steps, used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,9 @@ class CallCeiling:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Count the agent's calls."""
-        return _below("call_ceiling", "calls", self.calls, len(own_calls(evidence, succeeded=False)))
+        return _ceiling_grade(
+            "call_ceiling", "calls", self.calls, len(agent_calls(evidence, succeeded=False))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +89,15 @@ class TokenCeiling:
             return Grade(
                 "token_ceiling", None, f"{uncounted} of {len(asks)} replies came without a count of tokens"
             )
-        return _below("token_ceiling", "tokens", self.tokens, sum(ask.usage.tokens for ask in asks))
+        return _ceiling_grade("token_ceiling", "tokens", self.tokens, sum(ask.usage.tokens for ask in asks))
 
 
-def _below(grader: str, unit: str, ceiling: int, used: int) -> Grade:
+def _ceiling_grade(grader: str, unit: str, ceiling: int, used: int) -> Grade:
     check = Check(f"at most {ceiling} {unit}", used <= ceiling, f"at most {ceiling}", str(used))
     why = f"{used} of at most {ceiling} {unit}"
-    return Grade(grader, within(ceiling, used), why if check.passed else str(check), (check,))
+    return Grade(grader, budget_score(ceiling, used), why if check.passed else str(check), (check,))
 
 
-def within(ceiling: int, used: int) -> float:
+def budget_score(ceiling: int, used: int) -> float:
     """Give 1 up to the ceiling, and beyond it the ceiling's share of what was used."""
     return 1.0 if used <= ceiling else ceiling / used

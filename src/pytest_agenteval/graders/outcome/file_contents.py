@@ -1,0 +1,146 @@
+"""Do the files say what they must, and hold the values that they must?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pytest_agenteval.graders.formatting import brief
+from pytest_agenteval.graders.matching.matchers import check_values, values
+from pytest_agenteval.graders.outcome.files import SelectedFile, best_grade, select_files
+from pytest_agenteval.graders.outcome.texts import (
+    ParsedText,
+    checks_to_score,
+    parse_front_matter,
+    parse_text,
+    pattern_check,
+    text_check,
+)
+from pytest_agenteval.graders.settings import WrongSetting, path_at, patterns, texts
+from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.grade import Check, Grade
+
+
+@dataclass(frozen=True, slots=True)
+class FileContains:
+    """Does a file contain each of these texts? The score is the share that it contains.
+
+    ``path`` starts at the workspace's root and may be a glob: then the one file that contains most counts.
+    ``fold`` takes no notice of case, width and kinds and lengths of white space. With ``any``, one text is
+    enough for 1. A file that is not there, a binary one, one too large to be kept and a link contain nothing.
+    """
+
+    path: str
+    texts: Sequence[str]
+    fold: bool = False
+    any: bool = False
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        path_at(("path",), self.path)
+        object.__setattr__(self, "texts", texts("texts", self.texts))
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Look for each text in each file that fits."""
+        return best_grade("file_contains", select_files(self.path, evidence.after), self._asked)
+
+    def _asked(self, file: SelectedFile) -> Sequence[Check]:
+        checks = [text_check(file.path, one, file.text, file.problem, fold=self.fold) for one in self.texts]
+        return checks_to_score(checks, any_will_do=self.any)
+
+
+@dataclass(frozen=True, slots=True)
+class FileMatches:
+    """Is each of these regular expressions found in a file? The score is the share that is.
+
+    ``path`` starts at the workspace's root and may be a glob: then the one file that matches most counts. A
+    pattern is searched for anywhere; ``^`` and ``$`` are the ends of each line. With ``any``, one pattern is
+    enough for 1. In a file that is not there, a binary one, one too large to be kept and a link nothing is
+    found.
+    """
+
+    path: str
+    patterns: Sequence[str]
+    any: bool = False
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        path_at(("path",), self.path)
+        object.__setattr__(self, "patterns", patterns("patterns", self.patterns))
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Search each file that fits for each pattern."""
+        return best_grade("file_matches", select_files(self.path, evidence.after), self._asked)
+
+    def _asked(self, file: SelectedFile) -> Sequence[Check]:
+        checks = [pattern_check(file.path, one, file.text, file.problem) for one in self.patterns]
+        return checks_to_score(checks, any_will_do=self.any)
+
+
+ENDINGS = (".json", ".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """Does a Markdown file's front matter hold these values? The score is the share that it holds.
+
+    ``values`` maps paths into the front matter (``tags[0]``) to matchers; see ``matching/matchers.py``.
+    ``path`` starts at the workspace's root and may be a glob: then the one file that fits best counts. The
+    YAML is read strictly: only ``true`` and ``false`` are truth values, dates are texts, and a key that comes
+    twice is a mistake. Without front matter no value is there; where the file is missing, no text, or its
+    front matter cannot be read, every value is missed, also one that should be absent.
+    """
+
+    path: str
+    values: Mapping[str, Any]
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        path_at(("path",), self.path)
+        values("values", self.values)
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Compare each value in each file that fits."""
+        return best_grade("front_matter", select_files(self.path, evidence.after), self._asked)
+
+    def _asked(self, file: SelectedFile) -> Sequence[Check]:
+        found = ParsedText(problem=file.problem) if file.problem else parse_front_matter(file.text)
+        return check_values(file.path, values("values", self.values), found.value, found.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class FileValue:
+    """Does a JSON or YAML file hold these values? The score is the share that it holds.
+
+    ``values`` maps paths into the file (``author.name``, ``[0].id``) to matchers; see
+    ``matching/matchers.py``. ``path`` starts at the workspace's root, ends in .json, .yaml or .yml and may be
+    a glob: then the one file that fits best counts. Both formats are read strictly: no key twice, and in YAML
+    only ``true`` and ``false`` are truth values and dates are texts. Where the file is missing, no text, or
+    cannot be read, every value is missed, also one that should be absent.
+    """
+
+    path: str
+    values: Mapping[str, Any]
+
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not path_at(("path",), self.path).lower().endswith(ENDINGS):
+            raise WrongSetting(("path",), f"a path that ends in {', '.join(ENDINGS)}", brief(self.path))
+        values("values", self.values)
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Compare each value in each file that fits."""
+        return best_grade("file_value", select_files(self.path, evidence.after), self._asked)
+
+    def _asked(self, file: SelectedFile) -> Sequence[Check]:
+        found = ParsedText(problem=file.problem) if file.problem else parse_text(file.text, file.path)
+        return check_values(file.path, values("values", self.values), found.value, found.problem)

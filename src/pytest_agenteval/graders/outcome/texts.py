@@ -1,0 +1,83 @@
+"""What stands in a text: JSON, YAML, front matter, words and patterns; the same for answers and files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.graders.formatting import brief
+from pytest_agenteval.graders.matching.folding import folded
+from pytest_agenteval.patterns import Pattern
+from pytest_agenteval.records.grade import Check
+from pytest_agenteval.tasks.documents import parse_document
+
+_FRONT = re.compile(
+    r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE
+)
+_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<inside>.*?)\n?[ \t]*(?P=fence)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedText:
+    """The value that a text stands for or, where it cannot be read, why."""
+
+    value: Any = None
+    problem: str = ""
+
+
+def parse_text(text: str, name: str) -> ParsedText:
+    """Read a text as the JSON or YAML that a file of this name holds: no key twice, no yes or no."""
+    try:
+        return ParsedText(parse_document(Path(name), text.encode("utf-8", "surrogatepass")).value)
+    except ProblemsFound as found:
+        first = found.problems[0]
+        line = "" if first.line is None else f"line {first.line}: "
+        return ParsedText(problem=f"{line}{first.found} in place of {first.expected}")
+
+
+def parse_front_matter(text: str) -> ParsedText:
+    """Read the YAML between the ``---`` lines at a text's beginning; where there are none, it is empty."""
+    found = _FRONT.match(text)
+    if found is None:
+        return ParsedText({})
+    front = parse_text(
+        "\n" + found["yaml"], "front-matter.yaml"
+    )  # the line before it keeps the lines' numbers
+    return ParsedText({}) if front == ParsedText(None) else front
+
+
+def parse_answer(text: str) -> ParsedText:
+    """Read an answer that is one JSON value, or one code fence that holds one."""
+    stripped = text.strip()
+    if not stripped:
+        return ParsedText(problem="no answer")
+    fenced = _FENCE.fullmatch(stripped)
+    return parse_text(stripped if fenced is None else fenced["inside"], "answer.json")
+
+
+def text_check(where: str, wanted: str, text: str, problem: str = "", *, fold: bool = False) -> Check:
+    """Ask whether a text contains another; where there is a problem, it does not."""
+    inside = folded(wanted) in folded(text) if fold else wanted in text
+    return Check(f"{where} contains {wanted!r}", not problem and inside, repr(wanted), problem or brief(text))
+
+
+def pattern_check(where: str, pattern: str, text: str, problem: str = "") -> Check:
+    """Ask whether a pattern is found in a text; where there is a problem, it is not."""
+    inside = not problem and Pattern(pattern, re.MULTILINE).search(text) is not None
+    claim = f"{where} matches {brief(pattern)}"
+    return Check(claim, inside, f"a match of {brief(pattern)}", problem or brief(text))
+
+
+def checks_to_score(checks: Sequence[Check], *, any_will_do: bool) -> Sequence[Check]:
+    """Give the checks to score: all of them or, where any will do, one that holds, else one of all."""
+    if not any_will_do or len(checks) == 1:
+        return checks
+    held = next((check for check in checks if check.passed), None)
+    if held is not None:
+        return (held,)
+    claims = " or ".join(check.claim for check in checks)
+    return (Check(claims, False, " or ".join(check.expected for check in checks), checks[0].found),)
