@@ -16,7 +16,7 @@ from pytest_agenteval.builtin import GRADERS, PACKAGE
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.ending import UNGRADED
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
-from pytest_agenteval.factories import settings_of
+from pytest_agenteval.factories import accepted_settings
 from pytest_agenteval.prompts import packaged
 from pytest_agenteval.records.evidence import Answer, Evidence, Tree
 from pytest_agenteval.records.grade import CRASH, Check, Grade
@@ -291,7 +291,7 @@ def test_the_table_of_graders_is_true() -> None:
 
 def _settings_of(place: str) -> set[str]:
     module, _, factory = place.partition(":")
-    found = settings_of(getattr(import_module(f"{PACKAGE}.{module}"), factory))
+    found = accepted_settings(getattr(import_module(f"{PACKAGE}.{module}"), factory))
     assert found is not None
     return set(found[0])
 

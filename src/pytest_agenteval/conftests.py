@@ -39,7 +39,7 @@ def load_registry(folders: Iterable[Path]) -> Registry:
     """
     grab, said = _Grab(), io.StringIO()
     args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *map(str, folders)]
-    with by_itself(), redirect_stdout(said), redirect_stderr(said):
+    with without_addopts(), redirect_stdout(said), redirect_stderr(said):
         pytest.main(args, plugins=[grab])
     if grab.registry is None:
         raise UsageMistake(f"the conftests could not be loaded:\n{said.getvalue().strip()}")
@@ -49,7 +49,7 @@ def load_registry(folders: Iterable[Path]) -> Registry:
 
 
 @contextmanager
-def by_itself() -> Iterator[None]:
+def without_addopts() -> Iterator[None]:
     """Hide the options that somebody set for runs of pytest of their own."""
     options = os.environ.pop("PYTEST_ADDOPTS", None)
     try:

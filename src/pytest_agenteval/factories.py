@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 
-class Kind(NamedTuple):
+class Contract(NamedTuple):
     """What is registered: its word, the method it has, and the method's parameters.
 
     ``acting`` are names of parameters by which a function is known to act itself, and to make nothing.
@@ -29,11 +29,11 @@ class Kind(NamedTuple):
         )
 
 
-AGENT = Kind("agent", "run", ("task_input", "ctx"), frozenset({"task_input", "ctx", "context"}))
-GRADER = Kind("grader", "grade", ("evidence",), frozenset({"evidence"}))
+AGENT = Contract("agent", "run", ("task_input", "ctx"), frozenset({"task_input", "ctx", "context"}))
+GRADER = Contract("grader", "grade", ("evidence",), frozenset({"evidence"}))
 
 
-class Ready:
+class InstanceFactory:
     """A factory for something that needs no making, and so takes no settings.
 
     What is asked of it, as of a class (``templates``, ``input_problems``), the thing itself answers.
@@ -53,41 +53,43 @@ class Ready:
         return getattr(self._thing, name)
 
 
-class Acting:
+class FunctionAdapter:
     """A function in the place of an agent's or a grader's only method."""
 
-    def __init__(self, function: Callable[..., Any], kind: Kind) -> None:
+    def __init__(self, function: Callable[..., Any], contract: Contract) -> None:
         self.__doc__ = function.__doc__
         self.version = getattr(function, "version", "1")
-        setattr(self, kind.method, function)
+        setattr(self, contract.method, function)
 
 
-def may_be(kind: Kind, claim: Any) -> bool:
-    """Whether a thing can be registered as this kind at all; a text names something to import."""
-    return isinstance(claim, str) or callable(claim) or callable(getattr(claim, kind.method, None))
+def is_registrable(contract: Contract, claim: Any) -> bool:
+    """Whether a thing can be registered as this contract at all; a text names something to import."""
+    return isinstance(claim, str) or callable(claim) or callable(getattr(claim, contract.method, None))
 
 
-def factory_of(kind: Kind, claim: Any) -> Any:
+def factory_of(contract: Contract, claim: Any) -> Any:
     """Give the factory that a registered thing stands for: most are factories themselves."""
     if isinstance(claim, type):
         return claim
-    if callable(getattr(claim, kind.method, None)):
-        return Ready(claim, "an object, not as a class")
-    return Ready(Acting(claim, kind), "a function") if _acts(claim, kind) else claim
+    if callable(getattr(claim, contract.method, None)):
+        return InstanceFactory(claim, "an object, not as a class")
+    if _acts(claim, contract):
+        return InstanceFactory(FunctionAdapter(claim, contract), "a function")
+    return claim
 
 
-def unmakeable(kind: Kind, factory: Any, settings: Collection[str]) -> str:
-    """Say what is registered where nothing of this kind can be made of it and of these settings."""
-    if isinstance(factory, type) and not callable(getattr(factory, kind.method, None)):
-        return f"a class {factory.__name__} without {kind.method}"
+def construction_fault(contract: Contract, factory: Any, settings: Collection[str]) -> str:
+    """Say what is registered where nothing of this contract can be made of it and of these settings."""
+    if isinstance(factory, type) and not callable(getattr(factory, contract.method, None)):
+        return f"a class {factory.__name__} without {contract.method}"
     needed = [each.name for each in _required(factory)] if inspect.isfunction(factory) else []
     lacking = [name for name in needed if name not in settings]
     return f"a function that has to be given {', '.join(lacking)}" if lacking else ""
 
 
-def settings_of(factory: Any) -> tuple[Collection[str], Collection[str]] | None:
+def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] | None:
     """Give the settings that a factory takes, and those it has to have; None where it takes any."""
-    if isinstance(factory, Ready):
+    if isinstance(factory, InstanceFactory):
         return (), ()
     try:
         parameters = inspect.signature(factory).parameters
@@ -99,12 +101,12 @@ def settings_of(factory: Any) -> tuple[Collection[str], Collection[str]] | None:
     return named, [name for name, one in named.items() if one.default is one.empty]
 
 
-def _acts(function: Any, kind: Kind) -> bool:
+def _acts(function: Any, contract: Contract) -> bool:
     """Whether a function is the agent or the grader itself, and no factory: its parameters say it."""
     required = _required(function)
-    if len(required) != len(kind.parameters):
+    if len(required) != len(contract.parameters):
         return False
-    return inspect.iscoroutinefunction(function) or any(one.name in kind.acting for one in required)
+    return inspect.iscoroutinefunction(function) or any(one.name in contract.acting for one in required)
 
 
 def _required(function: Any) -> list[inspect.Parameter]:

@@ -10,7 +10,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agenteval.errors import UsageMistake, few_of, nearest, words_in
-from pytest_agenteval.factories import AGENT, GRADER, Kind, factory_of, may_be
+from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
 
 if TYPE_CHECKING:
     from pytest_agenteval.agents.agent import Agent
@@ -25,7 +25,7 @@ Claim: TypeAlias = "Callable[..., Any] | str"
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _NameTable:
     """One kind of thing, by name, with who offered it."""
 
     kind: str
@@ -39,12 +39,12 @@ class _Shelf:
             raise UsageMistake(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
         self.claims[name], self.claimants[name] = claim, claimant
 
-    def get(self, name: str, kind: Kind | None = None) -> Any:
+    def get(self, name: str, contract: Contract | None = None) -> Any:
         if name not in self.found:
             if name not in self.claims:
                 raise UnknownName(self.kind, name, self.claims)
             claim = self._imported_claim(name)
-            self.found[name] = factory_of(kind, claim) if kind else claim
+            self.found[name] = factory_of(contract, claim) if contract else claim
         return self.found[name]
 
     def _imported_claim(self, name: str) -> Any:
@@ -86,8 +86,8 @@ class Registry:
     """Agents, models, graders and tools by name; a name is taken once."""
 
     def __init__(self) -> None:
-        self._agents, self._models = _shelf("agent"), _shelf("model")
-        self._graders, self._tools = _shelf("grader"), _shelf("tool")
+        self._agents, self._models = _name_table("agent"), _name_table("model")
+        self._graders, self._tools = _name_table("grader"), _name_table("tool")
         self._groups: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def agent(self, name: str, factory: Callable[..., Agent] | str) -> None:
@@ -153,14 +153,15 @@ class Registry:
         return self._tools.found
 
 
-def _check(kind: Kind, name: str, claim: Any) -> None:
+def _check(contract: Contract, name: str, claim: Any) -> None:
     """Refuse what no agent, or grader, can be made of."""
-    if not may_be(kind, claim):
-        raise UsageMistake(f"the {kind.word} {name!r}: expected {kind.how}; found {claim!r}, by {_caller()}")
+    if not is_registrable(contract, claim):
+        expected = f"the {contract.word} {name!r}: expected {contract.how}"
+        raise UsageMistake(f"{expected}; found {claim!r}, by {_caller()}")
 
 
-def _shelf(kind: str) -> _Shelf:
-    return _Shelf(kind, {}, {}, {})
+def _name_table(kind: str) -> _NameTable:
+    return _NameTable(kind, {}, {}, {})
 
 
 def _caller() -> str:

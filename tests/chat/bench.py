@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.retries import Retrying
+from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
@@ -119,10 +119,10 @@ class Bench:
         """Give a chat in which each ask is one request."""
         return LitellmChat(self.model(server, **params))
 
-    def retrying(self, chat: LitellmChat, **said: Any) -> Retrying:
+    def retrying(self, chat: LitellmChat, **said: Any) -> RetryingChat:
         """Put the retry layer around a chat."""
         usual: dict[str, Any] = {"first_wait_s": 0.01, "sleep": self.sleep, "quiet_until": self.quiet}
-        return Retrying(chat, budget=self.budget, recorder=self.recorder, **{**usual, **said})
+        return RetryingChat(chat, budget=self.budget, recorder=self.recorder, **{**usual, **said})
 
     def ask(self, chat: Chat, messages: list[dict[str, Any]] | None = None, **said: Any) -> Reply:
         """Ask, and wait for the reply."""

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.chat.installed import import_failure
+from pytest_agenteval.chat.failures import import_failure
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 SCRIPT = """
 import asyncio, sys
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.retries import Retrying
+from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
@@ -25,7 +25,7 @@ from pytest_agenteval.records.tool import ToolSpec
 budget = Budget(Allowance())
 recorder = Recorder(lambda: budget.at)
 model = Model("m", "openai/gpt-4o-mini", params={"api_base": sys.argv[1]})
-chat = Retrying(LitellmChat(model), budget=budget, recorder=recorder)
+chat = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder)
 tool = ToolSpec("add", "adds", {"type": "object", "properties": {}})
 try:
     asyncio.run(chat.ask([{"role": "user", "content": "hi"}], tools=[tool]))

@@ -14,10 +14,10 @@ import pytest
 
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.chat import ChatSettings, Reply
+from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.offline.scripted import Scripted
-from pytest_agenteval.chat.tape import ChatTape
-from pytest_agenteval.chat.trial_chat import JudgeChat, TrialChat
+from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, RecordMode
@@ -55,7 +55,7 @@ def tape_of(path: Path, mode: RecordMode, library: Library | None = None, **said
 def talk(tape: ChatTape, inner: Any, first: str = "go", **said: Any) -> list[Reply]:
     """Ask twice, as an agent does."""
     budget = Budget(Allowance())
-    chat = TrialChat(inner, recorder=Recorder(lambda: budget.at), budget=budget, tape=tape)
+    chat = AgentChat(inner, recorder=Recorder(lambda: budget.at), budget=budget, tape=tape)
 
     async def both() -> list[Reply]:
         messages: list[dict[str, Any]] = [{"role": "user", "content": first}]
@@ -167,9 +167,9 @@ import asyncio, json, os, socket, sys
 from pathlib import Path
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.retries import Retrying
-from pytest_agenteval.chat.tape import ChatTape
-from pytest_agenteval.chat.trial_chat import TrialChat
+from pytest_agenteval.chat.retries import RetryingChat
+from pytest_agenteval.chat.chat_tape import ChatTape
+from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
@@ -184,8 +184,8 @@ budget = Budget(Allowance())
 recorder = Recorder(lambda: budget.at)
 opened = Library(Path(sys.argv[1]).parent).open(Path(sys.argv[1]), "none", "chat")
 tape = ChatTape(opened, role="agent", model=model, repetition=1, mode="none", retry_command="")
-live = Retrying(LitellmChat(model), budget=budget, recorder=recorder)
-chat = TrialChat(live, recorder=recorder, budget=budget, tape=tape)
+live = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder)
+chat = AgentChat(live, recorder=recorder, budget=budget, tape=tape)
 add = ToolSpec("add", "adds", {"type": "object", "properties": {"a": {"type": "integer"}}})
 reply = asyncio.run(chat.ask([{"role": "user", "content": "What is 1 + 2?"}], tools=[add]))
 heavy = [name for name in ("litellm", "vcr", "openai", "httpx", "aiohttp") if name in sys.modules]
@@ -201,7 +201,7 @@ def test_a_real_chat_is_replayed_with_nothing_but_its_cassette(bench: Bench, tmp
         model = bench.model(server)
         tape = tape_of(path, "once", library, model=model)
         inner = bench.retrying(LitellmChat(model))
-        chat = TrialChat(inner, recorder=bench.recorder, budget=bench.budget, tape=tape)
+        chat = AgentChat(inner, recorder=bench.recorder, budget=bench.budget, tape=tape)
         live = bench.ask(chat, QUESTION, tools=[ADD])
     library.save()
     done = subprocess.run(

@@ -375,7 +375,7 @@ async def main():
     assert ticks > 20, ticks
     first, late = (LitellmChat(Model("m", "openai/x")).prepare(tools=True) for _ in range(2))
     first = asyncio.create_task(first)
-    while litellm_chat.FOR_TOOLS[0] not in sys.modules:
+    while litellm_chat.TOOL_IMPORTS[0] not in sys.modules:
         await asyncio.sleep(0)
     await late
     assert first.done(), "what tools need was taken for there when it had only begun to come"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.chat.tape import _read
-from pytest_agenteval.chat.usage import MOST_TOKENS, UNKNOWN, credible_usage
+from pytest_agenteval.chat.chat import MOST_TOKENS, UNKNOWN, credible_usage
+from pytest_agenteval.chat.chat_tape import _read
 from pytest_agenteval.records.tool import DEEPEST, ToolSpec, args_complaint, parse_args
 from pytest_agenteval.records.transcript import Usage
 

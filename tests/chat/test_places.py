@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_agenteval.chat.places import Places
+from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 
 
 def test_no_more_are_in_than_there_are_places_whichever_loop_they_come_from() -> None:
     """Eight loops with ten requests each share three places, and all come to an end."""
-    places, lock = Places(3), threading.Lock()
+    places, lock = CrossLoopSemaphore(3), threading.Lock()
     there, most, done = 0, 0, 0
 
     async def take() -> None:
@@ -39,7 +39,7 @@ def test_no_more_are_in_than_there_are_places_whichever_loop_they_come_from() ->
 
 def test_who_gives_up_leaves_the_place_to_the_next() -> None:
     """Also when the place was just given to who gives up."""
-    places = Places(1)
+    places = CrossLoopSemaphore(1)
 
     async def take() -> str:
         async with places:

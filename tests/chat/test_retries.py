@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
-from pytest_agenteval.chat.places import Places
-from pytest_agenteval.chat.retries import Retrying
-from pytest_agenteval.chat.trial_chat import TrialChat
+from pytest_agenteval.chat.recording_chat import AgentChat
+from pytest_agenteval.chat.retries import RetryingChat
+from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
@@ -106,7 +106,7 @@ def test_a_provider_that_hangs_is_down_not_the_trial_limited(bench: Bench) -> No
         async def within_the_limit() -> None:
             async with asyncio.timeout(budget.seconds_left) as deadline:
                 budget.forgiving = lambda seconds: deadline.reschedule((deadline.when() or 0) + seconds)
-                await TrialChat(chat, recorder=bench.recorder, budget=budget).ask(QUESTION)
+                await AgentChat(chat, recorder=bench.recorder, budget=budget).ask(QUESTION)
 
         with pytest.raises(ProviderDown, match="timeout"):
             bench.loop.run(within_the_limit())
@@ -128,7 +128,7 @@ def test_a_slow_reply_is_the_trials_own_time(bench: Bench) -> None:
 def test_the_request_that_brought_the_reply_is_what_a_reply_took(bench: Bench) -> None:
     """What came before it, a failed attempt and a wait here, is no part of the reply's own time."""
     with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "1.0"}), OK]) as server:
-        chat = TrialChat(bench.retrying(bench.chat(server)), recorder=bench.recorder, budget=bench.begin())
+        chat = AgentChat(bench.retrying(bench.chat(server)), recorder=bench.recorder, budget=bench.begin())
         bench.ask(chat)
 
     (ask,) = bench.recorder.transcript().asks
@@ -162,8 +162,8 @@ def test_getting_ready_is_forgiven_however_long_it_takes() -> None:
     """Nobody's limit falls into the import of a library, nor of what only tools need."""
     budget = Budget(Allowance(seconds=0.5))
     recorder = Recorder(lambda: budget.at)
-    chat = TrialChat(
-        Retrying(Cumbersome(), budget=budget, recorder=recorder), recorder=recorder, budget=budget
+    chat = AgentChat(
+        RetryingChat(Cumbersome(), budget=budget, recorder=recorder), recorder=recorder, budget=budget
     )
 
     async def within_the_limit() -> None:
@@ -242,9 +242,9 @@ def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:
 
 def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Bench) -> None:
     """Agents and judges together send no more at once than is allowed, and nobody pays for the queue."""
-    places = Places(2)
+    places = CrossLoopSemaphore(2)
     with ModelServer([ReplyPlan(text="ok", latency_s=0.15)]) as server:
-        chats = [bench.retrying(bench.chat(server), asking=places) for _ in range(6)]
+        chats = [bench.retrying(bench.chat(server), semaphore=places) for _ in range(6)]
 
         async def all_at_once() -> None:
             await asyncio.gather(*(chat.ask(QUESTION) for chat in chats))
@@ -258,9 +258,9 @@ def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Benc
 
 def test_a_failed_attempt_gives_its_place_back_while_it_waits(bench: Bench) -> None:
     """Back-off holds up nobody else."""
-    places = Places(1)
+    places = CrossLoopSemaphore(1)
     with ModelServer([ReplyPlan(status=500), OK]) as server:
-        reply = bench.ask(bench.retrying(bench.chat(server), asking=places))
+        reply = bench.ask(bench.retrying(bench.chat(server), semaphore=places))
 
     async def take() -> None:
         async with asyncio.timeout(5), places:
@@ -272,14 +272,14 @@ def test_a_failed_attempt_gives_its_place_back_while_it_waits(bench: Bench) -> N
 
 def test_a_trial_that_waits_behind_itself_is_forgiven_nothing(bench: Bench) -> None:
     """Of requests that one trial sends at once, each moment counts once: none twice, and none not at all."""
-    places = Places(1)
+    places = CrossLoopSemaphore(1)
     with ModelServer([ReplyPlan(text="ok", latency_s=0.2)]) as server:
         bench.ask(bench.retrying(bench.chat(server)))  # imports what it takes
 
         budget = bench.begin()
 
         async def all_at_once() -> tuple[float, float]:
-            chats = [bench.retrying(bench.chat(server), asking=places) for _ in range(3)]
+            chats = [bench.retrying(bench.chat(server), semaphore=places) for _ in range(3)]
             await asyncio.gather(*(chat.ask(QUESTION) for chat in chats))
             return budget.seconds, budget.at
 
@@ -317,13 +317,13 @@ def test_requests_that_get_ready_together_are_forgiven_that_once() -> None:
 
 def test_places_are_shared_by_the_loops_of_many_threads(bench: Bench) -> None:
     """Agents in threads ask on loops of their own, several requests at once: each gets its place."""
-    places = Places(2)
+    places = CrossLoopSemaphore(2)
     with ModelServer([ReplyPlan(text="ok", latency_s=0.02)]) as server:
         bench.ask(bench.retrying(bench.chat(server)))  # imports what it takes
 
         def on_a_loop_of_its_own() -> list[str]:
             async def ask() -> list[str]:
-                chats = [bench.retrying(bench.chat(server), asking=places) for _ in range(3)]
+                chats = [bench.retrying(bench.chat(server), semaphore=places) for _ in range(3)]
                 async with asyncio.timeout(60):
                     return [reply.text for reply in await asyncio.gather(*(c.ask(QUESTION) for c in chats))]
 

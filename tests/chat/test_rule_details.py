@@ -25,7 +25,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_words import (
     opt_out,
     telling_words,
 )
-from pytest_agenteval.chat.offline.rules import tool_calling
+from pytest_agenteval.chat.offline import rules as rules_model
 from pytest_agenteval.records.tool import ToolSpec
 
 PUBLISHED = "Thursday, 2026-09-17 20:30:00"
@@ -264,7 +264,7 @@ def test_what_stands_in_quotes_is_what_a_tool_is_asked_for() -> None:
     search = ToolSpec("search_books", "Searches books.", query)
     asked = {"role": "user", "content": "Please search books for 'The Old Mill' now."}
 
-    move = tool_calling.play([asked], [search])
+    move = rules_model.call_likeliest_tool([asked], [search])
 
     assert move is not None
     assert [(tool, dict(args)) for tool, args in move.calls] == [("search_books", {"query": "The Old Mill"})]

@@ -13,10 +13,10 @@ import pytest
 
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.tape import ChatTape
-from pytest_agenteval.chat.trial_chat import JudgeChat, TrialChat
+from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.records.plan import Model, RecordMode
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Usage
@@ -311,7 +311,7 @@ def test_a_tape_keeps_the_time_of_the_first_token(bench: Bench, tmp_path: Path) 
         library = Library(tmp_path)
         opened = library.open(path, mode, "chat")
         said: dict[str, Any] = {"model": model, "repetition": 1, "mode": mode, "retry_command": ""}
-        agent = TrialChat(
+        agent = AgentChat(
             inner, recorder=bench.recorder, budget=bench.budget, tape=ChatTape(opened, role="agent", **said)
         )
         judge = JudgeChat(inner, recorder=bench.recorder, tape=ChatTape(opened, role="judge", **said))

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.offline.scripted import Scripted
-from pytest_agenteval.chat.trial_chat import JudgeChat, TrialChat
+from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.errors import LimitReached, ScriptEnded
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance
@@ -35,7 +35,7 @@ def trial(allowed: Allowance = FREE) -> tuple[Recorder, Budget]:
 def test_a_conversation_is_written_down_as_it_happens() -> None:
     """Messages, calls with turn and place, times and usage of each reply stand in the transcript."""
     recorder, budget = trial()
-    chat = TrialChat(Scripted(SCRIPT, "t.json"), recorder=recorder, budget=budget)
+    chat = AgentChat(Scripted(SCRIPT, "t.json"), recorder=recorder, budget=budget)
 
     async def talk() -> None:
         first = await chat.ask(QUESTION)
@@ -64,13 +64,13 @@ def test_a_conversation_is_written_down_as_it_happens() -> None:
 def test_a_limit_ends_the_asking_and_a_break_is_noted() -> None:
     """Both reach the agent; what breaks the trial is noted, in case the agent swallows it."""
     recorder, budget = trial(Allowance(steps=1))
-    chat = TrialChat(Scripted(SCRIPT, "t.json"), recorder=recorder, budget=budget)
+    chat = AgentChat(Scripted(SCRIPT, "t.json"), recorder=recorder, budget=budget)
     asyncio.run(chat.ask(QUESTION))
     with pytest.raises(LimitReached, match="steps"):
         asyncio.run(chat.ask(QUESTION))
 
     recorder, budget = trial()
-    chat = TrialChat(Scripted(SCRIPT[1:], "t.json"), recorder=recorder, budget=budget)
+    chat = AgentChat(Scripted(SCRIPT[1:], "t.json"), recorder=recorder, budget=budget)
     asyncio.run(chat.ask(QUESTION))
     with pytest.raises(ScriptEnded):
         asyncio.run(chat.ask(QUESTION))
@@ -115,7 +115,7 @@ def test_writing_down_is_cheap() -> None:
         best = 1.0
         for _ in range(20):
             recorder, budget = trial()
-            chat, messages = TrialChat(Instant(), recorder=recorder, budget=budget), list(QUESTION)
+            chat, messages = AgentChat(Instant(), recorder=recorder, budget=budget), list(QUESTION)
             began = time.perf_counter()
             for _ in range(asks):
                 reply = await chat.ask(messages)

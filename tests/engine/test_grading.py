@@ -314,7 +314,7 @@ class Strict(Kind):
 
 def test_a_grader_is_given_the_judges_of_the_run() -> None:
     """Each is asked through a chat of its own, which is in the events and in nobody's budget or messages."""
-    known = registry(asking=Asking)
+    known = registry(semaphore=Asking)
     known.model("kind", lambda model, plan: Kind())
     known.model("strict", lambda model, plan: Strict())
     judges = tuple(Model(name, name, offline=True) for name in ("kind", "strict"))
@@ -330,7 +330,7 @@ def test_a_grader_is_given_the_judges_of_the_run() -> None:
 
 def test_a_grader_without_judges_may_say_that_it_cannot_tell() -> None:
     """It is given none, and asked all the same."""
-    (trial,) = carried_out(registry(asking=Asking), plan("t", PlannedGrader("asking", "asking"), FINE))
+    (trial,) = carried_out(registry(semaphore=Asking), plan("t", PlannedGrader("asking", "asking"), FINE))
     assert (trial.grades[0].score, trial.grades[0].rationale) == (None, "no judge configured")
     assert trial.ending == "passed"
 

@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tools.arguments import complaint
-from pytest_agenteval.tools.sets import load_tools
 from pytest_agenteval.tools.tool import Tool
+from pytest_agenteval.tools.toolsets import load_tools
 
 DOCUMENT = """\
 openapi: 3.0.3

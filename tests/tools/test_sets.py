@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.tools.sets import load_tools, packaged, packaged_sets
+from pytest_agenteval.tools.toolsets import load_tools, packaged, packaged_sets
 
 DECLARED = "name: {name}\ndescription: d\nrequest: {{url: 'https://a.b/c'}}\n"
 PYTHON = '''

@@ -16,13 +16,17 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.failures import AttemptFailed, failure_of
-from pytest_agenteval.chat.installed import import_failure
+from pytest_agenteval.chat.failures import AttemptFailed, failure_of, import_failure
 from pytest_agenteval.chat.litellm_clients import DroppedClients
-from pytest_agenteval.chat.litellm_finish import KnownFinishes, listen
-from pytest_agenteval.chat.litellm_reply import reply_of
-from pytest_agenteval.chat.litellm_request import json_schema, own, tool_choice
-from pytest_agenteval.chat.litellm_stream import STREAMED, cause_of, whole
+from pytest_agenteval.chat.litellm_codec import (
+    FinishReasons,
+    collect_unknown_finishes,
+    plain_copy,
+    reply_of,
+    response_format,
+    tool_choice,
+)
+from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_stream
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec, parse_args
@@ -33,17 +37,17 @@ REQUEST_SECONDS = 120.0
 GRACE_S = 1.0
 NO_KEY = "no-key"
 # What litellm would import during its first request, on the loop; some of it only with tools, or in a stream.
-LATE = ("openai.resources.chat", "litellm.proxy._types")
-FOR_TOOLS = ("litellm.responses.mcp.chat_completions_handler",)
-FOR_STREAMS = (
+LATE_IMPORTS = ("openai.resources.chat", "litellm.proxy._types")
+TOOL_IMPORTS = ("litellm.responses.mcp.chat_completions_handler",)
+STREAM_IMPORTS = (
     "litellm.litellm_core_utils.default_encoding",
     "litellm.llms.anthropic.completion.transformation",
     "anyio._backends._asyncio",
 )
-OPTIONAL = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
+OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
 OURS = ("request_seconds", "stream")
 # What litellm makes of a setting for some providers, and what these then call it where they refuse it.
-ALSO_CALLED = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
+PROVIDER_NAMES = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
 # Where a call holds an object: text that is none, which only a stream brings, is sent back as Anthropic says.
 OBJECT_CALLS = ("anthropic/", "bedrock/", "gemini/", "vertex_ai/")
 
@@ -80,7 +84,7 @@ class LitellmChat:
         needed += [_import_for_tools] * tools + [_import_for_streams] * bool(self._streamed)
         for work in needed:
             try:
-                await asyncio.shield(_imported(work))
+                await asyncio.shield(_shared_import(work))
             except ImportError as broken:
                 raise import_failure(broken) or broken from None
 
@@ -96,16 +100,16 @@ class LitellmChat:
         await self.prepare(tools=bool(tools))
         self._asks += 1
         call_ids, key = f"call_{self._asks}", self._key()
-        asked = self._asked(tools, response_schema, settings)
-        sent = [self._sent(message) for message in messages]
-        unknown_finishes = listen()
+        asked = self._request_settings(tools, response_schema, settings)
+        sent = [self._outgoing(message) for message in messages]
+        unknown_finishes = collect_unknown_finishes()
         try:
             answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **asked)
             reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]))
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
             if broken := import_failure(raised):
                 raise broken from raised
-            raise self._failure(cause_of(raised), asked) from raised
+            raise self._failure(original_error(raised), asked) from raised
         self._remember(answer, reply)
         return replace(reply, first_token_s=first_token_s)
 
@@ -118,20 +122,20 @@ class LitellmChat:
             answer = await _litellm.acompletion(model=self.model.id, **self._transport(), **request)
             if not self._streamed:
                 return answer, None
-            return await whole(answer, _litellm.stream_chunk_builder, began, call_ids)
+            return await read_stream(answer, _litellm.stream_chunk_builder, began, call_ids)
 
-    def _asked(
+    def _request_settings(
         self, tools: Sequence[ToolSpec], response_schema: Mapping[str, Any] | None, settings: ChatSettings
     ) -> dict[str, Any]:
         """Give what is asked for beside the messages."""
-        asked = {**settings.said(), **self._params, **own(self._streamed)}
+        asked = {**settings.said(), **self._params, **plain_copy(self._streamed)}
         choice = asked.pop("tool_choice", None)
         if tools:
-            asked["tools"] = [own(spec.declaration()) for spec in tools]
+            asked["tools"] = [plain_copy(spec.declaration()) for spec in tools]
             if choice is not None:
                 asked["tool_choice"] = tool_choice(choice)
         if response_schema is not None:
-            asked["response_format"] = json_schema(response_schema)
+            asked["response_format"] = response_format(response_schema)
         return {name: value for name, value in asked.items() if name not in self._refused}
 
     def _transport(self) -> dict[str, Any]:
@@ -146,9 +150,9 @@ class LitellmChat:
             raise AttemptFailed(f"auth: {name} is not set", cause="auth", retryable=False)
         return {"api_key": key}
 
-    def _sent(self, message: ChatMessage) -> dict[str, Any]:
+    def _outgoing(self, message: ChatMessage) -> dict[str, Any]:
         """Give a copy of a message, with the signed thoughts that led to its calls."""
-        sent: dict[str, Any] = own(message)
+        sent: dict[str, Any] = plain_copy(message)
         calls = sent.get("tool_calls")
         if self.model.id.startswith(OBJECT_CALLS):
             for call in calls or ():
@@ -169,7 +173,7 @@ class LitellmChat:
         if failed.cause != "bad_request":
             return failed
         said = str(raised).lower()
-        refused = [name for name in OPTIONAL if name in asked and _is_named(name, said)]
+        refused = [name for name in OPTIONAL_SETTINGS if name in asked and _is_named(name, said)]
         if not refused:
             return failed
         self._refused.update(refused)
@@ -195,7 +199,7 @@ async def close() -> None:
 
 
 def _is_named(setting: str, said: str) -> bool:
-    return any(name in said for name in (setting, *ALSO_CALLED.get(setting, ())))
+    return any(name in said for name in (setting, *PROVIDER_NAMES.get(setting, ())))
 
 
 def _as_object(arguments: str) -> str:
@@ -203,7 +207,7 @@ def _as_object(arguments: str) -> str:
     return arguments if raw is None else compact({"INVALID_JSON": raw})
 
 
-def _imported(work: Callable[[], None]) -> asyncio.Task[None]:
+def _shared_import(work: Callable[[], None]) -> asyncio.Task[None]:
     """Give this loop's task that does an import: trials that begin together wait for it together."""
     loop, task = asyncio.get_running_loop(), _importing.get(work)
     if task is None or task.get_loop() is not loop:
@@ -219,7 +223,7 @@ def _import() -> None:
         # Its prices come from the package, not from the network, and no .env file is read behind our back.
         with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
             import litellm
-        _import_late(LATE)
+        _import_late(LATE_IMPORTS)
         _note_unknown_finishes()
         clients: Any = litellm.in_memory_llm_clients_cache
         clients.evicted_client_closer = DroppedClients(clients.evicted_client_closer)
@@ -235,15 +239,15 @@ def _import() -> None:
 def _note_unknown_finishes() -> None:
     from litellm.litellm_core_utils import core_helpers
 
-    core_helpers.__dict__["_FINISH_REASON_MAP"] = KnownFinishes(core_helpers._FINISH_REASON_MAP)
+    core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
 
 
 def _import_for_tools() -> None:
-    _import_late(FOR_TOOLS)
+    _import_late(TOOL_IMPORTS)
 
 
 def _import_for_streams() -> None:
-    _import_late(FOR_STREAMS)
+    _import_late(STREAM_IMPORTS)
 
 
 def _import_late(names: Sequence[str]) -> None:

@@ -17,18 +17,18 @@ Builder: TypeAlias = Callable[..., Any]
 """litellm's ``stream_chunk_builder``: makes one answer of chunks."""
 
 STREAMED: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
-SAYING = ("content", "reasoning_content", "thinking_blocks", "tool_calls", "function_call")
+CONTENT_FIELDS = ("content", "reasoning_content", "thinking_blocks", "tool_calls", "function_call")
 
 _BYTES = re.compile(r"""\bb(['"]).*\1""")
 
 
-async def whole(stream: Any, build: Builder, began: float, call_ids: str) -> tuple[Any, float | None]:
+async def read_stream(stream: Any, build: Builder, began: float, call_ids: str) -> tuple[Any, float | None]:
     """Wait for the end of a stream; give its answer, and the seconds from ``began`` to its first token.
 
     They are None where nothing was said. ``began`` is by ``time.perf_counter``. A call without an id of its
     own gets ``call_ids`` and its place.
     """
-    refusal = _overheard(stream)
+    refusal = _listen_for_refusal(stream)
     first_token_s, finish = None, ""
     try:
         async for chunk in stream:
@@ -43,7 +43,7 @@ async def whole(stream: Any, build: Builder, began: float, call_ids: str) -> tup
     return _answer(stream, build, call_ids, finish, "".join(refusal)), first_token_s
 
 
-def cause_of(raised: Exception) -> Exception:
+def original_error(raised: Exception) -> Exception:
     """Give what went wrong within a stream, out of litellm's wrapping; anything else as it is.
 
     Where a provider refuses to stream, litellm quotes its words as bytes: they become text.
@@ -61,7 +61,7 @@ def _as_text(found: re.Match[str]) -> str:
         return found[0]
 
 
-class _Overheard:
+class _RefusalListener:
     """A provider's own chunks on their way to litellm, which drops a refusal unless it comes as content."""
 
     def __init__(self, chunks: Any, refusal: list[str]) -> None:
@@ -86,16 +86,16 @@ class _Overheard:
                 await closing
 
 
-def _overheard(stream: Any) -> list[str]:
+def _listen_for_refusal(stream: Any) -> list[str]:
     """Listen in; give the list that holds a refusal's pieces once the stream has been read."""
     refusal: list[str] = []
     if hasattr(stream.completion_stream, "__aiter__"):
-        stream.completion_stream = _Overheard(stream.completion_stream, refusal)
+        stream.completion_stream = _RefusalListener(stream.completion_stream, refusal)
     return refusal
 
 
 def _says_something(chunk: Any) -> bool:
-    return any(getattr(delta, name, None) for delta in _deltas((chunk,)) for name in SAYING)
+    return any(getattr(delta, name, None) for delta in _deltas((chunk,)) for name in CONTENT_FIELDS)
 
 
 def _deltas(chunks: Iterable[Any]) -> Iterator[Any]:
@@ -110,8 +110,8 @@ def _answer(stream: Any, build: Builder, call_ids: str, finish: str, refusal: st
     # These still have their usage; what the stream gives out has lost it, or has an estimate in its place.
     chunks = stream.chunks
     counted = [chunk for chunk in chunks if getattr(chunk, "usage", None)]
-    _tell_calls_apart(chunks, call_ids)
-    _leave_no_reasoning_to_guess(counted)
+    _number_calls(chunks, call_ids)
+    _state_no_reasoning(counted)
     answer = build(chunks, logging_obj=stream.logging_obj)
     answer.choices[0].finish_reason = finish
     if refusal:
@@ -122,7 +122,7 @@ def _answer(stream: Any, build: Builder, call_ids: str, finish: str, refusal: st
     return answer
 
 
-def _tell_calls_apart(chunks: Iterable[Any], call_ids: str) -> None:
+def _number_calls(chunks: Iterable[Any], call_ids: str) -> None:
     """Give each call an id and a place: some providers give no id, or all calls the same place."""
     ids: list[str] = []
     places: dict[int, int] = {}
@@ -135,7 +135,7 @@ def _tell_calls_apart(chunks: Iterable[Any], call_ids: str) -> None:
         piece.index, piece.id = place, ids[place]
 
 
-def _leave_no_reasoning_to_guess(counted: Sequence[Any]) -> None:
+def _state_no_reasoning(counted: Sequence[Any]) -> None:
     """Say that there are no reasoning tokens where the provider does not count them: litellm would guess."""
     details = [getattr(chunk.usage, "completion_tokens_details", None) for chunk in counted]
     if not counted or any(getattr(each, "reasoning_tokens", None) is not None for each in details):

@@ -33,7 +33,7 @@ OURS = frozenset(
     | {"max_retries", "num_retries", "drop_params"}
 )
 
-PANELS: Mapping[str, tuple[str, ...]] = {"ko": ("openai/gpt-4o", "claude", "gemini")}
+JUDGE_PANELS: Mapping[str, tuple[str, ...]] = {"ko": ("openai/gpt-4o", "claude", "gemini")}
 """Ensembles of judges under one name; ``ko`` is what Ko-AgentBench's documentation names."""
 
 _TYPEABLE = re.compile(r"[!-~]+")
@@ -70,9 +70,8 @@ def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]
 
 def panel(typed: Sequence[str], aliases: Aliases) -> tuple[str, ...]:
     """Put the judges of a panel in the place of its name; an alias of the user's comes first."""
-    return tuple(
-        name for each in typed for name in (PANELS.get(each, (each,)) if each not in aliases else (each,))
-    )
+    panels = {name: judges for name, judges in JUDGE_PANELS.items() if name not in aliases}
+    return tuple(judge for name in typed for judge in panels.get(name, (name,)))
 
 
 def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.models import TABLE, key_names
-from pytest_agenteval.chat.places import Places
+from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Model
@@ -37,7 +37,7 @@ _WHAT_TO_DO: Mapping[str, str] = {
 }
 
 
-class Provider(Chat, Protocol):
+class ProviderChat(Chat, Protocol):
     """A model behind a network: each ask is one request, and a failing one raises AttemptFailed."""
 
     @property
@@ -55,18 +55,18 @@ class Provider(Chat, Protocol):
         ...
 
 
-class Retrying:
+class RetryingChat:
     """Asks until there is a reply or no hope of one.
 
     Waits double from ``first_wait_s`` on, with jitter drawn from ``seed``; where the provider says how long
     to wait, that is what is waited; ``longest_wait_s`` caps both. Failed attempts and waits are forgiven
     while they last, so that no deadline falls into them, and a slow reply is charged when it is there. Each
-    request holds one place of ``asking``; waiting for one is forgiven too.
+    request holds one place of ``semaphore``; waiting for one is forgiven too.
     """
 
     def __init__(
         self,
-        chat: Provider,
+        chat: ProviderChat,
         *,
         budget: Budget,
         recorder: Recorder,
@@ -76,13 +76,13 @@ class Retrying:
         longest_wait_s: float = 60.0,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
         quiet_until: MutableMapping[str, float] = _quiet_until,
-        asking: Places | None = None,
+        semaphore: CrossLoopSemaphore | None = None,
     ) -> None:
         self._chat, self._budget, self._recorder = chat, budget, recorder
         self._random = random.Random(f"{seed} {chat.model.name}")
         self._attempts, self._first, self._longest = attempts, first_wait_s, longest_wait_s
         self._sleep, self._quiet_until = sleep, quiet_until
-        self._asking = asking
+        self._semaphore = semaphore
         self._key = f"{chat.model.id} {chat.model.params.get('api_base', '')}"
 
     async def ask(
@@ -99,7 +99,7 @@ class Retrying:
         wait_s, attempt = 0.0, 0
         while True:
             await self._wait(wait_s)
-            async with self._place():
+            async with self._slot():
                 attempt, began = attempt + 1, self._budget.at
                 try:
                     with self._budget.held_up(self._chat.longest_s) as this:
@@ -114,14 +114,14 @@ class Retrying:
                     return replace(reply, usage=usage, seconds=self._budget.at - began)
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    async def _slot(self) -> AsyncIterator[None]:
         """Hold one place among the requests that may be under way at once."""
-        if self._asking is None:
+        if self._semaphore is None:
             yield
             return
         async with AsyncExitStack() as held:
             with self._budget.held_up(LONGEST_HOLD_UP_S):
-                await held.enter_async_context(self._asking)
+                await held.enter_async_context(self._semaphore)
             yield
 
     def _failed(self, failed: AttemptFailed, attempt: int, seconds: float) -> float:

@@ -50,12 +50,12 @@ def calibrate(args: argparse.Namespace) -> int:
 
 def _pytest(file: Path, args: argparse.Namespace) -> int:
     """Run pytest in a process of its own; Ctrl-C reaches it too, and it ends in its own way."""
-    from pytest_agenteval.conftests import by_itself
+    from pytest_agenteval.conftests import without_addopts
 
     options = [f"--agent-judge={judge}" for judge in args.judge]
     options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
     options += [f"--agent-results={args.results}"] if args.results else []
-    with by_itself():
+    with without_addopts():
         process = subprocess.Popen([sys.executable, *PYTEST, *options, str(file)])
     while True:
         try:

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from pytest_agenteval.conftests import by_itself
+from pytest_agenteval.conftests import without_addopts
 from pytest_agenteval.session.summary import uncollected_files
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
@@ -48,7 +48,7 @@ class _Listener:
 def validate(paths: Sequence[str]) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
     listener, said = _Listener(), io.StringIO()
-    with redirect_stdout(said), by_itself():
+    with redirect_stdout(said), without_addopts():
         status = pytest.main([*COLLECT, *paths], plugins=[listener])
     if listener.interrupted:
         raise KeyboardInterrupt

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.agents.agent import Agent
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.chat.places import Places
+from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 from pytest_agenteval.engine.digests import DigestBook
 from pytest_agenteval.engine.grading import Desk
 from pytest_agenteval.errors import TrialBroken
@@ -54,7 +54,7 @@ class Equipment:
         self.registry = registry
         self.scratch = scratch
         self._root, self._started = root, started
-        self.asking = Places(asks_at_once)
+        self.asking = CrossLoopSemaphore(asks_at_once)
         self.desk = Desk(registry)
         self.book = DigestBook()
         self._acting: dict[Budget, bool] = {}
@@ -102,7 +102,7 @@ class Equipment:
     def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task's suite declares, by name and in its order."""
         if task.tools not in self._tools:
-            from pytest_agenteval.tools.sets import load_tools
+            from pytest_agenteval.tools.toolsets import load_tools
 
             loaded = [load_tools(entry) for entry in task.tools]
             self._tools[task.tools] = {name: tool for each in loaded for name, tool in each.items()}

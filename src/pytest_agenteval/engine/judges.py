@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_agenteval.chat.chat import Chat
-from pytest_agenteval.chat.tape import ChatTape
-from pytest_agenteval.chat.trial_chat import JudgeChat
+from pytest_agenteval.chat.chat_tape import ChatTape
+from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.models import chat_of
 from pytest_agenteval.limits import Budget

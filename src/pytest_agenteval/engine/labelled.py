@@ -11,7 +11,7 @@ from pytest_agenteval.calibration.asked import Answers, Asked
 from pytest_agenteval.calibration.examples import Example
 from pytest_agenteval.calibration.plan import CalibrationPlan
 from pytest_agenteval.canonical import digest_text
-from pytest_agenteval.chat.trial_chat import JudgeChat
+from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.models import chat_cassette, chat_of
 from pytest_agenteval.graders.judge.panel import ask_judges

@@ -13,7 +13,7 @@ from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.recorder import Recorder
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.tape import ChatTape
+    from pytest_agenteval.chat.chat_tape import ChatTape
     from pytest_agenteval.engine.equipment import Equipment
     from pytest_agenteval.tools.tape import ToolTape
 
@@ -25,14 +25,14 @@ def chat_of(
     if model.offline:
         return equipment.registry.model_factory(model.id)(model, plan), None
     from pytest_agenteval.chat.litellm_chat import LitellmChat
-    from pytest_agenteval.chat.retries import Retrying
+    from pytest_agenteval.chat.retries import RetryingChat
 
-    live = Retrying(
+    live = RetryingChat(
         LitellmChat(model),
         budget=budget,
         recorder=recorder,
         seed=f"{plan.seed} {plan.task.id}",
-        asking=equipment.asking,
+        semaphore=equipment.asking,
     )
     return live, _chat_tape(model, plan, equipment, role)
 
@@ -56,7 +56,7 @@ def _chat_tape(model: Model, plan: Plan, equipment: Equipment, role: str) -> Cha
     mode, cassette = plan.conditions.record_chat, plan.task.cassette
     if mode == "off" or not cassette:
         return None
-    from pytest_agenteval.chat.tape import ChatTape
+    from pytest_agenteval.chat.chat_tape import ChatTape
 
     tape = equipment.library.open(Path(chat_cassette(plan)), mode, "chat")
     return ChatTape(

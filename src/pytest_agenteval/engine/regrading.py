@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.trial_chat import JudgeChat
+from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.ending import UNGRADED, ending_of, score_of, ungraded
 from pytest_agenteval.engine.equipment import Equipment

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.chat.trial_chat import TrialChat
+from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.engine.acting import scripted_turns, within_limits
 from pytest_agenteval.engine.cancelling import is_for_us
 from pytest_agenteval.engine.digests import digests_of
@@ -38,7 +38,7 @@ from pytest_agenteval.trial_output import CURRENT, Captured
 from pytest_agenteval.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.tape import ChatTape
+    from pytest_agenteval.chat.chat_tape import ChatTape
     from pytest_agenteval.tools.tape import ToolTape
 
 NO_TAPE = TapeCounts()
@@ -182,7 +182,7 @@ def _set_up(trial: _TrialUnderWay, equipment: Equipment) -> _Stage:
     box.offer_named(_tool_names(agent, plan, equipment))
     load_checking(box.specs)
     prompts.load()
-    chat = TrialChat(inner, recorder=recorder, budget=budget, tape=course.chat_tape)
+    chat = AgentChat(inner, recorder=recorder, budget=budget, tape=course.chat_tape)
     turns = scripted_turns(task.input)
     ctx = AgentContext(trial.workspace, box, chat, Clock(task.clock), budget, prompts, turns, recorder)
     course.before = trial.workspace.before()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, few_of, nearest
-from pytest_agenteval.factories import AGENT, GRADER, Ready, settings_of, unmakeable
+from pytest_agenteval.factories import AGENT, GRADER, InstanceFactory, accepted_settings, construction_fault
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
@@ -57,7 +57,7 @@ class RegistrationCheck:
             return [_unknown(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found)]
-        refusal = unmakeable(AGENT, factory, settings)
+        refusal = construction_fault(AGENT, factory, settings)
         if refusal:
             return [ConfigProblem(("agent",), AGENT.how, refusal)]
         key = ("agent", name, canonical(settings) if settings else "")
@@ -176,7 +176,11 @@ class RegistrationCheck:
     @staticmethod
     def _hinted(mismatch: ConfigProblem, factory: Any, config: Mapping[str, Any]) -> ConfigProblem:
         """Say how a function that grades is known, where one was taken for a function that makes a grader."""
-        if mismatch.hint or not inspect.isfunction(factory) or not unmakeable(GRADER, factory, config):
+        if (
+            mismatch.hint
+            or not inspect.isfunction(factory)
+            or not construction_fault(GRADER, factory, config)
+        ):
             return mismatch
         return mismatch._replace(hint="a function that grades has one parameter, and its name is evidence")
 
@@ -208,11 +212,11 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
 
 def _unfit_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     """Say which settings a class or a function does not take, or lacks."""
-    known = None if is_dataclass(factory) else settings_of(factory)
+    known = None if is_dataclass(factory) else accepted_settings(factory)
     if known is None:
         return ()
     names, needed = known
-    ready = isinstance(factory, Ready)
+    ready = isinstance(factory, InstanceFactory)
     expected = f"no settings: it was registered as {factory.words}" if ready else _one_of(names)
     unknown = [key for key in settings if key not in names]
     return (
@@ -226,7 +230,7 @@ def _missing_setting(key: str) -> ConfigProblem:
 
 
 def _setting_names(factory: Any) -> Collection[str]:
-    known = settings_of(factory)
+    known = accepted_settings(factory)
     return () if known is None else known[0]
 
 

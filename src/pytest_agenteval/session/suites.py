@@ -46,7 +46,7 @@ def load_suite_resources(suite: Suite, folder: Path, root: Path) -> SuiteResourc
 
 
 def _tools(suite: Suite, folder: Path, root: Path) -> SuiteResources:
-    from pytest_agenteval.tools.sets import files_of_tools, load_tools, packaged_sets
+    from pytest_agenteval.tools.toolsets import files_of_tools, load_tools, packaged_sets
 
     files = [entry for entry in suite.tools if entry not in packaged_sets()]
     found = dict(zip(files, suite_places(folder, "tools", files, root, root, "file"), strict=True))

@@ -13,8 +13,8 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.tools.http import sending
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http.wire import http_tool
-from pytest_agenteval.tools.sets import packaged
 from pytest_agenteval.tools.tool import Tool, ToolFailed
+from pytest_agenteval.tools.toolsets import packaged
 
 from .playing import Answer, Asked, playing
 

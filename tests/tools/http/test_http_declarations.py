@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tools.sets import load_tools
+from pytest_agenteval.tools.toolsets import load_tools
 
 GOOD = """\
 provider: {name: p, base: "https://a.b", secrets: [P_API_KEY], headers: {k: "${P_API_KEY}"}}

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.offline.acting import Actor
+from pytest_agenteval.chat.offline.scripted import ScriptedReplies
 from pytest_agenteval.errors import NothingToActOut
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.tool import ToolSpec
@@ -29,7 +29,7 @@ class Oracle:
 
     def __init__(self, turns: Sequence[Mapping[str, Any]], file: str) -> None:
         self._turns, self._file = turns, file
-        self._actor = Actor()
+        self._replies = ScriptedReplies()
         self._asks = 0
 
     async def ask(
@@ -47,7 +47,7 @@ class Oracle:
         if self._asks > len(self._turns):
             return Reply(text=self._turns[-1].get("text") or "")
         results = [message.get("content") for message in messages if message["role"] == "tool"]
-        return self._actor.reply(self._turns[self._asks - 1], partial(self._filled, results))
+        return self._replies.reply(self._turns[self._asks - 1], partial(self._filled, results))
 
     def _filled(self, results: list[Any], value: Any) -> Any:
         """Put results in the place of references, all the way down."""

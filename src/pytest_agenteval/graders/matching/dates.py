@@ -85,7 +85,7 @@ class Day:
     day: int
     year: int | None = None
 
-    def may_be(self, other: Day) -> bool:
+    def is_registrable(self, other: Day) -> bool:
         """Whether both can be the same day: where one has no year, the year does not matter."""
         years = None in (self.year, other.year) or self.year == other.year
         return years and (self.month, self.day) == (other.month, other.day)

@@ -93,7 +93,7 @@ def mentions(text: str, needle: str) -> bool:
         return any(address.holds(each) for each in find_addresses(said, ascii_only=wanted.isascii()))
     days = parse_days(wanted)
     if days:
-        return any(day.may_be(each) for day in days for each in find_days(said))
+        return any(day.is_registrable(each) for day in days for each in find_days(said))
     times = parse_times(wanted)
     if times:
         return bool(times & find_times(said, dotted=True))

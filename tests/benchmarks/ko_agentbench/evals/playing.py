@@ -12,9 +12,9 @@ import yaml
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.graders.outcome import AnswerMatches
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.sets import packaged
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.toolsets import packaged
 from tests.graders.sample_evidence import left
 
 ROOT = Path(__file__).parents[4]

@@ -17,9 +17,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import says_erro
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.arguments import complaint
-from pytest_agenteval.tools.sets import packaged
 from pytest_agenteval.tools.tape import ToolTape, asked_for
 from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.toolsets import packaged
 
 ROOT = Path(__file__).parents[4]
 FILES = sorted((ROOT / "evals" / "ko").rglob("L*-*.yaml"))

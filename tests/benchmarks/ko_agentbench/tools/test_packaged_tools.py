@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.tool_call_codec import normalize_arguments
 from pytest_agenteval.tools.http.wire import HttpWire
-from pytest_agenteval.tools.sets import packaged
+from pytest_agenteval.tools.toolsets import packaged
 
 TOOLS = packaged("ko_agentbench")
 ORACLE = Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json"
@@ -298,7 +298,7 @@ def test_nothing_heavy_is_loaded_before_something_is_sent() -> None:
     code = """
 import sys
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.tools.sets import packaged
+from pytest_agenteval.tools.toolsets import packaged
 wire = packaged("ko_agentbench")["PlaceSearch_kakao"].wire
 wire.args(wire.request({"keyword": "a"}))
 wire.result(Response(200, "OK", body="{}"))

@@ -14,7 +14,7 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.benchmarks.memex.card_agent import CardAgent
 from pytest_agenteval.builtin import pytest_agenteval_register
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.trial_chat import TrialChat
+from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
@@ -88,7 +88,7 @@ def context(
     return AgentContext(
         Workspace(layers, at=at),
         ToolBox(recorder),
-        TrialChat(chat, recorder=recorder, budget=budget),
+        AgentChat(chat, recorder=recorder, budget=budget),
         Clock(NOW),
         budget,
         Prompts(CardAgent.templates, prompts or {}),

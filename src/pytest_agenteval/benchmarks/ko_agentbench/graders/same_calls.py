@@ -32,7 +32,7 @@ class ToolHabits:
 @cache
 def habits_of(tool: str) -> ToolHabits:
     """Give what is known of a packaged tool; of any other, nothing is taken for granted."""
-    from pytest_agenteval.tools.sets import packaged
+    from pytest_agenteval.tools.toolsets import packaged
 
     known = packaged(SET).get(tool)
     if known is None:

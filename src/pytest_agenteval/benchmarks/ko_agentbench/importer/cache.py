@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import cache_key, catalogue
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.importers.reading import misshapen, read_all
+from pytest_agenteval.importers.source_files import misshapen, read_all
 
 
 @dataclass(frozen=True, slots=True)

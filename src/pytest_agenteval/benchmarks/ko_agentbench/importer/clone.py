@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
-from pytest_agenteval.importers.reading import misshapen, not_json, read_json, read_text
+from pytest_agenteval.importers.source_files import misshapen, not_json, read_json, read_text
 
 LEVELS = tuple(f"L{number}" for number in range(1, 8))
 Fields = Mapping[str, Any]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import LEVELS, Clone, Fields, read_object
 from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.importers.reading import misshapen
+from pytest_agenteval.importers.source_files import misshapen
 
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
 REPORT = "evaluation_report.json"

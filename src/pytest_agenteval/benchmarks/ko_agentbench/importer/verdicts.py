@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import verdict_text
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.trial_chat import JudgeChat
+from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.recorder import Recorder

@@ -86,7 +86,7 @@ class CardNumbersGiven:
         known = self._days_meant(own)
         for value in said:
             for found in find_days(normalize_mention(value), short=False):
-                passed = any(found.may_be(day) for day in known)
+                passed = any(found.is_registrable(day) for day in known)
                 yield Check(f"{value} is a day that was meant", passed, " or ".join(self.days), value)
 
 
@@ -94,7 +94,7 @@ def _is_one_of(written: str, days_known: frozenset[Day], times_known: frozenset[
     """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
     days_said = find_days(written) if "." in written else ()
     times_said = parse_times(written.replace(".", ":"))
-    return any(one.may_be(other) for one in days_said for other in days_known) or bool(
+    return any(one.is_registrable(other) for one in days_said for other in days_known) or bool(
         times_said & times_known
     )
 

@@ -84,7 +84,7 @@ def _is_dated(new: str, day: date) -> bool:
 
 
 def _is(day: date, other: Day) -> bool:
-    return Day(day.month, day.day, day.year).may_be(other)
+    return Day(day.month, day.day, day.year).is_registrable(other)
 
 
 def _fact_check(wordings: Sequence[str], new: str) -> Check:

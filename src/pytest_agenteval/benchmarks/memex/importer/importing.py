@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.memex.importer.suites import THEIRS, FoundSuite, find_suites
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
-from pytest_agenteval.importers.reading import read_json
+from pytest_agenteval.importers.source_files import read_json
 from pytest_agenteval.importers.yaml_writing import write_yaml
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest
-from pytest_agenteval.importers.reading import misshapen, read_json
+from pytest_agenteval.importers.source_files import misshapen, read_json
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import SPELLINGS
 from pytest_agenteval.tasks.file_names import SUITE_NAMES

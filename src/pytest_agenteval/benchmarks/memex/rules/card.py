@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pytest_agenteval.benchmarks.memex.rules.card_fields import Note, filled, hashtags, sentence, title
 from pytest_agenteval.benchmarks.memex.rules.card_rules import ideas
 from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.chat.offline.rules.move import Move, block, failed, text_of
+from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
 from pytest_agenteval.records.tool import ToolSpec
 
 Config: TypeAlias = Mapping[str, Any]

@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_words import (
     telling_words,
 )
 from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.chat.offline.rules.move import Move, block, failed, text_of
+from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
 from pytest_agenteval.records.tool import ToolSpec, parse_args
 
 INSIGHT = "update_timeline_card_insight"

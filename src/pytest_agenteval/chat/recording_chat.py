@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.tape import ChatTape, taped_ask
+from pytest_agenteval.chat.chat_tape import ChatTape, taped_ask
 from pytest_agenteval.errors import CassetteMiss, ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance
@@ -18,7 +18,7 @@ from pytest_agenteval.records.transcript import Ask, ToolCall, Usage
 from pytest_agenteval.redaction import KNOWN
 
 
-class TrialChat:
+class AgentChat:
     """The chat of a trial's agent: counts steps, writes the transcript, plays the tape, spends the budget."""
 
     def __init__(

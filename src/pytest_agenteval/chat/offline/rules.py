@@ -1,16 +1,25 @@
-"""The rules for tools that nobody wrote rules for: the likeliest one, and its answer passed on."""
+"""The model made of rules: mediocre on purpose, so that a first run shows more than 0 and 1.
+
+It sees messages and tools, and nothing of the task behind them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import count
 from typing import Any
 
-from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.chat.offline.rules.move import Move, failed, last_words, text_of
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolCall, Usage
 
-MOST_SAID = 2000
+MOST_QUOTED = 2000
 TRIES = ((0, 4), (0, 2), (1, 3))
 """What is tried after each failure: which of the likely tools, and how many words to ask with."""
 
@@ -25,12 +34,49 @@ _ASKING = re.compile(
 )
 
 
-def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What to say, and which tools to call with what."""
+
+    text: str = ""
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+
+def text_of(message: ChatMessage) -> str:
+    """Give a message's text; of content in parts, the text parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = (part.get("text") for part in content or () if isinstance(part, Mapping))
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def last_words(messages: Sequence[ChatMessage]) -> str:
+    """Give what the user said last."""
+    return next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
+
+
+def block(text: str, tag: str) -> str | None:
+    """Give what stands between ``<tag>`` and the last ``</tag>``; None where there is no such block."""
+    found = re.search(rf"<{tag}>\n?(.*?)\n?</{tag}>(?!.*</{tag}>)", text, re.DOTALL)
+    return None if found is None else found[1]
+
+
+def failed(message: ChatMessage) -> bool:
+    """Whether a tool message says that the call failed."""
+    try:
+        said = json.loads(text_of(message))
+    except ValueError:
+        return False
+    return isinstance(said, dict) and "error" in said
+
+
+def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Call the tool whose words are nearest to the user's; after a failure the next one; then pass it on."""
     asked = last_words(messages)
     answers = _answers(messages)
     if answers and not failed(answers[-1]):
-        return Move(f"찾은 결과입니다: {text_of(answers[-1])[:MOST_SAID]}")
+        return Move(f"찾은 결과입니다: {text_of(answers[-1])[:MOST_QUOTED]}")
     ranked = sorted(tools, key=lambda tool: -_likeness(asked, tool))
     tries = [(place, words) for place, words in TRIES if place < len(ranked)]
     if len(answers) >= len(tries):
@@ -99,3 +145,53 @@ def _words(asked: str, most: int) -> str:
         return quoted[1].strip()
     found = [_ENDING.sub("", word.strip(",.?!()~")) for word in _ASKING.sub("", asked).split()]
     return " ".join([word for word in found if len(word) > 1][:most]) or asked.strip()
+
+
+Player = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
+
+PLAYERS: Mapping[str, str] = {"save_timeline_card": "card", "update_timeline_card_insight": "pkm"}
+"""By the tool that tells what is being played."""
+
+
+def rules(model: Model, plan: Plan) -> RulesChat:
+    """Make the chat of one trial; neither the model's settings nor the task are looked at."""
+    return RulesChat()
+
+
+class RulesChat:
+    """Plays by rules where it has tools, and repeats what the user said where it has none."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give the next reply; a token is taken to be four characters, and costs nothing."""
+        move = _played(messages, tools) or Move(last_words(messages))
+        calls = tuple(
+            ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
+            for index, (tool, args) in enumerate(move.calls)
+        )
+        said = move.text + "".join(compact(call.args) for call in calls)
+        heard = sum(len(text_of(message)) for message in messages)
+        usage = Usage(heard // 4, len(said) // 4, cost_usd=0.0, asks=1, attempts=1)
+        return Reply(move.text, calls, usage, "tool_calls" if calls else "stop")
+
+
+def _played(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
+    if not tools:
+        return None
+    players = (PLAYERS[tool.name] for tool in tools if tool.name in PLAYERS)
+    player = next(map(_player, players), call_likeliest_tool)
+    return player(messages, tools)
+
+
+def _player(name: str) -> Player:
+    player: Player = import_module(f"pytest_agenteval.benchmarks.memex.rules.{name}").play
+    return player

@@ -1,14 +1,48 @@
-"""Reads what litellm gives back into a Reply; knows its shape, and does not import it."""
+"""Requests and replies in litellm's shape: written and read without importing it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
-from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.chat.usage import credible_usage
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.chat.chat import Reply, credible_usage
 from pytest_agenteval.records.tool import parse_args
 from pytest_agenteval.records.transcript import ToolCall, Usage
+
+
+def plain_copy(value: Any) -> Any:
+    """Give a plain copy, as litellm writes into what it gets; lone surrogates become question marks."""
+    return json.loads(compact(value).encode("utf-8", "replace"))
+
+
+def tool_choice(choice: Any) -> Any:
+    """Give one of OpenAI's words as it is, and the name of a tool as the tool that has to be called."""
+    if choice in ("auto", "none", "required") or not isinstance(choice, str):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a schema as the response format; strict where it is one that providers take as strict."""
+    named = {"name": "reply", "schema": plain_copy(schema), "strict": _closed(schema)}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def _closed(schema: Any) -> bool:
+    """Whether every object of a schema requires all its keys and allows no others, as strict ones must."""
+    if isinstance(schema, list | tuple):
+        return all(map(_closed, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        keys = set(schema.get("properties", {}))
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != keys:
+            return False
+    return all(map(_closed, schema.values()))
+
 
 FINISHES: Mapping[str, str] = {
     "stop": "stop",
@@ -86,3 +120,24 @@ def _usage(answer: Any) -> Usage:
 
 def _count(told: Any, name: str) -> int:
     return int(getattr(told, name, None) or 0)
+
+
+_words: ContextVar[list[str] | None] = ContextVar("agenteval_unknown_finishes", default=None)
+
+
+def collect_unknown_finishes() -> list[str]:
+    """Give the list that gets the words that litellm does not know while this task reads a reply."""
+    words: list[str] = []
+    _words.set(words)
+    return words
+
+
+class FinishReasons(dict[str, Any]):
+    """litellm's own table of such words, which makes ``stop`` of any other: they are noted on their way."""
+
+    def get(self, word: Any, default: Any = None) -> Any:
+        """Give what litellm knows of a word."""
+        heard = _words.get()
+        if word not in self and heard is not None and isinstance(word, str):
+            heard.append(word)
+        return super().get(word, default)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 
 
-class Places:
+class CrossLoopSemaphore:
     """So many places, taken in the order in which they are asked for: ``async with places: ...``.
 
     An agent in a thread may ask on a loop of its own: asyncio's semaphore belongs to the first loop that

@@ -9,8 +9,7 @@ from typing import Any
 from pytest_agenteval.cassettes.http.scope import untaped
 from pytest_agenteval.cassettes.interaction import Request, chat_reply, chat_request, chat_response
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.usage import credible_usage
+from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply, credible_usage
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.plan import Model, RecordMode
 from pytest_agenteval.records.tool import ToolSpec
