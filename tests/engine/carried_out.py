@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from pytest_agenteval.builtin import pytest_agenteval_register
-from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.trial import run_trial
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
@@ -46,7 +46,7 @@ def carried_out(known: Registry, *plans: Plan) -> list[Trial]:
     """Carry out plans side by side, and give their trials in this order."""
 
     async def all_of_them() -> list[Trial]:
-        equipment = Equipment(known)
+        equipment = WorkerContext(known)
         try:
             return list(await asyncio.gather(*(run_trial(each, equipment) for each in plans)))
         finally:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.executors.local import LocalExecutor
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.tool import ToolSpec
@@ -36,7 +36,7 @@ def tried(root: Path, *plans: Plan) -> tuple[list[Trial], LocalExecutor]:
     known = registry()
     known.agent("careless", Careless)
     known.tool(Tool(ToolSpec("look", taped=True), lambda args: "seen"))
-    executor = LocalExecutor(Equipment(known, root=root))
+    executor = LocalExecutor(WorkerContext(known, root=root))
 
     async def all_of_them() -> list[Trial]:
         trials = [await executor.run(each) for each in plans]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.models import tool_tape_of
+from pytest_agenteval.engine.trial_resources import open_tool_tape
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Conditions, Model, Plan
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
@@ -18,7 +18,7 @@ LOOK = Tool(ToolSpec("look", taped=True), lambda args: None)
 
 def command(planned: Plan) -> list[str]:
     """Give the words of the command that a miss of this trial names."""
-    tape = tool_tape_of(planned, Equipment(registry()))
+    tape = open_tool_tape(planned, WorkerContext(registry()))
     told = str(tape.miss(ToolCall("c", 1, 0, "look", {"q": "서울"}), LOOK))
     return shlex.split(told.partition("record it:")[2])
 

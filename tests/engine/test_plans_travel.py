@@ -116,13 +116,13 @@ import asyncio, json, sys
 from pathlib import Path
 
 from pytest_agenteval.conftests import load_registry
-from pytest_agenteval.engine.equipment import Equipment
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.records.plan import Plan
 
 asked = json.load(sys.stdin)
 registry = load_registry([Path(folder) for folder in asked["conftests"]])
-trial = asyncio.run(run_trial(Plan.from_json(asked["plan"]), Equipment(registry)))
+trial = asyncio.run(run_trial(Plan.from_json(asked["plan"]), WorkerContext(registry)))
 grades = [[grade.grader, grade.score, grade.rationale, grade.passed] for grade in trial.grades]
 print(json.dumps({"ending": trial.ending, "score": trial.score, "grades": grades, "message": trial.message}))
 """

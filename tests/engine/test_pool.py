@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.engine.pool import Pool, Slot
-from pytest_agenteval.engine.trial import broken_trial
+from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from tests.engine.carried_out import plan
@@ -44,7 +44,7 @@ class Executor:
         except asyncio.CancelledError:
             self.cancelled.append(plan.task.id)
             raise
-        return broken_trial(plan, RuntimeError(f"{plan.task.id} was carried out"))
+        return errored_trial(plan, RuntimeError(f"{plan.task.id} was carried out"))
 
     async def close(self) -> None:
         """Remember that it was closed."""
@@ -73,7 +73,7 @@ async def _exits() -> None:
     sys.exit("from a task of its own")
 
 
-class Witness:
+class TrialObserver:
     """Keeps what it is told; raises where a test says so."""
 
     def __init__(self, full_at: int = 1_000) -> None:
@@ -98,8 +98,8 @@ def pools() -> Iterator[Callable[..., Pool]]:
     """Make pools, and close them."""
     made: list[Pool] = []
 
-    def make(executor: Executor, at_once: int = 4, witness: Witness | None = None) -> Pool:
-        made.append(Pool(executor, at_once, witness or Witness()))
+    def make(executor: Executor, at_once: int = 4, witness: TrialObserver | None = None) -> Pool:
+        made.append(Pool(executor, at_once, witness or TrialObserver()))
         return made[-1]
 
     yield make
@@ -124,7 +124,7 @@ def wait(pool: Pool, slot: Slot) -> Trial:
 
 def test_trials_begin_in_order_and_so_many_at_once(pools: Callable[..., Pool]) -> None:
     """Nine at a width of 4: four running at the most, each told to the witness once."""
-    executor, witness = Executor(), Witness()
+    executor, witness = Executor(), TrialObserver()
     pool = pools(executor, 4, witness)
     ids = [f"t{n}" for n in range(9)]
     waiting = slots(*ids)
@@ -201,7 +201,7 @@ def test_nothing_begins_before_the_executor_is_up(pools: Callable[..., Pool]) ->
 def test_what_cannot_be_written_down_is_not_given_out(pools: Callable[..., Pool]) -> None:
     """A full disk is told to whoever waits, and nothing more is begun and paid for."""
     executor = Executor()
-    pool = pools(executor, 1, Witness(full_at=2))
+    pool = pools(executor, 1, TrialObserver(full_at=2))
     waiting = slots("a", "b", "c", "d")
     pool.hand_over(waiting)
     wait(pool, waiting[0])
@@ -214,7 +214,7 @@ def test_what_cannot_be_written_down_is_not_given_out(pools: Callable[..., Pool]
 @pytest.mark.parametrize("id", ["endless", "deaf"])
 def test_closing_cancels_what_runs(pools: Callable[..., Pool], id: str) -> None:
     """The end comes quickly, even where a trial does not listen; what ended before is with the witness."""
-    executor, witness = Executor(), Witness()
+    executor, witness = Executor(), TrialObserver()
     pool = pools(executor, 2, witness)
     waiting = slots("quick", id, "never")
     pool.hand_over(waiting)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.regrading import NotAsked
+from pytest_agenteval.engine.regrading import JudgeUnavailable
 from pytest_agenteval.engine.trial import run_trial
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import PlannedGrader
@@ -29,7 +29,7 @@ class Raising:
 
 
 @pytest.mark.parametrize(
-    ("raised", "traced"), [(ValueError("oh"), True), (NotAsked("asked something else"), False)]
+    ("raised", "traced"), [(ValueError("oh"), True), (JudgeUnavailable("asked something else"), False)]
 )
 def test_our_own_errors_need_no_traceback(raised: Exception, traced: bool) -> None:
     """Somebody's mistake is shown with its lines; what is foreseen is one sentence, a thousand times over."""
@@ -94,7 +94,7 @@ def test_a_trial_that_is_called_off_while_it_is_graded_ends_there() -> None:
 
     async def called_off() -> None:
         trial = asyncio.create_task(
-            run_trial(plan("t", PlannedGrader("odd", "odd")), Equipment(registry(odd=Waiting)))
+            run_trial(plan("t", PlannedGrader("odd", "odd")), WorkerContext(registry(odd=Waiting)))
         )
         await graded.wait()
         trial.cancel()

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.models import tool_tape_of
+from pytest_agenteval.engine.trial_resources import open_tool_tape
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Conditions, Plan, PlannedGrader
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
@@ -62,10 +62,10 @@ def at_once(work: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(begun, range(THREADS)))
 
 
-def open_slowly(planned: Plan, equipment: Equipment, opened: list[ToolTape]) -> ToolTape:
+def open_slowly(planned: Plan, equipment: WorkerContext, opened: list[ToolTape]) -> ToolTape:
     """Open a trial's tape, and leave the other threads time to come to the same door."""
     time.sleep(0.01)
-    opened.append(tool_tape_of(planned, equipment))
+    opened.append(open_tool_tape(planned, equipment))
     return opened[-1]
 
 
@@ -95,7 +95,7 @@ def test_what_sync_agents_record_is_on_disk(tmp_path: Path, quick_switches: None
 def test_the_library_is_made_once(quick_switches: None) -> None:
     """Whoever asks first: of two libraries only one would be saved."""
     for _ in range(20):
-        equipment = Equipment(registry())
+        equipment = WorkerContext(registry())
         libraries = at_once(lambda number, equipment=equipment: equipment.library)  # type: ignore[misc]
         assert len({id(library) for library in libraries}) == 1
 
@@ -105,7 +105,7 @@ def test_calls_from_several_threads_of_one_trial_keep_their_places(
 ) -> None:
     """Each call has its own result in the transcript, and all of them one tape."""
     for turn in range(5):
-        recorder, equipment = Recorder(lambda: 0.0), Equipment(registry())
+        recorder, equipment = Recorder(lambda: 0.0), WorkerContext(registry())
         planned = plan(cassette=str(tmp_path / f"t{turn}"), conditions=Conditions(record="once"))
         opened: list[ToolTape] = []
         box = ToolBox(recorder, tape=partial(open_slowly, planned, equipment, opened))

@@ -74,7 +74,7 @@ class PreparesInput(Protocol):
 
 
 @runtime_checkable
-class InspectsItself(Protocol):
+class ReportsEndState(Protocol):
     """An agent that can tell its end state from the workspace and the transcript, also after a crash."""
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Mapping[str, Any]:

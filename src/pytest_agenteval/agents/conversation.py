@@ -24,19 +24,19 @@ def last_user_turn(task_input: Mapping[str, Any]) -> int:
     spoken = any(isinstance(turn, Mapping) and turn.get("role") == "assistant" for turn in turns)
     if not spoken:
         return 0
-    return max((place for place, turn in enumerate(turns) if is_users(turn)), default=0)
+    return max((place for place, turn in enumerate(turns) if is_user_turn(turn)), default=0)
 
 
-def seed(turns: Sequence[Any], messages: list[dict[str, Any]], transcript: Recorder) -> int:
+def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], transcript: Recorder) -> int:
     """Put turns into the conversation as said before the trial, and their calls into the transcript.
 
     An assistant's calls come first, then their results, then what it said. Gives the number of user turns.
     """
     said = 0
     for number, turn in enumerate(turns, start=1):
-        if is_users(turn):
+        if is_user_turn(turn):
             said += 1
-            messages.append({"role": "user", "content": words_of(turn)})
+            messages.append({"role": "user", "content": turn_text(turn)})
             continue
         calls = list(_calls(turn, number))
         if calls:
@@ -52,7 +52,7 @@ def seed(turns: Sequence[Any], messages: list[dict[str, Any]], transcript: Recor
     return said
 
 
-def words_of(turn: Any) -> str:
+def turn_text(turn: Any) -> str:
     """Give what is said in a turn, which may be a plain text."""
     return str(turn.get("content", "")) if isinstance(turn, Mapping) else str(turn)
 
@@ -84,7 +84,7 @@ def _answer(call: ToolCall) -> dict[str, Any]:
     return ToolResult(call.result, call.error).message(call)
 
 
-def is_users(turn: Any) -> bool:
+def is_user_turn(turn: Any) -> bool:
     """Whether a turn is the user's, as a plain text is."""
     return not isinstance(turn, Mapping) or turn.get("role", "user") == "user"
 
@@ -97,7 +97,7 @@ def input_problems(task_input: Mapping[str, Any]) -> list[Wrong]:
     if not isinstance(turns, list | tuple) or not turns:
         return [(("turns",), "a list of turns", repr(turns)[:60], "")]
     wrong = [problem for place, turn in enumerate(turns) for problem in _wrong_turn(("turns", place), turn)]
-    if not wrong and not is_users(turns[-1]):
+    if not wrong and not is_user_turn(turns[-1]):
         found = "an assistant's turn"
         wrong.append(
             (("turns", len(turns) - 1), "a user's turn at the end: it is the one answered", found, "")

@@ -15,7 +15,7 @@ from pytest_agenteval.tools.tool import ToolResult
 Finished = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
 
 
-def never(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+def until_no_calls(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
     """Go on until the model asks for no more calls."""
     return False
 
@@ -24,7 +24,7 @@ async def converse(
     ctx: AgentContext,
     messages: list[dict[str, Any]],
     *,
-    finished: Finished = never,
+    finished: Finished = until_no_calls,
     most_asks: int | None = None,
     settings: ChatSettings = DEFAULT_SETTINGS,
 ) -> str:

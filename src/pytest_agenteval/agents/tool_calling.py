@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed
+from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed_conversation
 from pytest_agenteval.agents.loop import converse
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.records.evidence import Answer
@@ -42,7 +42,7 @@ class ToolCallingAgent:
             messages.append({"role": "system", "content": system})
         seeded = last_user_turn(task_input) if self.conversation == "seed_replay" else 0
         if seeded:
-            for _ in range(seed(task_input["turns"][:seeded], messages, ctx.transcript)):
+            for _ in range(seed_conversation(task_input["turns"][:seeded], messages, ctx.transcript)):
                 await ctx.turns()
         text = ""
         while (said := await ctx.turns()) is not None:

@@ -13,11 +13,11 @@ from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.workspace.snapshot import seeded, with_texts
 
 if TYPE_CHECKING:
-    from pytest_agenteval.engine.equipment import Equipment
+    from pytest_agenteval.engine.worker_context import WorkerContext
     from pytest_agenteval.graders.grader import Grader
 
 
-class DigestBook:
+class DigestCache:
     """Digests already worked out, kept by the object they were worked out from.
 
     Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would
@@ -39,15 +39,15 @@ class DigestBook:
 
 
 def digests_of(
-    plan: Plan, equipment: Equipment, prompt: str, specs: tuple[ToolSpec, ...], book: DigestBook
+    plan: Plan, context: WorkerContext, prompt: str, specs: tuple[ToolSpec, ...], digest_cache: DigestCache
 ) -> Digests:
     """Give what this trial was made of, as digests."""
     task, model, judges = plan.task, plan.model, _named(plan.conditions.judges)
     return Digests(
-        input=book.of("input", task.input, lambda: task.input),
-        fixture=_fixture(task, book) if task.layers or task.texts else "",
+        input=digest_cache.of("input", task.input, lambda: task.input),
+        fixture=_fixture(task, digest_cache) if task.layers or task.texts else "",
         prompt=prompt,
-        settings=book.of(
+        settings=digest_cache.of(
             "settings",
             task.settings,
             lambda: _settings(task),
@@ -59,17 +59,19 @@ def digests_of(
                 canonical(task.faults) if task.faults else "",
             ),
         ),
-        tools=book.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
-        ruler=book.of("ruler", task.graders, lambda: _rulers(plan, equipment), judges),
-        model=book.of("model", model, lambda: _model(model)),
+        tools=digest_cache.of("tools", specs, lambda: [spec.declaration() for spec in specs])
+        if specs
+        else "",
+        ruler=digest_cache.of("ruler", task.graders, lambda: _rulers(plan, context), judges),
+        model=digest_cache.of("model", model, lambda: _model(model)),
     )
 
 
-def _fixture(task: PlannedTask, book: DigestBook) -> str:
+def _fixture(task: PlannedTask, digest_cache: DigestCache) -> str:
     layers = [Path(layer) for layer in task.layers]
     if task.texts:
-        return book.of("texts", task.texts, lambda: with_texts(seeded(layers), task.texts).digest())
-    return book.of("fixture", task.layers, lambda: seeded(layers).digest())
+        return digest_cache.of("texts", task.texts, lambda: with_texts(seeded(layers), task.texts).digest())
+    return digest_cache.of("fixture", task.layers, lambda: seeded(layers).digest())
 
 
 def _settings(task: PlannedTask) -> Any:
@@ -82,15 +84,15 @@ def _named(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((judge.id, canonical(judge.params)) for judge in judges)
 
 
-def _rulers(plan: Plan, equipment: Equipment) -> Any:
+def _rulers(plan: Plan, context: WorkerContext) -> Any:
     judges = [[judge.id, judge.params] for judge in plan.conditions.judges]
-    return [_ruler(each, equipment, judges) for each in plan.task.graders]
+    return [_ruler(each, context, judges) for each in plan.task.graders]
 
 
-def _ruler(planned: PlannedGrader, equipment: Equipment, judges: list[Any]) -> Any:
+def _ruler(planned: PlannedGrader, context: WorkerContext, judges: list[Any]) -> Any:
     """Give what a grade depends on; the judges only where the grader asks them."""
     try:
-        found = _made_ruler(planned, equipment.desk.grader(planned), judges)
+        found = _made_ruler(planned, context.grading.grader(planned), judges)
         canonical(found)
     except BaseException:  # a grader that cannot be made, or says odd things of itself: its grade tells
         config = [planned.config, planned.weight, planned.threshold, planned.required]

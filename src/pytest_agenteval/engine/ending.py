@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_agenteval.engine.grading import Broken
+from pytest_agenteval.engine.grading import ErrorDetails
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Ending, Kind
 from pytest_agenteval.scoring.trial_score import trial_score
@@ -13,24 +13,24 @@ UNGRADED = "ungraded"
 """The cause of a trial with nothing decided, or with a required grade undecided."""
 
 
-def score_of(grades: Sequence[Grade]) -> float | None:
+def weighted_score(grades: Sequence[Grade]) -> float | None:
     """Give the weighted mean of the decided grades, or None when none is decided."""
     return trial_score((grade.score, grade.weight) for grade in grades)
 
 
-def ungraded(grades: Sequence[Grade]) -> Broken | None:
+def ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
     """Say why grades do not make an ending, where they do not."""
     needed = [grade for grade in grades if grade.required and grade.score is None]
     if needed:
         said = "; ".join(f"{grade.grader} is required and undecided: {grade.rationale}" for grade in needed)
-        return Broken(UNGRADED, said)
+        return ErrorDetails(UNGRADED, said)
     if all(grade.score is None for grade in grades):
         reasons = "; ".join(f"{grade.grader}: {grade.rationale}" for grade in grades)
-        return Broken(UNGRADED, f"nothing could be graded: {reasons}" if reasons else "no grader")
+        return ErrorDetails(UNGRADED, f"nothing could be graded: {reasons}" if reasons else "no grader")
     return None
 
 
-def ending_of(grades: Sequence[Grade], kind: Kind) -> Ending:
+def graded_ending(grades: Sequence[Grade], kind: Kind) -> Ending:
     """Give passed where every decided grade reached its threshold, else missed, outside capability failed."""
     if all(grade.passed is not False for grade in grades):
         return "passed"

@@ -10,12 +10,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.engine.cancelling import is_for_us
-from pytest_agenteval.engine.hands import Hands
-from pytest_agenteval.engine.returned import NoGrade, as_grade, threshold_of
-from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
+from pytest_agenteval.engine.grade_conversion import InvalidGrade, as_grade, threshold_of
+from pytest_agenteval.engine.thread_batcher import BatchedThreads
 from pytest_agenteval.errors import AgentEvalError, LimitReached, ProblemsFound, TrialBroken
-from pytest_agenteval.graders.grader import Grader, Judge, NotAsked
+from pytest_agenteval.graders.grader import Grader, Judge, JudgeUnavailable
 from pytest_agenteval.records.bounds import bounded_grade, bounded_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH, Grade
@@ -36,12 +35,12 @@ class GraderHangs(TrialBroken):
 
 PACKAGE = __name__.partition(".")[0]
 
-UNDECIDED = (NotAsked, LimitReached)
+UNDECIDED = (JudgeUnavailable, LimitReached)
 """What our judges raise where they cannot be asked any more: the grade is undecided, and nothing broke."""
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class ErrorDetails:
     """What breaks a trial while it is graded."""
 
     cause: str
@@ -50,29 +49,29 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Graded:
+class GradingResult:
     """Every grade of a trial, in the task's order, and what broke it, if a grader did."""
 
     grades: tuple[Grade, ...]
-    broken: Broken | None = None
+    error: ErrorDetails | None = None
 
 
-JudgesOf: TypeAlias = Callable[[str], Sequence[Judge]]
+JudgesFor: TypeAlias = Callable[[str], Sequence[Judge]]
 
 
-def nobody(label: str) -> Sequence[Judge]:
+def no_judges(label: str) -> Sequence[Judge]:
     """Give no judges."""
     return ()
 
 
-class Desk:
+class GradingService:
     """Where graders are made and where trials are graded."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._graders: dict[str, Grader] = {}
         self._by_plan: dict[int, tuple[PlannedGrader, Grader]] = {}
-        self._hands = Hands()
+        self._threads = BatchedThreads()
 
     def grader(self, planned: PlannedGrader) -> Grader:
         """Give the grader that a task asks for, made once for each configuration."""
@@ -91,8 +90,8 @@ class Desk:
         return grader
 
     async def grade(
-        self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: JudgesOf = nobody
-    ) -> Graded:
+        self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: JudgesFor = no_judges
+    ) -> GradingResult:
         """Give every grade, in the task's order, and what broke, if a grader did.
 
         ``judges`` gives those that a grader may ask, by its label.
@@ -107,13 +106,13 @@ class Desk:
             await here[0].ask_here()
         else:
             await asyncio.gather(self._ask_in_thread(plain), *(each.ask_here() for each in here))
-        return _all_grades([(each.grade(), each.broken) for each in asked])
+        return _all_grades([(each.grade(), each.error) for each in asked])
 
     async def _ask_in_thread(self, plain: Sequence[_Asked]) -> None:
         if plain:
             try:
                 async with asyncio.timeout(GRADING_S):  # unlike wait_for, it needs no task of its own
-                    await self._hands.do(partial(_ask_all, plain))
+                    await self._threads.run(partial(_ask_all, plain))
             except TimeoutError:
                 for each in plain:
                     each.give_up()
@@ -122,7 +121,7 @@ class Desk:
 
     def close(self) -> None:
         """Let the threads go; a grader that never returns does not hold up the end."""
-        self._hands.close()
+        self._threads.close()
 
 
 def _ask_all(asked: Sequence[_Asked]) -> None:
@@ -149,7 +148,7 @@ class _Asked:
         self,
         planned: PlannedGrader,
         made: Callable[[PlannedGrader], Grader],
-        judges: JudgesOf,
+        judges: JudgesFor,
         evidence: Evidence,
     ) -> None:
         self.planned, self.judges, self.evidence = planned, judges, evidence
@@ -198,7 +197,7 @@ class _Asked:
             async with asyncio.timeout(limit) as deadline:
                 self.returned = await self.returned
         except BaseException as raised:
-            if is_for_us(raised):
+            if is_own_cancellation(raised):
                 raise
             late = isinstance(raised, TimeoutError) and deadline.expired()
             self.raised = GraderHangs(f"no grade within {GRADING_S:g} s") if late else raised
@@ -222,24 +221,24 @@ class _Asked:
         )
 
     @property
-    def broken(self) -> Broken | None:
+    def error(self) -> ErrorDetails | None:
         """What breaks the trial, where this grader raised something that is no word on the trial."""
         raised = self.raised
         if raised is None or isinstance(raised, UNDECIDED):
             return None
         if isinstance(raised, TrialBroken | ProblemsFound):
-            return Broken(raised.cause, str(raised))
+            return ErrorDetails(raised.cause, str(raised))
         label = self.planned.label
-        if isinstance(raised, NoGrade):
-            return Broken(CRASH, f"{label} {raised}{_place(self.grader)}")
-        trace = "" if isinstance(raised, AgentEvalError) else theirs_first(raised)
-        return Broken(CRASH, f"{label} raised {headline(raised)}", trace)
+        if isinstance(raised, InvalidGrade):
+            return ErrorDetails(CRASH, f"{label} {raised}{_place(self.grader)}")
+        trace = "" if isinstance(raised, AgentEvalError) else user_frames_first(raised)
+        return ErrorDetails(CRASH, f"{label} raised {exception_line(raised)}", trace)
 
     def _undecided_grade(self) -> Grade:
         """Give the grade of one that gave none."""
-        found, label = self.broken, self.planned.label
+        found, label = self.error, self.planned.label
         if found is None:
-            why = "no_judge" if isinstance(self.raised, NotAsked) else "limit"
+            why = "no_judge" if isinstance(self.raised, JudgeUnavailable) else "limit"
             return Grade(label, None, str(self.raised), details={"undecided": why})
         said = found.message.removeprefix(f"{label} ") if found.cause == CRASH else found.message
         trace = {"traceback": found.traceback} if found.traceback else {}
@@ -252,15 +251,15 @@ def _is_ours(grader: Any) -> bool:
     return bool(module.partition(".")[0] == PACKAGE)
 
 
-def _all_grades(found: Sequence[tuple[Grade, Broken | None]]) -> Graded:
+def _all_grades(found: Sequence[tuple[Grade, ErrorDetails | None]]) -> GradingResult:
     """Put all grades together; the first grader that broke names the cause, each has its line."""
-    broken = [each for _, each in found if each is not None]
+    error = [each for _, each in found if each is not None]
     grades = tuple(grade for grade, _ in found)
-    if not broken:
-        return Graded(grades)
-    traces = "\n".join(each.traceback for each in broken if each.traceback)
-    said = "\n".join(each.message for each in broken)
-    return Graded(grades, Broken(broken[0].cause, bounded_text(said), bounded_text(traces)))
+    if not error:
+        return GradingResult(grades)
+    traces = "\n".join(each.traceback for each in error if each.traceback)
+    said = "\n".join(each.message for each in error)
+    return GradingResult(grades, ErrorDetails(error[0].cause, bounded_text(said), bounded_text(traces)))
 
 
 def _place(grader: Any) -> str:

@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pytest_agenteval.engine.cancelling import is_for_us
-from pytest_agenteval.engine.trial import broken_trial
-from pytest_agenteval.engine.waking import unguarded_sockets
+from pytest_agenteval.engine.exceptions import is_own_cancellation
+from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.sockets import without_socket_guard
 from pytest_agenteval.threads import DaemonThreads, end_daemons
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Slot:
         self.task: asyncio.Task[None] | None = None
 
 
-class Witness(Protocol):
+class TrialObserver(Protocol):
     """Who is told, on the pool's thread, before anyone else learns of it."""
 
     def started(self, plans: Sequence[Plan]) -> None:
@@ -74,13 +74,13 @@ class Pool:
     """Runs slots in the order in which they are handed over, at most ``at_once`` of them side by side.
 
     Trials that end in the same turn of the loop are witnessed together, and only then given out: what a
-    witness has written down survives whatever happens to pytest.
+    observer has written down survives whatever happens to pytest.
     """
 
-    def __init__(self, executor: Executor, at_once: int, witness: Witness) -> None:
+    def __init__(self, executor: Executor, at_once: int, observer: TrialObserver) -> None:
         self._executor = executor
         self._at_once = at_once
-        self._witness = witness
+        self._observer = observer
         self._waiting: deque[Slot] = deque()
         self._ended: list[tuple[Slot, Trial]] = []
         self._news = threading.Event()
@@ -90,7 +90,7 @@ class Pool:
         self._stopped = False
         self.running: set[Slot] = set()
         self.most_running = 0
-        with unguarded_sockets():
+        with without_socket_guard():
             self._loop = asyncio.new_event_loop()
         self._up = False
         self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)
@@ -177,7 +177,7 @@ class Pool:
         if not beginning:
             return
         self.most_running = max(self.most_running, len(self.running))
-        if self._told(lambda: self._witness.started([slot.plan for slot in beginning])):
+        if self._told(lambda: self._observer.started([slot.plan for slot in beginning])):
             for slot in beginning:
                 slot.task = self._loop.create_task(self._carry_out(slot))
 
@@ -191,10 +191,10 @@ class Pool:
                 raise self._unable
             trial = cleaned(await self._executor.run(slot.plan, slot.given, slot.stored))
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
-            if is_for_us(raised):
+            if is_own_cancellation(raised):
                 self.running.discard(slot)
                 raise
-            trial = cleaned(broken_trial(slot.plan, raised))
+            trial = cleaned(errored_trial(slot.plan, raised))
         self.running.discard(slot)
         slot.task = None
         if not self._ended:
@@ -210,7 +210,7 @@ class Pool:
         """Have what ended witnessed, then give it out."""
         ended, self._ended = self._ended, []
         given_out: list[Trial] = []
-        if self._told(lambda: given_out.extend(self._witness.finished([trial for _, trial in ended]))):
+        if self._told(lambda: given_out.extend(self._observer.finished([trial for _, trial in ended]))):
             for (slot, _), trial in zip(ended, given_out, strict=True):
                 slot.trial = trial
             self._news.set()

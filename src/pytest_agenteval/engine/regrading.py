@@ -11,12 +11,12 @@ from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.digests import digests_of
-from pytest_agenteval.engine.ending import UNGRADED, ending_of, score_of, ungraded
-from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.grading import Graded
-from pytest_agenteval.engine.judges import TrialJudge, TrialJudges, role_of
+from pytest_agenteval.engine.ending import UNGRADED, graded_ending, ungraded_error, weighted_score
+from pytest_agenteval.engine.grading import GradingResult
+from pytest_agenteval.engine.trial_resources import TrialJudge, TrialJudges, judge_role
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.graders.grader import NotAsked
+from pytest_agenteval.graders.grader import JudgeUnavailable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.plan import Model, Plan
@@ -32,7 +32,7 @@ class InputChanged(TrialBroken):
     cause = "input_changed"
 
 
-async def regrade(plan: Plan, equipment: Equipment, stored: Trial) -> Trial:
+async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     """Give the stored trial with today's grades; one that broke before it was graded stays broken.
 
     With judges in the plan these are asked; without, what judges replied at the time is read again, where
@@ -41,13 +41,15 @@ async def regrade(plan: Plan, equipment: Equipment, stored: Trial) -> Trial:
     if not _was_graded(stored):
         return replace(stored, key=plan.key, attempt=plan.attempt)
     recorder = Recorder(lambda: stored.seconds)
-    heard = StoredJudges(stored.transcript, recorder)
+    stored_judges = StoredJudges(stored.transcript, recorder)
     try:
-        digests = digests_of(_judged(plan, heard), equipment, stored.digests.prompt, (), equipment.book)
+        digests = digests_of(
+            _with_stored_judges(plan, stored_judges), context, stored.digests.prompt, (), context.digest_cache
+        )
         _check_input(plan, stored, digests.input)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
-        asked = TrialJudges(plan, equipment, recorder).of if plan.conditions.judges else heard.of
-        graded = await equipment.desk.grade(plan.task.graders, evidence, asked)
+        asked = TrialJudges(plan, context, recorder).of if plan.conditions.judges else stored_judges.of
+        graded = await context.grading.grade(plan.task.graders, evidence, asked)
     except TrialBroken as broken:
         return _broken(plan, stored, broken)
     told = replace(stored, digests=replace(stored.digests, ruler=digests.ruler))
@@ -66,23 +68,23 @@ def _check_input(plan: Plan, stored: Trial, now: str) -> None:
         raise InputChanged(f"{plan.task.file}: the input is not what it was in that run: try the task again")
 
 
-def _judged(plan: Plan, heard: StoredJudges) -> Plan:
+def _with_stored_judges(plan: Plan, stored_judges: StoredJudges) -> Plan:
     """Give the plan with the judges whose verdicts count, which are part of what trials are compared by."""
-    if plan.conditions.judges or not heard.models:
+    if plan.conditions.judges or not stored_judges.models:
         return plan
-    return replace(plan, conditions=replace(plan.conditions, judges=heard.models))
+    return replace(plan, conditions=replace(plan.conditions, judges=stored_judges.models))
 
 
-def _regraded_trial(plan: Plan, stored: Trial, graded: Graded, asked: tuple[Event, ...]) -> Trial:
+def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult, asked: tuple[Event, ...]) -> Trial:
     grades = graded.grades
-    broken = graded.broken or ungraded(grades)
+    broken = graded.error or ungraded_error(grades)
     kept = tuple(event for event in stored.transcript.events if event.kind != "judge_ask")
     return replace(
         stored,
         key=plan.key,
         attempt=plan.attempt,
-        ending="errored" if broken else ending_of(grades, plan.task.kind),
-        score=None if broken else score_of(grades),
+        ending="errored" if broken else graded_ending(grades, plan.task.kind),
+        score=None if broken else weighted_score(grades),
         grades=grades,
         transcript=replace(stored.transcript, events=(*kept, *asked)),
         kind=plan.task.kind,
@@ -126,15 +128,15 @@ class StoredJudges:
 
     def of(self, label: str) -> tuple[TrialJudge, ...]:
         """Give those that this grader asked."""
-        roles = [(model, role_of(model.name, label)) for model in self.models]
+        roles = [(model, judge_role(model.name, label)) for model in self.models]
         return tuple(TrialJudge(model, self._chat(role)) for model, role in roles if role in self._said)
 
     def _chat(self, role: str) -> Chat:
         said = {prompt: deque(replies) for prompt, replies in self._said[role].items()}
-        return JudgeChat(_Again(said), recorder=self._recorder, role=role)
+        return JudgeChat(_StoredReplies(said), recorder=self._recorder, role=role)
 
 
-class _Again:
+class _StoredReplies:
     """Gives the replies that were given to the same messages, in their order."""
 
     def __init__(self, said: Mapping[str, deque[str]]) -> None:
@@ -148,8 +150,10 @@ class _Again:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
-        """Give the next reply to these messages; raises NotAsked where there is none."""
+        """Give the next reply to these messages; raises JudgeUnavailable where there is none."""
         replies = self._said.get(digest(list(messages)))
         if not replies:
-            raise NotAsked("judges would be asked something else today: --agent-judge=MODEL asks them")
+            raise JudgeUnavailable(
+                "judges would be asked something else today: --agent-judge=MODEL asks them"
+            )
         return Reply(replies.popleft(), taped=True)

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.engine.acting import scripted_turns, within_limits
-from pytest_agenteval.engine.cancelling import is_for_us
+from pytest_agenteval.engine.agent_run import run_within_limits, user_turns
 from pytest_agenteval.engine.digests import digests_of
-from pytest_agenteval.engine.ending import ending_of, score_of, ungraded
-from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.grading import nobody
-from pytest_agenteval.engine.judges import TrialJudges
-from pytest_agenteval.engine.models import chat_of, recordings_of, tool_tape_of
+from pytest_agenteval.engine.ending import graded_ending, ungraded_error, weighted_score
+from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
+from pytest_agenteval.engine.grading import no_judges
 from pytest_agenteval.engine.own_requests import OwnRequests
-from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.engine.trial_resources import TrialJudges, cassette_files, open_chat, open_tool_tape
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
@@ -45,7 +43,7 @@ NO_TAPE = TapeCounts()
 
 
 @dataclass(slots=True)
-class _Course:
+class _TrialState:
     """What has come of a trial so far, the tapes that it has opened among it."""
 
     answer: Answer = Answer()
@@ -62,18 +60,18 @@ class _Course:
     tool_tape: ToolTape | None = None
     judge_tapes: Sequence[ChatTape] = ()
 
-    def broke(self, raised: BaseException) -> None:
-        """Note that the trial broke; what we or an agent's author did wrong keeps its traceback."""
+    def fail(self, raised: BaseException) -> None:
+        """Note that the trial fail; what we or an agent's author did wrong keeps its traceback."""
         if isinstance(raised, TrialBroken | ProblemsFound):
             self.cause, self.message, self.traceback = raised.cause, bounded_text(str(raised)), ""
         else:
-            self.cause, self.message = "crash", bounded_text(headline(raised))
-            self.traceback = bounded_text(theirs_first(raised))
+            self.cause, self.message = "crash", bounded_text(exception_line(raised))
+            self.traceback = bounded_text(user_frames_first(raised))
 
 
 @dataclass(frozen=True, slots=True)
 class _TrialUnderWay:
-    """A plan being carried out: what only this trial has, and its course."""
+    """A plan being carried out: what only this trial has, and its state."""
 
     plan: Plan
     budget: Budget
@@ -81,7 +79,7 @@ class _TrialUnderWay:
     workspace: Workspace
     captured: Captured
     started_at: str
-    course: _Course
+    state: _TrialState
 
     @classmethod
     def of(cls, plan: Plan, scratch: Path | None = None, given: Path | None = None) -> _TrialUnderWay:
@@ -92,64 +90,64 @@ class _TrialUnderWay:
         budget = Budget(plan.task.limits)
         recorder = Recorder(lambda: budget.at)
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        return cls(plan, budget, recorder, workspace, Captured(), started_at, _Course())
+        return cls(plan, budget, recorder, workspace, Captured(), started_at, _TrialState())
 
 
-async def run_trial(plan: Plan, equipment: Equipment, *, given: Path | None = None) -> Trial:
+async def run_trial(plan: Plan, context: WorkerContext, *, given: Path | None = None) -> Trial:
     """Carry out one plan and give the graded trial; whatever breaks is in the record, never raised.
 
     ``given`` is a workspace that stands already, to be used in place of a fresh one.
     """
-    trial = _TrialUnderWay.of(plan, equipment.scratch, given)
-    course = trial.course
+    trial = _TrialUnderWay.of(plan, context.scratch, given)
+    state = trial.state
     CURRENT.set(trial.captured)
     try:
-        await _act(trial, equipment)
-        if not course.cause:
-            await _grade(trial, equipment)
+        await _act(trial, context)
+        if not state.cause:
+            await _grade(trial, context)
     except Exception as raised:  # ours: shown with its traceback, and no other trial is harmed
-        course.broke(raised)
+        state.fail(raised)
     finally:
         if not plan.conditions.keep_workspaces:
             trial.workspace.remove()
-    _save(trial, equipment)
+    _save(trial, context)
     return _record(trial)
 
 
-def broken_trial(plan: Plan, raised: BaseException) -> Trial:
+def errored_trial(plan: Plan, raised: BaseException) -> Trial:
     """Give the record of a trial that an executor could not even begin."""
     trial = _TrialUnderWay.of(plan)
-    trial.course.broke(raised)
+    trial.state.fail(raised)
     return _record(trial)
 
 
-async def _act(trial: _TrialUnderWay, equipment: Equipment) -> None:
+async def _act(trial: _TrialUnderWay, context: WorkerContext) -> None:
     """Let the agent act, and look at what it left behind, also after a crash."""
-    plan, budget, course = trial.plan, trial.budget, trial.course
-    with equipment.setting_up():
-        stage = _set_up(trial, equipment)
+    plan, budget, state = trial.plan, trial.budget, trial.state
+    with context.setup_excluded():
+        stage = _set_up(trial, context)
     agent, ctx, box = stage.agent, stage.ctx, stage.box
     with stage.own.answering():
         on_loop = inspect.iscoroutinefunction(agent.run)
         try:
-            with equipment.acting(budget, on_loop=on_loop):
+            with context.agent_running(budget, on_loop=on_loop):
                 # A copy: a plan is shared by all its repetitions, and by the graders.
-                answer, course.limit = await within_limits(agent.run, deepcopy(plan.task.input), ctx)
-            course.answer = bounded_answer(answer)
+                answer, state.limit = await run_within_limits(agent.run, deepcopy(plan.task.input), ctx)
+            state.answer = bounded_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
-            if is_for_us(raised):
+            if is_own_cancellation(raised):
                 raise
-            course.broke(raised)
-        course.seconds = max(0.0, budget.seconds)  # two reasons may forgive the same wait
-        course.digests = digests_of(plan, equipment, stage.prompt_digest, box.specs, equipment.book)
-        course.after = trial.workspace.after()
+            state.fail(raised)
+        state.seconds = max(0.0, budget.seconds)  # two reasons may forgive the same wait
+        state.digests = digests_of(plan, context, stage.prompt_digest, box.specs, context.digest_cache)
+        state.after = trial.workspace.after()
         end_state = getattr(agent, "end_state", None)
         if end_state is not None:
-            state = end_state(deepcopy(plan.task.input), ctx)
-            course.answer = bounded_answer(replace(course.answer, state={**course.answer.state, **state}))
-    course.tool_tape = box.tape
+            reported = end_state(deepcopy(plan.task.input), ctx)
+            state.answer = bounded_answer(replace(state.answer, state={**state.answer.state, **reported}))
+    state.tool_tape = box.tape
     if trial.recorder.broken is not None:  # even where the agent swallowed it
-        course.broke(trial.recorder.broken)
+        state.fail(trial.recorder.broken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,33 +161,33 @@ class _Stage:
     prompt_digest: str
 
 
-def _set_up(trial: _TrialUnderWay, equipment: Equipment) -> _Stage:
+def _set_up(trial: _TrialUnderWay, context: WorkerContext) -> _Stage:
     """Import and make what the agent needs, and build its workspace: no second of this is the agent's."""
-    plan, budget, recorder, course = trial.plan, trial.budget, trial.recorder, trial.course
+    plan, budget, recorder, state = trial.plan, trial.budget, trial.recorder, trial.state
     task = plan.task
-    inner, course.chat_tape = chat_of(plan.model, plan, equipment, budget, recorder)
+    inner, state.chat_tape = open_chat(plan.model, plan, context, budget, recorder)
     box = ToolBox(
         recorder,
-        tape=partial(tool_tape_of, plan, equipment) if task.cassette else None,
+        tape=partial(open_tool_tape, plan, context) if task.cassette else None,
         on_miss=task.on_miss,
         faults=faults_of(task.faults),
-        registered=equipment.tools(task),
+        registered=context.tools(task),
     )
     own = OwnRequests(plan, box, recorder)
     with own.answering(closing=False):  # an agent, and the threads that it starts, serve later trials too
-        agent = equipment.agent(task)
-        prompts, prompt_digest = equipment.prompts(task, plan.variant)
-    box.offer_named(_tool_names(agent, plan, equipment))
+        agent = context.agent(task)
+        prompts, prompt_digest = context.prompts(task, plan.variant)
+    box.offer_named(_tool_names(agent, plan, context))
     load_checking(box.specs)
     prompts.load()
-    chat = AgentChat(inner, recorder=recorder, budget=budget, tape=course.chat_tape)
-    turns = scripted_turns(task.input)
+    chat = AgentChat(inner, recorder=recorder, budget=budget, tape=state.chat_tape)
+    turns = user_turns(task.input)
     ctx = AgentContext(trial.workspace, box, chat, Clock(task.clock), budget, prompts, turns, recorder)
-    course.before = trial.workspace.before()
+    state.before = trial.workspace.before()
     return _Stage(agent, ctx, box, own, prompt_digest)
 
 
-def _tool_names(agent: Any, plan: Plan, equipment: Equipment) -> Sequence[str]:
+def _tool_names(agent: Any, plan: Plan, context: WorkerContext) -> Sequence[str]:
     """Give the names of the tools to offer: those the agent has, else all of the suite's.
 
     Where the settings say ``tools``, the agent has these and no others, be there none.
@@ -197,58 +195,58 @@ def _tool_names(agent: Any, plan: Plan, equipment: Equipment) -> Sequence[str]:
     own: Sequence[str] = getattr(agent, "tools", ())
     if own or "tools" in plan.task.settings:
         return own
-    return tuple(equipment.suite_tools(plan.task))
+    return tuple(context.suite_tools(plan.task))
 
 
-async def _grade(trial: _TrialUnderWay, equipment: Equipment) -> None:
+async def _grade(trial: _TrialUnderWay, context: WorkerContext) -> None:
     """Grade what was left behind."""
-    plan, recorder, course = trial.plan, trial.recorder, trial.course
-    outcome = Outcome(course.answer, course.before, course.after)
+    plan, recorder, state = trial.plan, trial.recorder, trial.state
+    outcome = Outcome(state.answer, state.before, state.after)
     evidence = Evidence(plan.task.input, recorder.transcript(), outcome)
-    asked = nobody
+    asked = no_judges
     if plan.conditions.judges:
-        judges = TrialJudges(plan, equipment, recorder)
-        asked, course.judge_tapes = judges.of, judges.tapes
-    graded = await equipment.desk.grade(plan.task.graders, evidence, asked)
-    course.grades = graded.grades
-    found = graded.broken or ungraded(graded.grades)
+        judges = TrialJudges(plan, context, recorder)
+        asked, state.judge_tapes = judges.of, judges.tapes
+    graded = await context.grading.grade(plan.task.graders, evidence, asked)
+    state.grades = graded.grades
+    found = graded.error or ungraded_error(graded.grades)
     if found is not None:
-        course.cause, course.message, course.traceback = found.cause, found.message, found.traceback
+        state.cause, state.message, state.traceback = found.cause, found.message, found.traceback
 
 
-def _save(trial: _TrialUnderWay, equipment: Equipment) -> None:
+def _save(trial: _TrialUnderWay, context: WorkerContext) -> None:
     """Write what this trial recorded; what cannot be written breaks it, and no other trial."""
     try:
-        equipment.save_cassettes(recordings_of(trial.plan))
+        context.save_cassettes(cassette_files(trial.plan))
     except Exception as raised:
-        if not trial.course.cause:  # what broke first is told with the trial, the rest when all is closed
-            trial.course.broke(raised)
+        if not trial.state.cause:  # what fail first is told with the trial, the rest when all is closed
+            trial.state.fail(raised)
 
 
 def _record(trial: _TrialUnderWay) -> Trial:
     """Put everything together."""
-    plan, course, task = trial.plan, trial.course, trial.plan.task
+    plan, state, task = trial.plan, trial.state, trial.plan.task
     kept = plan.conditions.keep_workspaces and trial.workspace.made
     return Trial(
         key=plan.key,
         attempt=plan.attempt,
-        ending="errored" if course.cause else ending_of(course.grades, task.kind),
-        score=None if course.cause else score_of(course.grades),
-        grades=course.grades,
+        ending="errored" if state.cause else graded_ending(state.grades, task.kind),
+        score=None if state.cause else weighted_score(state.grades),
+        grades=state.grades,
         transcript=trial.recorder.transcript(),
-        outcome=Outcome(course.answer, course.before, course.after),
-        digests=course.digests,
+        outcome=Outcome(state.answer, state.before, state.after),
+        digests=state.digests,
         kind=task.kind,
         bucket=task.bucket,
         tags=task.tags,
-        limit=course.limit,
-        cause=course.cause,
-        message=course.message,
-        traceback=course.traceback,
+        limit=state.limit,
+        cause=state.cause,
+        message=state.message,
+        traceback=state.traceback,
         started_at=trial.started_at,
-        seconds=course.seconds,
-        tool_tape=_counts(course.tool_tape),
-        chat_tape=_counts(course.chat_tape, *course.judge_tapes),
+        seconds=state.seconds,
+        tool_tape=_counts(state.tool_tape),
+        chat_tape=_counts(state.chat_tape, *state.judge_tapes),
         output=trial.captured.output,
         log=trial.captured.logged,
         workspace=str(trial.workspace.path) if kept else "",

@@ -32,7 +32,7 @@ class Grader(Protocol):
         ...
 
 
-class NotAsked(AgentEvalError):
+class JudgeUnavailable(AgentEvalError):
     """A judge that cannot be asked now: what it would decide is undecided, as where there is no judge."""
 
 
@@ -51,7 +51,7 @@ class Judge(Protocol):
 
 
 @runtime_checkable
-class AsksJudges(Protocol):
+class JudgedGrader(Protocol):
     """A grader that needs judges; it is given them before it grades, and may be given none."""
 
     def with_judges(self, judges: Sequence[Judge]) -> Grader:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
-from pytest_agenteval.engine.labelled import ask_about, cassettes_of
-from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.engine.calibration_run import calibration_cassettes, run_calibration
+from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, TrialBroken, UsageMistake
 from pytest_agenteval.items.marks import marks_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -80,7 +80,7 @@ class CalibrationItem(pytest.Item):
 
     def chat_cassettes(self) -> Iterator[str]:
         """Give the files that the judges' chats are played from."""
-        yield from cassettes_of(self.calibration)
+        yield from calibration_cassettes(self.calibration)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Point to the calibration's own line, where editors and JUnit look."""
@@ -114,7 +114,7 @@ class CalibrationItem(pytest.Item):
         from pytest_agenteval.reports.pages.calibration import calibration_page
 
         runner, plan = evals.runner, self.calibration
-        asking = partial(ask_about, plan, runner.conditions, at_once=evals.settings.concurrency)
+        asking = partial(run_calibration, plan, runner.conditions, at_once=evals.settings.concurrency)
         try:
             answers = runner.run_coroutine(self, asking)
         except TrialBroken as broken:
@@ -122,7 +122,7 @@ class CalibrationItem(pytest.Item):
         except AgentEvalError:
             raise
         except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
-            pytest.fail(f"judge_crash: {headline(raised)}\n{theirs_first(raised)}", pytrace=False)
+            pytest.fail(f"judge_crash: {exception_line(raised)}\n{user_frames_first(raised)}", pytrace=False)
         found = to_json(measure(plan, answers))
         try:
             keep(evals.folder, found, calibration_page(found))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agenteval import __version__
-from pytest_agenteval.engine.models import chat_cassette
+from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
@@ -209,7 +209,7 @@ class EvalSession:
             self.refuse(mistake)
 
     def _check_keys(self, live: Sequence[Any]) -> None:
-        asked = ((item.case.model, chat_cassette(item.case.plan(item.task))) for item in live)
+        asked = ((item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live)
         check_keys(asked, self.settings.record_chat)
         judged = ((judge, cassette) for judge in self.cases.judges for cassette in self._judged())
         check_keys(judged, self.settings.record_chat, "--agent-judge")
@@ -218,7 +218,7 @@ class EvalSession:
         """Give the chat cassettes of everything that judges will be asked about."""
         for item in self.selected:
             if any(self._asks_judges(grader.name) for grader in item.task.graders):
-                yield chat_cassette(item.case.plan(item.task))
+                yield chat_cassette_file(item.case.plan(item.task))
         for item in self.calibrations:
             yield from item.chat_cassettes()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
-from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit import properties
 from pytest_agenteval.reports.reasons import grade_lines, notes, short_reason, why
@@ -127,7 +127,7 @@ def _place(implementation: Any) -> str:
 
 
 def _summary_line(place: str, raised: BaseException) -> str:
-    last = theirs_first(raised).rstrip().splitlines()[-MOST_LINES:]
+    last = user_frames_first(raised).rstrip().splitlines()[-MOST_LINES:]
     where = f"hook {NAME}" if place == NAME else f"hook {NAME} in {place}"
-    head = f"warning: {where} raised {headline(raised)}; no trial is changed by it"
+    head = f"warning: {where} raised {exception_line(raised)}; no trial is changed by it"
     return "\n".join([head, *(f"  {line}" for line in last)])

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from pytest_agenteval.engine.equipment import Equipment
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import Problem
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial, TrialKey
@@ -84,10 +84,10 @@ class TrialRunner:
             live=settings.live,
         )
         self.totals = TrialTotals()
-        self._equipment = Equipment(
+        self._context = WorkerContext(
             registry, root=config.rootpath, started=_began(config), asks_at_once=settings.concurrency
         )
-        self._executor = LocalExecutor(self._equipment)
+        self._executor = LocalExecutor(self._context)
         self._undo = redirect_trial_output(config)
         self.pool = Pool(self._executor, settings.concurrency, JournalingObserver(self.journal, self.totals))
         self._live = _live_line(config)
@@ -140,17 +140,17 @@ class TrialRunner:
 
     def unused_recordings(self) -> dict[str, dict[str, Any]]:
         """Give what this process's cassettes hold that no trial had a use for."""
-        return find_unused_recordings(self._equipment)
+        return find_unused_recordings(self._context)
 
     @property
     def unsaved(self) -> tuple[Problem, ...]:
         """Which recordings could not be written, once the run is closed."""
         return self._executor.unsaved
 
-    def run_coroutine(self, item: Any, work: Callable[[Equipment], Coroutine[Any, Any, T]]) -> T:
+    def run_coroutine(self, item: Any, work: Callable[[WorkerContext], Coroutine[Any, Any, T]]) -> T:
         """Have something other than a trial done on the loop of the trials, and wait for it."""
         self.stop.raise_if_stopped(item.session)
-        done = self.pool.submit(work(self._equipment))
+        done = self.pool.submit(work(self._context))
         while not wait([done], TICK).done:
             self.stop.raise_if_stopped(item.session)
         return done.result()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_agenteval.engine.equipment import Equipment
+    from pytest_agenteval.engine.worker_context import WorkerContext
 
 MOST_FILES = 5
 
@@ -22,18 +22,18 @@ def should_report_unused(config: pytest.Config) -> bool:
     return config.getoption("verbose") > 0 or recording != "none"
 
 
-def find_unused_recordings(equipment: Equipment) -> dict[str, dict[str, Any]]:
+def find_unused_recordings(context: WorkerContext) -> dict[str, dict[str, Any]]:
     """Look at the tool cassettes that this process has opened.
 
     A stale call is one that no tool of the run can make any more: another name, address or schema. What
     agents of the user's own may ask, nobody knows.
     """
-    held = [each for each in equipment.opened if each.kind == "tool" and len(each)]
+    held = [each for each in context.opened if each.kind == "tool" and len(each)]
     if not held:
         return {}
     from pytest_agenteval.tools.tape import asked_for
 
-    can = asked_for(equipment.every_tool, agents=equipment.has_own_agents)
+    can = asked_for(context.every_tool, agents=context.has_own_agents)
     return {
         each.name: {
             "held": len(each),

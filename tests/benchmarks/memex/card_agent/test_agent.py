@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.agent import AgentContext, InspectsItself
+from pytest_agenteval.agents.agent import AgentContext, ReportsEndState
 from pytest_agenteval.benchmarks.memex.card_agent import CardAgent
 from pytest_agenteval.errors import LimitReached
 from pytest_agenteval.records.plan import Allowance
@@ -138,7 +138,7 @@ def test_the_end_state_is_there_after_a_crash(layer: Path) -> None:
     with pytest.raises(LimitReached):
         act(CardAgent(), INPUT, ctx)
 
-    assert isinstance(agent, InspectsItself)
+    assert isinstance(agent, ReportsEndState)
     assert agent.end_state({**INPUT, "fact_id": "2026/09/17.md#ts_2"}, ctx)["is_complete"]
     assert agent.end_state(INPUT, ctx)["card_save_tool_called"] is False
 

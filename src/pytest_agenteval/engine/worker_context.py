@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.agents.agent import Agent
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
-from pytest_agenteval.engine.digests import DigestBook
-from pytest_agenteval.engine.grading import Desk
+from pytest_agenteval.engine.digests import DigestCache
+from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.factories import AGENT
 from pytest_agenteval.limits import Budget
@@ -34,7 +34,7 @@ class NoAgent(TrialBroken):
     cause = "agent"
 
 
-class Equipment:
+class WorkerContext:
     """Registered names, agents, prompts and cassettes of one process.
 
     ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names
@@ -54,10 +54,10 @@ class Equipment:
         self.registry = registry
         self.scratch = scratch
         self._root, self._started = root, started
-        self.asking = CrossLoopSemaphore(asks_at_once)
-        self.desk = Desk(registry)
-        self.book = DigestBook()
-        self._acting: dict[Budget, bool] = {}
+        self.request_slots = CrossLoopSemaphore(asks_at_once)
+        self.grading = GradingService(registry)
+        self.digest_cache = DigestCache()
+        self._running_agents: dict[Budget, bool] = {}
         self._library: Library | None = None
         self._opening = threading.Lock()
         self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
@@ -126,31 +126,31 @@ class Equipment:
         return any(not kind.__module__.startswith("pytest_agenteval.") for kind in kinds)
 
     @contextmanager
-    def setting_up(self) -> Iterator[None]:
+    def setup_excluded(self) -> Iterator[None]:
         """Keep what holds up the loop, as imports do, out of the seconds of all agents that act on it now."""
         began = time.monotonic()
         try:
             yield
         finally:
             held_up = time.monotonic() - began
-            for budget, on_loop in tuple(self._acting.items()):
+            for budget, on_loop in tuple(self._running_agents.items()):
                 if on_loop:
                     budget.forgive_frozen(held_up)
                 else:
                     budget.forgive_wait_of_answer()
 
     @contextmanager
-    def acting(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
+    def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
         """Start a trial's clock, and count its agent among those that act.
 
         Of an agent in a thread only the answer is held up, not the agent.
         """
         budget.begin()
-        self._acting[budget] = on_loop
+        self._running_agents[budget] = on_loop
         try:
             yield
         finally:
-            self._acting.pop(budget, None)
+            self._running_agents.pop(budget, None)
 
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""
@@ -166,7 +166,7 @@ class Equipment:
             await self._let_go()
 
     async def _let_go(self) -> None:
-        self.desk.close()
+        self.grading.close()
         litellm_chat = sys.modules.get("pytest_agenteval.chat.litellm_chat")
         if litellm_chat is not None:  # only where a real model was asked
             await litellm_chat.close()

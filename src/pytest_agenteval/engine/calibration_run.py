@@ -12,8 +12,8 @@ from pytest_agenteval.calibration.examples import Example
 from pytest_agenteval.calibration.plan import CalibrationPlan
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.chat.recording_chat import JudgeChat
-from pytest_agenteval.engine.equipment import Equipment
-from pytest_agenteval.engine.models import chat_cassette, chat_of
+from pytest_agenteval.engine.trial_resources import chat_cassette_file, open_chat
+from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedTask
@@ -22,7 +22,7 @@ from pytest_agenteval.records.transcript import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class LabelJudge:
+class ExampleJudge:
     """A model that judges one example, and the chat to ask it through, which knows what it has taken."""
 
     model: Model
@@ -33,8 +33,8 @@ LABELS = Model("labels", "labels", offline=True)
 """What stands in the place of an agent's model: nobody acts, the outputs are in the file of labels."""
 
 
-async def ask_about(
-    plan: CalibrationPlan, conditions: Conditions, equipment: Equipment, at_once: int
+async def run_calibration(
+    plan: CalibrationPlan, conditions: Conditions, context: WorkerContext, at_once: int
 ) -> Answers:
     """Ask the judges about every example as often as the plan says; raises what broke the first ask.
 
@@ -45,7 +45,7 @@ async def ask_about(
 
     async def ask(example: Example, repetition: int) -> Asked:
         async with room:
-            judges = _judges(_plan(plan, example, repetition, conditions), example, equipment)
+            judges = _judges(_plan(plan, example, repetition, conditions), example, context)
             judgement = await ask_judges(plan.rubric, example.values, judges)
         for judge in judges:
             usage[judge.model.name] += judge.chat.usage
@@ -60,15 +60,16 @@ async def ask_about(
             ]
         )
     finally:
-        equipment.save_cassettes(cassettes_of(plan))
+        context.save_cassettes(calibration_cassettes(plan))
     return Answers(conditions.judges, tuple(asked), usage)
 
 
-def cassettes_of(plan: CalibrationPlan) -> tuple[str, ...]:
+def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:
     """Give the files that a calibration's chats are played from: one for each repetition."""
     task = _task(plan, {})
     return tuple(
-        chat_cassette(Plan(task, LABELS, repetition=repetition)) for repetition in range(1, plan.repeats + 1)
+        chat_cassette_file(Plan(task, LABELS, repetition=repetition))
+        for repetition in range(1, plan.repeats + 1)
     )
 
 
@@ -84,15 +85,15 @@ async def _all_or_none(asks: Sequence[Coroutine[Any, Any, Asked]]) -> list[Asked
         raise
 
 
-def _judges(plan: Plan, example: Example, equipment: Equipment) -> tuple[LabelJudge, ...]:
+def _judges(plan: Plan, example: Example, context: WorkerContext) -> tuple[ExampleJudge, ...]:
     """Give the judges of one example, each with a chat whose recordings are this example's."""
     budget = Budget(Allowance())
     recorder = Recorder(lambda: budget.at)
     judges = []
     for model in plan.conditions.judges:
         role = f"{model.name}: {example.id}"
-        chat, tape = chat_of(model, plan, equipment, budget, recorder, role=role)
-        judges.append(LabelJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape)))
+        chat, tape = open_chat(model, plan, context, budget, recorder, role=role)
+        judges.append(ExampleJudge(model, JudgeChat(chat, recorder=recorder, budget=budget, tape=tape)))
     return tuple(judges)
 
 

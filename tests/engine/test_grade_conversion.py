@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.engine.returned import NoGrade, as_grade
-from pytest_agenteval.engine.tracebacks import headline, theirs_first
+from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
+from pytest_agenteval.engine.grade_conversion import InvalidGrade, as_grade
 from pytest_agenteval.graders.settings import pattern_at
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -32,7 +32,7 @@ def test_only_what_lies_from_0_to_1_is_a_score(returned: Any) -> None:
     elif is_share:
         assert as_grade("g", returned).score == pytest.approx(float(wanted), abs=1e-9)
     else:
-        with pytest.raises(NoGrade, match="expected a Grade, a bool or a number from 0 to 1") as refused:
+        with pytest.raises(InvalidGrade, match="expected a Grade, a bool or a number from 0 to 1") as refused:
             as_grade("g", returned)
         assert len(str(refused.value)) < 2000
         assert "\n" not in str(refused.value)
@@ -53,7 +53,7 @@ def test_a_measure_is_a_number_that_can_be_reckoned_with() -> None:
     """Past the scale there is room, but not for what no float holds."""
     assert as_grade("g", Grade("g", 0.0, "", unclamped=-8)).unclamped == -8
     for odd in (10**400, float("nan"), float("-inf"), "low"):
-        with pytest.raises(NoGrade, match="unclamped: expected a number"):
+        with pytest.raises(InvalidGrade, match="unclamped: expected a number"):
             as_grade("g", Grade("g", 0.0, "", unclamped=odd))  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ def test_our_frames_are_counted_not_shown() -> None:
     try:
         Grade.from_checks("g", failing())
     except ValueError as raised:
-        lines = theirs_first(raised).splitlines()
+        lines = user_frames_first(raised).splitlines()
     assert __file__ in lines[1]
     assert "  ... 1 frame of pytest-agenteval" in lines
     assert "in failing" in lines[-3]
@@ -83,7 +83,7 @@ def test_the_frame_that_raised_is_shown_even_if_it_is_ours() -> None:
         except ValueError as inner:
             raise KeyError("outer") from inner
     except KeyError as raised:
-        told = theirs_first(raised)
+        told = user_frames_first(raised)
     first, second = told.split("\nThe above exception was the direct cause of the following exception:\n")
     assert "... 1 frame of pytest-agenteval" in first
     assert "in text_at" in first
@@ -94,7 +94,7 @@ def test_where_all_frames_are_ours_all_are_shown() -> None:
     """Then it is our mistake."""
     with pytest.raises(ValueError) as refused:
         pattern_at(("p",), 3)  # type: ignore[arg-type]
-    told = theirs_first(refused.value.with_traceback(refused.tb.tb_next))
+    told = user_frames_first(refused.value.with_traceback(refused.tb.tb_next))
     assert "in pattern_at" in told
     assert "in text_at" in told
     assert "..." not in told.replace("Traceback", "")
@@ -107,4 +107,4 @@ def test_an_exception_that_cannot_say_what_it_is_has_a_headline() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert headline(Mute()).startswith("Mute: (its text cannot be had")
+    assert exception_line(Mute()).startswith("Mute: (its text cannot be had")

@@ -45,7 +45,7 @@ class _Job:
             self.future.set_result(self.found)
 
 
-class Hands:
+class BatchedThreads:
     """Does work in daemon threads: one while all work is quick, more when some of it is slow.
 
     Work that is given in the same turn of the loop goes to the thread together, and comes back together:
@@ -60,7 +60,7 @@ class Hands:
         self._first: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def do(self, work: Callable[[], Any]) -> Any:
+    async def run(self, work: Callable[[], Any]) -> Any:
         """Do the work and give what it gives; it sees the context variables of who asks."""
         self._loop = asyncio.get_running_loop()
         job = _Job(work, self._loop.create_future())

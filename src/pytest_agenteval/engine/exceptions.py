@@ -1,7 +1,8 @@
-"""Tracebacks of other people's code: their frames first, ours folded."""
+"""Exceptions of other people's code: their frames first in tracebacks, and an order to stop told apart."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ PLUGGY = str(Path(pluggy.__file__).parent) + os.sep
 """What calls hooks."""
 
 
-def theirs_first(raised: BaseException) -> str:
+def user_frames_first(raised: BaseException) -> str:
     """Write a traceback that begins with the first frame that is neither ours nor Python's own.
 
     Of ours that follow only the number is told, but for the last frame, which raised. Where all frames are
@@ -34,7 +35,7 @@ def theirs_first(raised: BaseException) -> str:
     return "".join(told.format())
 
 
-def headline(raised: BaseException) -> str:
+def exception_line(raised: BaseException) -> str:
     """Write an exception as a traceback's last line does, also where it cannot say what it is."""
     name, text = type(raised).__name__, words_in(raised)
     return f"{name}: {text}" if text else name
@@ -83,3 +84,11 @@ def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
             yield FrameSummary(OURS, 0, f"{frames} of pytest-agenteval", lookup_line=False, line="")
         left_out = 0
         yield frame
+
+
+def is_own_cancellation(raised: BaseException) -> bool:
+    """Whether an exception tells the running task to stop; else it is a mistake like any other."""
+    if isinstance(raised, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(raised, GeneratorExit)

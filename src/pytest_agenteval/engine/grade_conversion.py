@@ -19,28 +19,28 @@ _bounded = reprlib.Repr()
 _bounded.maxstring = _bounded.maxother = 120
 
 
-class NoGrade(AgentEvalError):
+class InvalidGrade(AgentEvalError):
     """What a grader returned, or says of itself, cannot be taken as a grade."""
 
 
 def as_grade(label: str, returned: Any) -> Grade:
     """Take what a grader returned as a grade: a bool is 1 or 0, a number its score.
 
-    Raises NoGrade for anything else, and for a grade with a part that is not what it should be.
+    Raises InvalidGrade for anything else, and for a grade with a part that is not what it should be.
     """
     if isinstance(returned, Grade):
         return _sound_grade(returned)
     if isinstance(returned, Real):
         return Grade(label, _score(returned, "returned"), f"returned {_short_repr(returned)}")
-    raise NoGrade(f"returned {_short_repr(returned)}: {EXPECTED}")
+    raise InvalidGrade(f"returned {_short_repr(returned)}: {EXPECTED}")
 
 
 def threshold_of(grader: Any) -> float:
-    """Give the threshold that a grader says of itself, 1 where it says none; raises NoGrade for no number."""
+    """Give the threshold that a grader says of itself, else 1; raises InvalidGrade for no number."""
     own = getattr(grader, "threshold", 1.0)
     if _is_share(own):
         return float(own)
-    raise NoGrade(f"has the threshold {_short_repr(own)}: expected a number from 0 to 1")
+    raise InvalidGrade(f"has the threshold {_short_repr(own)}: expected a number from 0 to 1")
 
 
 def _short_repr(value: object) -> str:
@@ -55,7 +55,7 @@ def _score(given: Any, where: str) -> float:
     """Give a score from 0 to 1; what rounding carries past an end, as in twenty times 0.05, is that end."""
     if isinstance(given, Real) and -ROUNDING <= given <= 1 + ROUNDING:  # type: ignore[operator]  # as below
         return min(max(float(given), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
-    raise NoGrade(f"{where} {_short_repr(given)}: {EXPECTED}")
+    raise InvalidGrade(f"{where} {_short_repr(given)}: {EXPECTED}")
 
 
 def _is_finite(given: Any) -> bool:
@@ -73,11 +73,17 @@ def _sound_grade(grade: Grade) -> Grade:
     if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
         grade = replace(grade, score=_score(grade.score, "returned a Grade with the score"))
     if not isinstance(grade.rationale, str):
-        raise NoGrade(f"returned a Grade with the rationale {_short_repr(grade.rationale)}: expected a text")
+        raise InvalidGrade(
+            f"returned a Grade with the rationale {_short_repr(grade.rationale)}: expected a text"
+        )
     if not isinstance(grade.details, dict | Mapping):
-        raise NoGrade(f"returned a Grade with the details {_short_repr(grade.details)}: expected a mapping")
+        raise InvalidGrade(
+            f"returned a Grade with the details {_short_repr(grade.details)}: expected a mapping"
+        )
     if grade.unclamped is not None and not _is_finite(grade.unclamped):
-        raise NoGrade(f"returned a Grade with {_short_repr(grade.unclamped)} unclamped: expected a number")
+        raise InvalidGrade(
+            f"returned a Grade with {_short_repr(grade.unclamped)} unclamped: expected a number"
+        )
     if not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
         grade = replace(grade, checks=tuple(map(_plain, _list_of_checks(grade.checks))))
     return grade
@@ -86,7 +92,7 @@ def _sound_grade(grade: Grade) -> Grade:
 def _list_of_checks(checks: Any) -> list[Any]:
     if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
         return list(checks)
-    raise NoGrade(f"returned a Grade with the checks {_short_repr(checks)}: expected a list of Check")
+    raise InvalidGrade(f"returned a Grade with the checks {_short_repr(checks)}: expected a list of Check")
 
 
 def _is_plain(check: Any) -> bool:

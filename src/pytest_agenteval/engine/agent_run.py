@@ -1,4 +1,4 @@
-"""An agent acts: its user's turns, its own limits, and its answer, from the loop or from a thread."""
+"""The agent's part of a trial: the user's turns, its limits, its answer, from the loop or from a thread."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from contextlib import suppress
 from typing import Any
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.conversation import is_users, words_of
-from pytest_agenteval.engine.answers import answer_of
-from pytest_agenteval.errors import LimitReached
+from pytest_agenteval.agents.conversation import is_user_turn, turn_text
+from pytest_agenteval.errors import LimitReached, TrialBroken
 from pytest_agenteval.limits import LimitIgnored
 from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.threads import in_daemon_thread
 
 
-def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:
+def user_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:
     """Give the task's user messages one by one: those of ``turns``, else ``content``, then None."""
     turns = task_input.get("turns")
-    said = [words_of(turn) for turn in turns if is_users(turn)] if turns else [words_of(task_input)]
+    said = [turn_text(turn) for turn in turns if is_user_turn(turn)] if turns else [turn_text(task_input)]
     coming = iter(said)
 
     async def next_turn() -> str | None:
@@ -30,7 +31,7 @@ def scripted_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str 
     return next_turn
 
 
-async def within_limits(
+async def run_within_limits(
     run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext
 ) -> tuple[Answer, str]:
     """Run the agent until it answers or one of the trial's own limits runs out; give that limit's name too.
@@ -41,7 +42,7 @@ async def within_limits(
     limits, answer = ctx.limits, None
     try:
         async with asyncio.timeout(limits.seconds_left) as deadline:
-            limits.forgiving = _later(deadline)
+            limits.forgiving = _deadline_extender(deadline)
             answer = await _run(run, task_input, ctx)
     except (Exception, LimitIgnored):
         if limits.reached is None and not deadline.expired():
@@ -58,7 +59,7 @@ async def within_limits(
     return answer, reached.limit if reached else ""
 
 
-def _later(deadline: asyncio.Timeout) -> Callable[[float], None]:
+def _deadline_extender(deadline: asyncio.Timeout) -> Callable[[float], None]:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def postpone(seconds: float) -> None:
@@ -81,12 +82,12 @@ async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: Agen
     if inspect.iscoroutinefunction(run):
         answer = await run(task_input, ctx)
     else:
-        answer = await _in_thread(run, task_input, ctx)
+        answer = await _run_in_thread(run, task_input, ctx)
         answer = await answer if inspect.isawaitable(answer) else answer
-    return answer_of(answer, ctx.transcript)
+    return as_answer(answer, ctx.transcript)
 
 
-async def _in_thread(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
+async def _run_in_thread(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
     """Run an agent in a thread; what its answer then waits for a busy loop is no second of the agent's."""
 
     def acting() -> Any:
@@ -99,3 +100,42 @@ async def _in_thread(run: Callable[..., Any], task_input: Mapping[str, Any], ctx
         return await in_daemon_thread(acting)
     finally:
         ctx.limits.forgive_wait_of_answer()
+
+
+_MOST_KEYS = 8
+_WHAT_TO_RETURN = "expected a text, or pytest_agenteval.records.evidence.Answer(text, state)"
+
+
+class InvalidAnswer(TrialBroken):
+    """An agent gave back something that is no answer."""
+
+    cause = "answer"
+
+
+def as_answer(value: Any, transcript: Recorder) -> Answer:
+    """Give the answer that a value is; raises InvalidAnswer for one that is none.
+
+    None is an empty answer, for an agent may do all its work in the workspace; the transcript says so.
+    """
+    if value is None:
+        transcript.event(NO_ANSWER, f"the agent returned None: graded as an empty answer; {_WHAT_TO_RETURN}")
+        return Answer()
+    if isinstance(value, str):
+        return Answer(value)
+    if not isinstance(value, Answer):
+        raise InvalidAnswer(f"the agent returned {_type_in_words(value)}; {_WHAT_TO_RETURN}")
+    if not isinstance(value.text, str):
+        raise InvalidAnswer(
+            f"the agent returned an Answer whose text is {_type_in_words(value.text)}; expected a text"
+        )
+    return value
+
+
+def _type_in_words(value: Any) -> str:
+    name = type(value).__name__
+    article = "an" if name[0].lower() in "aeiou" else "a"
+    if not isinstance(value, dict):
+        return f"{article} {name}"
+    keys = [str(key) for key in value]
+    more = ", …" if len(keys) > _MOST_KEYS else ""
+    return f"a {name} (keys: {', '.join(keys[:_MOST_KEYS])}{more})" if keys else f"an empty {name}"

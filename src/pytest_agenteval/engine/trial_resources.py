@@ -1,0 +1,132 @@
+"""The chats, tapes and judges of one trial."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.chat.chat_tape import ChatTape
+from pytest_agenteval.chat.recording_chat import JudgeChat
+from pytest_agenteval.engine.worker_context import WorkerContext
+from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.plan import Allowance, Model, Plan
+from pytest_agenteval.records.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pytest_agenteval.tools.tape import ToolTape
+
+
+def open_chat(
+    model: Model, plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, role: str = "agent"
+) -> tuple[Chat, ChatTape | None]:
+    """Give the chat that asks this model, and the tape its replies are played from, if there is one."""
+    if model.offline:
+        return context.registry.model_factory(model.id)(model, plan), None
+    from pytest_agenteval.chat.litellm_chat import LitellmChat
+    from pytest_agenteval.chat.retries import RetryingChat
+
+    live = RetryingChat(
+        LitellmChat(model),
+        budget=budget,
+        recorder=recorder,
+        seed=f"{plan.seed} {plan.task.id}",
+        semaphore=context.request_slots,
+    )
+    return live, _open_chat_tape(model, plan, context, role)
+
+
+def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
+    """Open the trial's own tape of its task's recorded tool calls."""
+    from pytest_agenteval.tools.tape import ToolTape
+
+    path = Path(f"{plan.task.cassette}.yaml")
+    tape = context.library.open(path, plan.conditions.record, "tool")  # type: ignore[arg-type]  # never "off"
+    shared = [partial(context.library.open_shared, Path(place)) for place in plan.task.shared]
+    return ToolTape(
+        tape,
+        shared=shared,
+        retry_command=_retry(plan, "--agent-record=new_episodes"),
+        first_command=_retry(plan, "--agent-record=once"),
+    )
+
+
+def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str) -> ChatTape | None:
+    mode, cassette = plan.conditions.record_chat, plan.task.cassette
+    if mode == "off" or not cassette:
+        return None
+    from pytest_agenteval.chat.chat_tape import ChatTape
+
+    tape = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
+    return ChatTape(
+        tape,
+        role=role,
+        model=model,
+        repetition=plan.repetition,
+        mode=mode,
+        retry_command=_retry(plan, "--agent-record-chat=new_episodes"),
+    )
+
+
+def cassette_files(plan: Plan) -> tuple[str, ...]:
+    """Give the files that the tools and chats of one trial may be recorded into."""
+    return (f"{plan.task.cassette}.yaml", chat_cassette_file(plan)) if plan.task.cassette else ()
+
+
+def chat_cassette_file(plan: Plan) -> str:
+    """Give the path of the file that holds the chats of one trial: a file of its own, beside the tools'."""
+    variant = f"@{plan.variant.name}" if plan.variant.name else ""
+    name = plan.model.name.replace("/", "_")
+    return f"{plan.task.cassette}.chat/{name}{variant}-{plan.repetition}.yaml"
+
+
+def _retry(plan: Plan, option: str) -> str:
+    """Write the command that has the same asked again, by the same model and judges, and records it."""
+    judges = ",".join(judge.name for judge in plan.conditions.judges)
+    who = [f"--agent-model={plan.model.name}", *([f"--agent-judge={judges}"] if judges else [])]
+    return shlex.join(["pytest", plan.task.file, "-k", plan.task.id, option, *who])
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJudge:
+    """A model that judges one trial for one grader, and the chat to ask it through."""
+
+    model: Model
+    chat: Chat
+
+
+def judge_role(judge: str, label: str) -> str:
+    """Name a judge as recordings and transcripts do: with the grader that it is asked for."""
+    return f"{judge} for {label}"
+
+
+class TrialJudges:
+    """The run's judges in one trial; they leave the agent's budget and messages alone.
+
+    Together they may take as many tokens and as much money as the trial itself may; a judge that is asked
+    beyond that raises LimitReached. A judge that is the judged model too is written down as an event.
+    """
+
+    def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder) -> None:
+        self._plan, self._context, self._recorder = plan, context, recorder
+        self.tapes: list[ChatTape] = []
+        limits = plan.task.limits
+        self._budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
+        for model in plan.conditions.judges:
+            if model.id == plan.model.id:
+                recorder.event("self_judged", f"{model.name} judges its own trial")
+
+    def of(self, label: str) -> tuple[TrialJudge, ...]:
+        """Give the judges that this grader asks: what they answer others has no part in their recordings."""
+        return tuple(self._judge(model, label) for model in self._plan.conditions.judges)
+
+    def _judge(self, model: Model, label: str) -> TrialJudge:
+        role = judge_role(model.name, label)
+        chat, tape = open_chat(model, self._plan, self._context, self._budget, self._recorder, role=role)
+        if tape is not None:
+            self.tapes.append(tape)
+        recorded = JudgeChat(chat, recorder=self._recorder, budget=self._budget, tape=tape, role=role)
+        return TrialJudge(model, recorded)
