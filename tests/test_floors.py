@@ -36,10 +36,10 @@ KNOW_BENCHMARKS = {
     "chat/offline/rules/chat.py",
     "cli/import_.py",
     "cli/report.py",
-    "reports/leaderboard/after.py",
-    "reports/leaderboard/data.py",
-    "reports/leaderboard/standing.py",
-    "reports/leaderboard/tables.py",
+    "reports/leaderboard/level_summary.py",
+    "reports/leaderboard/board_json.py",
+    "reports/leaderboard/standings.py",
+    "reports/leaderboard/board_tables.py",
 }
 """What still names a benchmark; each goes when its seam is there."""
 
@@ -160,7 +160,7 @@ def _named_in(library: str) -> set[str]:
     [
         ("litellm", {"chat/litellm_chat.py"}),
         ("vcr", set()),
-        ("jinja2", {"prompts.py", "reports/pages/calibration.py"}),
+        ("jinja2", {"prompts.py", "reports/html/calibration.py"}),
         ("ray", set()),
         ("xdist", {"xdist.py"}),
         ("jsonschema", {"patterns.py", "tools/arguments.py", "graders/outcome/json_schema.py"}),

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.calibration.kept import keep
+from pytest_agenteval.calibration.storage import store_calibration
 from pytest_agenteval.cassettes import Redactor
 from pytest_agenteval.cassettes.interaction import chat_request
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
@@ -232,7 +232,7 @@ def test_a_calibration_and_its_page_hold_no_secret(tmp_path: Path) -> None:
     secret = "trumpet-marmalade-42"
     KNOWN.know([secret])
     try:
-        keep(tmp_path, {"id": "tone", "v": 1, "said": secret}, f"<p>{secret}</p>")
+        store_calibration(tmp_path, {"id": "tone", "v": 1, "said": secret}, f"<p>{secret}</p>")
     finally:
         KNOWN.forget()
     kept = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())

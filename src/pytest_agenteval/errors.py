@@ -154,3 +154,7 @@ class LimitReached(AgentEvalError):
     def __init__(self, limit: str, allowed: float, used: float) -> None:
         super().__init__(f"limit reached: {limit} (allowed {allowed:g}, used {used:g})")
         self.limit, self.allowed, self.used = limit, allowed, used
+
+
+class UndefinedStatistic(AgentEvalError):
+    """A statistic that these data do not define; its text says why."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run, read_run
@@ -215,7 +215,7 @@ def test_rules_gets_some_right_and_some_half_right(pytester: pytest.Pytester, ev
     """A newcomer's first run, offline, shows partial scores, half credits, and the figures of README."""
     run = _run(pytester)
     assert _figures(run) == _readme_says("rules")
-    table = {line.text for line in summary(view_of(run), 80)}
+    table = {line.text for line in summary_lines(view_of(run), 80)}
     assert {line for line in _table_in_readme() if "…" not in line} <= table
     for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
         entries = _of(run, suite)

@@ -10,7 +10,7 @@ from tests.calibration.judges import project
 from tests.suites import only_our_plugin
 
 # pytester forgets what was imported during a run: what is imported here is not read again for each.
-for name in ("items.calibration_item", "calibration.kept", "reports.pages.calibration", "session.summary"):
+for name in ("items.calibration_item", "calibration.storage", "reports.html.calibration", "session.summary"):
     import_module(f"pytest_agenteval.{name}")
 
 

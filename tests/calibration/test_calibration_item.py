@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.reports.calibrated import calibration_lines
-from pytest_agenteval.reports.wording import figure
+from pytest_agenteval.reports.calibration_text import calibration_lines
+from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.scoring.correlation import spearman
 from tests.calibration.judges import FILE, figures, found_in, project, rows
 from tests.suites import collected, run, suite, task, write
@@ -24,7 +24,7 @@ ITEM = f"{FILE}::tidy"
 def values(pytester: pytest.Pytester, judge: str, dimension: str = "order") -> dict[str, Any]:
     """Give every figure's value of one judge."""
     told = figures(found_in(pytester.path), judge, dimension)
-    return {name: figure["value"] for name, figure in told.items()}
+    return {name: format_figure["value"] for name, format_figure in told.items()}
 
 
 def test_without_a_judge_it_is_skipped(letters: pytest.Pytester) -> None:
@@ -380,8 +380,8 @@ def test_the_terminal_shows_every_figure_with_its_interval(letters: pytest.Pytes
         (row,) = [line for line in result.outlines if line.startswith(f"    {title} ")]
         found = told[metric]
         assert row.split()[1:3] == [
-            figure(found["value"]),
-            f"{figure(found['low'])}-{figure(found['high'])}",
+            format_figure(found["value"]),
+            f"{format_figure(found['low'])}-{format_figure(found['high'])}",
         ]
     for each in found_in(letters.path)["measured"]:
         rows = " / ".join(" ".join(map(str, row)) for row in each["confusion"]["rows"])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.calibration.examples import Example, said_sources
-from pytest_agenteval.calibration.labels import read_labels
+from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
+from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from tests.calibration.judges import RUBRIC, jsonl, rows
@@ -43,7 +43,7 @@ def test_json_lines_are_read(here: Path) -> None:
 
     first, second = read_labels(path, TIDY)
 
-    assert first == Example(
+    assert first == LabelledExample(
         "letter_0",
         {"letter": "Dear friend 0", "reply": "order 0.0 tone 0.0"},
         "reply",
@@ -216,5 +216,5 @@ def test_what_is_no_file_of_labels(here: Path, name: str, content: bytes, wanted
 )
 def test_where_labels_come_from_is_said(sources: list[Any], said: str) -> None:
     """Constructed labels are called constructed, never human, also where both are in one file."""
-    examples = [Example(str(at), {}, "o", {}, source) for at, source in enumerate(sources)]
-    assert said_sources(examples) == said
+    examples = [LabelledExample(str(at), {}, "o", {}, source) for at, source in enumerate(sources)]
+    assert describe_label_sources(examples) == said

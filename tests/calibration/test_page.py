@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.reports.calibrated import number
-from pytest_agenteval.reports.pages.calibration import calibration_page
+from pytest_agenteval.reports.calibration_text import format_statistic
+from pytest_agenteval.reports.html.calibration import calibration_page
 from tests.calibration.judges import figures, found_in, project, rows
 from tests.suites import run
 
@@ -90,9 +90,9 @@ def test_the_page_has_the_figures_of_the_file(noisy: dict[str, Any]) -> None:
         for dimension in ("order", "tone"):
             for figure in figures(noisy, judge, dimension).values():
                 if figure["value"] is not None:
-                    assert number(figure["value"]) in texts
+                    assert format_statistic(figure["value"]) in texts
                 if "low" in figure:
-                    assert f"{number(figure['low'])} to {number(figure['high'])}" in texts
+                    assert f"{format_statistic(figure['low'])} to {format_statistic(figure['high'])}" in texts
 
 
 def test_every_score_is_in_the_plot(noisy: dict[str, Any]) -> None:

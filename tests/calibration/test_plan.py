@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.calibration.plan import CalibrationPlan, Wanted, read_calibration
+from pytest_agenteval.calibration.plan import CalibrationPlan, MetricThreshold, read_calibration
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.calibration import holds_calibration
 from tests.calibration.judges import FILE, project, rows
@@ -61,9 +61,9 @@ def test_a_threshold_is_for_all_dimensions_or_for_each(here: Path) -> None:
     """A number is wanted of every dimension, a map says of which."""
     plan = plan_of(here, "thresholds: {spearman: 0.7, mae: {tone: 0.2}}\n")
     assert plan.wanted == (
-        Wanted("spearman", "order", 0.7),
-        Wanted("spearman", "tone", 0.7),
-        Wanted("mae", "tone", 0.2),
+        MetricThreshold("spearman", "order", 0.7),
+        MetricThreshold("spearman", "tone", 0.7),
+        MetricThreshold("mae", "tone", 0.2),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.cli.report import add_arguments, report
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_metadata import RunModel
 from tests.benchmarks.ko_agentbench.report.sample_runs import every_level, ko_run
@@ -40,7 +40,7 @@ def test_a_run_is_shown_as_after_pytest(here: Path, capsys: pytest.CaptureFixtur
 
     assert said("latest") == 0
 
-    assert capsys.readouterr().out.splitlines() == [line.text for line in summary(view_of(run), 80)]
+    assert capsys.readouterr().out.splitlines() == [line.text for line in summary_lines(view_of(run), 80)]
 
 
 def test_a_run_of_the_korean_benchmark_has_its_levels(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_agenteval.reports.github import append_summary, escaped, summary_markdown
+from pytest_agenteval.reports.github import append_summary, escape_markdown, summary_markdown
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import read_run
 
@@ -46,7 +46,7 @@ def test_the_summary_has_the_table_and_folds_the_misses(tmp_path: Path) -> None:
     """The same figures and words as in the terminal."""
     run = stored(tmp_path, MIXED, PLANNED)
 
-    assert summary_markdown(view_of(run)) == SUMMARY.replace("RUN", escaped(str(run.folder)))
+    assert summary_markdown(view_of(run)) == SUMMARY.replace("RUN", escape_markdown(str(run.folder)))
 
 
 def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
     assert len(rows) == 5
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
     assert re.findall(r"<[^>]*>", text) == ["<details>", "<summary>", "</summary>", "</details>"]
-    assert escaped("a|b`*_[&<") == r"a\|b\`\*\_\[&amp;&lt;"
+    assert escape_markdown("a|b`*_[&<") == r"a\|b\`\*\_\[&amp;&lt;"
 
 
 def test_a_summary_is_added_to_what_is_there(tmp_path: Path) -> None:

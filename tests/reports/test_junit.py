@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.junit import name_endings, properties, totals
+from pytest_agenteval.reports.junit import prefix_endings, suite_properties, trial_properties
 from pytest_agenteval.reports.view import view_of
 from tests.store.samples import FULL, TRIALS
 
@@ -21,7 +21,7 @@ LEGAL = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 
 def test_a_trial_has_these_properties() -> None:
     """What the trial was, how it ended, each grade; a cost that nobody knows is not there."""
-    assert properties(FULL, "run/transcripts-gw0.jsonl:120") == [
+    assert trial_properties(FULL, "run/transcripts-gw0.jsonl:120") == [
         ("agenteval.ending", "missed"),
         ("agenteval.score", "0.4000"),
         ("agenteval.limit", "steps"),
@@ -41,14 +41,18 @@ def test_a_trial_has_these_properties() -> None:
 
 def test_what_lies_past_the_scale_is_told_as_it_was_measured() -> None:
     """A grade's score ends at 0, its measure does not: -8 is what the report says."""
-    found = properties(trial("a", 1, 0.5, grades=(Grade("RedundantCallRate", 0.0, "", unclamped=-8.0),)))
+    found = trial_properties(
+        trial("a", 1, 0.5, grades=(Grade("RedundantCallRate", 0.0, "", unclamped=-8.0),))
+    )
 
     assert ("agenteval.grade.RedundantCallRate", "-8.0000") in found
 
 
 def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
     """As in every other report: a trial that missed by a hair did not reach 1."""
-    found = dict(properties(trial("a", 1, 0.99996, grades=(Grade("g", 0.00004, ""), Grade("h", 1.0, "")))))
+    found = dict(
+        trial_properties(trial("a", 1, 0.99996, grades=(Grade("g", 0.00004, ""), Grade("h", 1.0, ""))))
+    )
 
     assert (found["agenteval.score"], found["agenteval.grade.g"]) == ("0.999960000", "0.000040000")
     assert found["agenteval.grade.h"] == "1.0000"
@@ -58,13 +62,13 @@ def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
         '<property name="agenteval.score" value="0.9960"/></properties>'
         '<skipped message="g 0.99: found 0.996"/></testcase>'
     )
-    name_endings([case])
+    prefix_endings([case])
     assert [each.get("message") for each in case.iter("skipped")] == ["MISSED 0.99: g 0.99: found 0.996"]
 
 
 def test_an_interval_that_one_task_cannot_give_is_not_there(tmp_path: Path) -> None:
     """A dash is no interval: whoever reads the file would have to know that."""
-    found = dict(totals(view_of(stored(tmp_path, [trial("a", 1, 0.5)]))))
+    found = dict(suite_properties(view_of(stored(tmp_path, [trial("a", 1, 0.5)]))))
 
     assert found["agenteval.s[rules].mean_score"] == "0.5000"
     assert "agenteval.s[rules].interval_95" not in found
@@ -72,7 +76,7 @@ def test_an_interval_that_one_task_cannot_give_is_not_there(tmp_path: Path) -> N
 
 def test_an_errored_trial_has_a_cause_and_no_score() -> None:
     """A score of 0 would enter somebody's average; a price of 0 is known."""
-    found = dict(properties(trial("a", 1, None)))
+    found = dict(trial_properties(trial("a", 1, None)))
 
     assert "agenteval.score" not in found
     assert (found["agenteval.cause"], found["agenteval.cost_usd"]) == ("provider", "0.000000")
@@ -82,7 +86,7 @@ def test_an_errored_trial_has_a_cause_and_no_score() -> None:
 @given(TRIALS)
 def test_properties_of_any_trial_are_legal_xml_and_small(some: Trial) -> None:
     """They come back from XML as they went in, and cross the wire of xdist cheaply."""
-    found = properties(some, "path")
+    found = trial_properties(some, "path")
     element = ElementTree.Element(
         "properties", {f"n{place}": value for place, (_, value) in enumerate(found)}
     )
@@ -98,7 +102,7 @@ def test_many_and_long_labels_stay_below_4_kb() -> None:
     grades = tuple(Grade("🎂" * 500 + str(number), 0.5, "") for number in range(200))
     long = "🎂" * 5000
     key = MIXED[0].key._replace(suite=long, task=long, model=long, variant=long)
-    found = properties(trial("a", 1, 0.5, long, grades=grades, key=key, limit=long, cause=long), long)
+    found = trial_properties(trial("a", 1, 0.5, long, grades=grades, key=key, limit=long, cause=long), long)
 
     assert sum(len(part.encode()) for pair in found for part in pair) < 4000
     assert found[-1][0] == "agenteval.grades_left_out"
@@ -108,7 +112,7 @@ def test_many_and_long_labels_stay_below_4_kb() -> None:
 def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:
     """The same figures as in the table."""
     run = stored(tmp_path, MIXED, PLANNED)
-    found = dict(totals(view_of(run)))
+    found = dict(suite_properties(view_of(run)))
 
     assert found.pop("agenteval.run") == str(run.folder)
     assert {name.removeprefix("agenteval.s[rules]."): value for name, value in found.items()} == {

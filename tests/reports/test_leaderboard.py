@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.reports.cells import cell_width
-from pytest_agenteval.reports.leaderboard.after import level_lines
-from pytest_agenteval.reports.leaderboard.data import boards_json
+from pytest_agenteval.reports.leaderboard.board_json import boards_json
+from pytest_agenteval.reports.leaderboard.board_tables import board_grids, standing_grids
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid, grid_lines, grid_markdown
-from pytest_agenteval.reports.leaderboard.standing import Board, boards_of
-from pytest_agenteval.reports.leaderboard.tables import board_grids, standing_grids
+from pytest_agenteval.reports.leaderboard.level_summary import level_lines
+from pytest_agenteval.reports.leaderboard.standings import Board, boards_of
+from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
 from tests.benchmarks.ko_agentbench.report.sample_runs import (

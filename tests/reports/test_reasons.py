@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.cells import cell_width
-from pytest_agenteval.reports.reasons import explain, short_reason
+from pytest_agenteval.reports.explanations import explain_trial, short_reason
+from pytest_agenteval.reports.text_width import cell_width
 from tests.store.samples import TRIALS, file
 
 from .runs import trial
@@ -67,12 +67,12 @@ def test_what_was_measured_past_the_scale_stands_beside_the_score() -> None:
     rate = Grade("rate", 0.0, "9 repeats", threshold=0.5, unclamped=-8.0)
 
     line = "  rate  0.00 (measured -8.00) (threshold 0.50)  9 repeats"
-    assert line in explain(trial("a", 1, 0.0, grades=(rate,)))
+    assert line in explain_trial(trial("a", 1, 0.0, grades=(rate,)))
 
 
 def test_a_miss_is_explained_in_full() -> None:
     """Each grader, failed checks from both sides, the limit, the answer, the changes of the workspace."""
-    assert "\n".join(explain(MISSED)) == EXPLAINED
+    assert "\n".join(explain_trial(MISSED)) == EXPLAINED
 
 
 def test_the_short_reason_names_the_grade_furthest_below_its_threshold() -> None:
@@ -101,14 +101,21 @@ def test_an_errored_trial_says_cause_and_message() -> None:
         traceback="Tr\nE",
     )
 
-    assert explain(broken) == ["cassette_miss: x.yaml: search(q=1)", "    expected: a call", "  Tr", "  E"]
+    assert explain_trial(broken) == [
+        "cassette_miss: x.yaml: search(q=1)",
+        "    expected: a call",
+        "  Tr",
+        "  E",
+    ]
     assert short_reason(trial("a", 1, None, cause="", message="")) == "errored"
 
 
 def test_undecided_grades_that_were_required_are_said() -> None:
     """They are why the trial is errored."""
     grade = Grade("judge", None, "unknown", required=True)
-    lines = explain(trial("a", 1, None, cause="ungraded", message="judge could not tell", grades=(grade,)))
+    lines = explain_trial(
+        trial("a", 1, None, cause="ungraded", message="judge could not tell", grades=(grade,))
+    )
 
     assert lines == ["ungraded: judge could not tell", "  judge  undecided (required): unknown"]
 
@@ -116,7 +123,7 @@ def test_undecided_grades_that_were_required_are_said() -> None:
 def test_a_long_diff_is_cut_per_file_and_in_all_and_says_so() -> None:
     """12 lines of each file, about 40 in all; what is left out is counted."""
     after = Tree({f"f{number}.md": file("line\n" * 100) for number in range(9)})
-    lines = explain(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
+    lines = explain_trial(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
     shown = lines[lines.index("  workspace: 9 created") :]
 
     assert shown[13] == "  ... 91 more lines of f0.md"
@@ -127,7 +134,7 @@ def test_a_long_diff_is_cut_per_file_and_in_all_and_says_so() -> None:
 def test_long_sides_many_checks_and_long_answers_are_cut() -> None:
     """Nothing an agent says can flood the report."""
     checks = tuple(Check("c" * 999, False, "e" * 999, "f" * 999) for _ in range(50))
-    lines = explain(
+    lines = explain_trial(
         trial("a", 1, 0.0, grades=(Grade("g", 0.0, "", checks),), outcome=Outcome(Answer("a" * 9999))), 300
     )
 
@@ -140,13 +147,13 @@ def test_a_file_that_differs_only_in_line_ends_is_not_silent() -> None:
     """A diff of nothing would look like a mistake of ours."""
     outcome = Outcome(Answer(), Tree({"a": file("x")}), Tree({"a": file("x\n")}))
 
-    assert explain(trial("a", 1, 0.0, outcome=outcome))[-1] == "  a: differs only in how its lines end"
+    assert explain_trial(trial("a", 1, 0.0, outcome=outcome))[-1] == "  a: differs only in how its lines end"
 
 
 def test_a_file_name_cannot_forge_a_line_of_the_report() -> None:
     """Agents name files: a line break in a name is written out."""
     after = Tree({"a\nPASSED 1.00": file("x\ty\n")})
-    lines = explain(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
+    lines = explain_trial(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
 
     assert lines[-4:] == ["  --- /dev/null", r"  +++ a\nPASSED 1.00", "  @@ -0,0 +1 @@", "  +x  y"]
 
@@ -155,7 +162,7 @@ def test_a_file_name_cannot_forge_a_line_of_the_report() -> None:
 @given(TRIALS)
 def test_any_trial_can_be_explained(some: Trial) -> None:
     """On printable lines of which the first is the short reason, and which fit the width."""
-    lines = explain(some, 80)
+    lines = explain_trial(some, 80)
 
     assert lines[0] == short_reason(some)
     assert len(lines[0]) <= 200

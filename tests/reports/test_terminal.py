@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.reports.cells import aligned, cell_width, fit, wrap
-from pytest_agenteval.reports.terminal import misses, summary
+from pytest_agenteval.reports.formatting import format_cost, format_duration, format_figure
+from pytest_agenteval.reports.terminal import miss_lines, summary_lines
+from pytest_agenteval.reports.text_width import align_columns, cell_width, shorten_middle, wrap
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.reports.wording import figure, money, seconds
 
 from .runs import MIXED, PLANNED, stored, trial
 
@@ -46,7 +46,7 @@ def _text(lines: list[str]) -> str:
 def test_the_table_at_80_columns(tmp_path: Path) -> None:
     """Every figure stands below its title, errors and what never ran stand beside the averages."""
     run = stored(tmp_path, MIXED, PLANNED)
-    lines = [line.text for line in summary(view_of(run), 80)]
+    lines = [line.text for line in summary_lines(view_of(run), 80)]
 
     assert _text(lines) == f"{WHOLE}\nrun: {run.folder}\n"
 
@@ -55,13 +55,13 @@ def test_what_has_no_room_is_named(tmp_path: Path) -> None:
     """At 54 columns some figures are left out, and the table says which; at 30 no line is wider."""
     view = view_of(stored(tmp_path, MIXED, PLANNED))
 
-    assert _text([line.text for line in summary(view, 54)][1:6]) == NARROW
-    assert all(cell_width(line.text) <= 30 for line in summary(view, 30)[:-1])
+    assert _text([line.text for line in summary_lines(view, 54)][1:6]) == NARROW
+    assert all(cell_width(line.text) <= 30 for line in summary_lines(view, 30)[:-1])
 
 
 def test_one_bucket_and_one_repetition_need_no_more_than_that(tmp_path: Path) -> None:
     """No second line for all, and nothing of k where k is 1."""
-    lines = [line.text for line in summary(view_of(stored(tmp_path, [trial("a", 1, 1.0)])), 80)]
+    lines = [line.text for line in summary_lines(view_of(stored(tmp_path, [trial("a", 1, 1.0)])), 80)]
 
     assert lines[1].split() == ["bucket", "tasks", "passed", "score", "95", "%", "trials", "full", "pass@1"]
     assert lines[2].split() == ["x", "1", "1", "1.00", "-", "1", "of", "1", "1.00", "1.00"]
@@ -80,7 +80,7 @@ BUCKETS = [
 def test_columns_stay_aligned_whatever_the_names(tmp_path: Path, width: int) -> None:
     """Long, Korean and emoji names stand whole, beside their figures or above; no line is too wide."""
     trials = [trial(f"t{place}", 1, 0.5, bucket) for place, bucket in enumerate(BUCKETS)]
-    lines = [line.text for line in summary(view_of(stored(tmp_path, trials)), width)][1:-4]
+    lines = [line.text for line in summary_lines(view_of(stored(tmp_path, trials)), width)][1:-4]
 
     figures = [line for line in lines if line.endswith(("0.50", "0.00", "pass@1"))]
     assert len(figures) == 6
@@ -99,8 +99,8 @@ def test_misses_say_who_and_why(tmp_path: Path) -> None:
         trial("c", 1, None),
     ]
     run = stored(tmp_path, trials)
-    lines = [line.text for line in misses(run, 1)]
-    named = [line.text for line in misses(run) if line.text.startswith(("MISSED", "ERROR"))]
+    lines = [line.text for line in miss_lines(run, 1)]
+    named = [line.text for line in miss_lines(run) if line.text.startswith(("MISSED", "ERROR"))]
 
     assert lines[:2] == ["MISSED 0.50  s/a[rules-1]", "    needles  0.50  1 of 2 checks failed"]
     assert "      no: has y" in lines
@@ -114,14 +114,14 @@ def test_errored_trials_are_among_the_misses(tmp_path: Path) -> None:
     """With their cause and the first line of their message."""
     run = stored(tmp_path, [replace(MIXED[3], key=MIXED[3].key)])
 
-    lines = [line.text for line in misses(run)]
+    lines = [line.text for line in miss_lines(run)]
     assert lines[:2] == ["ERROR  s/b[rules-2]", "  provider: 503 from the provider"]
 
 
 def test_a_name_cannot_paint_the_terminal(tmp_path: Path) -> None:
     """Escapes in foreign text are written out."""
     run = stored(tmp_path, [trial("\x1b[31m", 1, 0.5, "\x1b[2J")])
-    text = _text([line.text for line in [*summary(view_of(run)), *misses(run)]])
+    text = _text([line.text for line in [*summary_lines(view_of(run)), *miss_lines(run)]])
 
     assert "\x1b" not in text
     assert "\\x1b[31m" in text
@@ -153,20 +153,20 @@ TEXTS = st.text(max_size=40) | st.text(st.sampled_from("a 생🎂❤…\u200d\uf
 @given(TEXTS, st.integers(0, 30))
 def test_a_cut_text_fits(text: str, most: int) -> None:
     """It never takes more columns than it may, and a text that fits is left alone."""
-    assert cell_width(fit(text, most)) <= most
-    assert cell_width(text) > most or fit(text, most) == text
+    assert cell_width(shorten_middle(text, most)) <= most
+    assert cell_width(text) > most or shorten_middle(text, most) == text
 
 
 def test_a_text_is_cut_in_its_middle() -> None:
     """Both ends stay, as names often differ at the end."""
-    assert fit("positive_birthday_1", 11) == "posit…day_1"
-    assert fit("생일카드", 6) == "생…드"
+    assert shorten_middle("positive_birthday_1", 11) == "posit…day_1"
+    assert shorten_middle("생일카드", 6) == "생…드"
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
 def test_aligned_rows_have_one_width(rows: list[tuple[str, str]]) -> None:
     """Whatever the characters."""
-    assert len({cell_width(line) for line in aligned(rows)}) == 1
+    assert len({cell_width(line) for line in align_columns(rows)}) == 1
 
 
 @given(st.text(st.sampled_from("ab 생🎂"), max_size=60), st.integers(10, 30))
@@ -180,7 +180,7 @@ def test_a_wrapped_line_loses_nothing_and_fits(text: str, width: int) -> None:
 
 def test_figures_are_never_rounded_to_what_they_are_not() -> None:
     """A mean of 0.999 is not full, and one of 0.001 is not nothing."""
-    assert [figure(value) for value in (1.0, 0.999, 0.5, 0.001, 0.0, None)] == [
+    assert [format_figure(value) for value in (1.0, 0.999, 0.5, 0.001, 0.0, None)] == [
         "1.00",
         "0.99",
         "0.50",
@@ -192,10 +192,14 @@ def test_figures_are_never_rounded_to_what_they_are_not() -> None:
 
 def test_money_and_time_in_words() -> None:
     """Unknown prices are said, and long times are given in minutes and hours."""
-    assert [money(0.0123, 0), money(1.239, 2), money(None, 3), money(0.0, 0)] == [
+    assert [format_cost(0.0123, 0), format_cost(1.239, 2), format_cost(None, 3), format_cost(0.0, 0)] == [
         "$0.0123",
         "$1.24 + 2 unpriced",
         "cost unknown",
         "$0.00",
     ]
-    assert [seconds(1.25), seconds(61), seconds(3720)] == ["1.2 s", "1 min 01 s", "1 h 02 min"]
+    assert [format_duration(1.25), format_duration(61), format_duration(3720)] == [
+        "1.2 s",
+        "1 min 01 s",
+        "1 h 02 min",
+    ]

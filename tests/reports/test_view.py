@@ -10,9 +10,9 @@ import pytest
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.records.trial import Kind, TapeCounts
-from pytest_agenteval.reports.figures import Rate
-from pytest_agenteval.reports.junit import properties
-from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.junit import trial_properties
+from pytest_agenteval.reports.statistics import Rate
+from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunModel, RunSuite
@@ -156,12 +156,14 @@ def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
             trial(f"t{at}", 1, 1.0, transcript=Transcript(usage=each)) for at, each in enumerate(usages)
         ]
         run = stored(tmp_path / str(len(list(tmp_path.iterdir()))), trials)
-        return " ".join(line.text for line in summary(view_of(run)))
+        return " ".join(line.text for line in summary_lines(view_of(run)))
 
     assert "; tokens unknown; cost unknown" in took(untold)
     assert "; 75 tokens + 1 trial untold; cost unknown" in took(untold, told)
     assert "agent time  run: " in took(ours)
-    assert "agenteval.tokens" not in dict(properties(trial("a", 1, 1.0, transcript=Transcript(usage=untold))))
+    assert "agenteval.tokens" not in dict(
+        trial_properties(trial("a", 1, 1.0, transcript=Transcript(usage=untold)))
+    )
 
 
 def test_limits_undecided_grades_and_cassettes_are_counted(tmp_path: Path) -> None:

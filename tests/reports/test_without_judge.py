@@ -7,13 +7,13 @@ from pathlib import Path
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.github import summary_markdown
-from pytest_agenteval.reports.junit import totals
-from pytest_agenteval.reports.leaderboard.after import level_lines
-from pytest_agenteval.reports.leaderboard.data import boards_json
+from pytest_agenteval.reports.junit import suite_properties
+from pytest_agenteval.reports.leaderboard.board_json import boards_json
+from pytest_agenteval.reports.leaderboard.board_tables import board_grids
 from pytest_agenteval.reports.leaderboard.grid import grid_lines
-from pytest_agenteval.reports.leaderboard.standing import boards_of
-from pytest_agenteval.reports.leaderboard.tables import board_grids
-from pytest_agenteval.reports.terminal import summary
+from pytest_agenteval.reports.leaderboard.level_summary import level_lines
+from pytest_agenteval.reports.leaderboard.standings import boards_of
+from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 
 from .runs import stored, trial
@@ -38,7 +38,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
             trial("c", 1, 0.0, "y", grades=(Grade("words", 0.0, ""), judged(0.0))),
         ],
     )
-    lines = [line.text for line in summary(view_of(run), 120)]
+    lines = [line.text for line in summary_lines(view_of(run), 120)]
     said = next(n for n, line in enumerate(lines) if "without what only a judge decides (1 main)" in line)
     assert lines[said].startswith("  * 1 of 3 trials")
     at = next(n for n, line in enumerate(lines) if "score" in line and "bucket" in line)
@@ -51,7 +51,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
 
     written = summary_markdown(view_of(run))
     assert written.index("only a judge decides") < written.index("| bucket |")
-    assert ("agenteval.s[rules].without_judge", "1") in totals(view_of(run))
+    assert ("agenteval.s[rules].without_judge", "1") in suite_properties(view_of(run))
 
 
 def test_what_no_judge_could_change_is_not_marked(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agenteval.errors import UndefinedStatistic
 from pytest_agenteval.scoring.agreement import (
     METRICS,
     agreement,
@@ -15,18 +16,17 @@ from pytest_agenteval.scoring.agreement import (
     reaches,
     share_within,
 )
-from pytest_agenteval.scoring.categories import (
+from pytest_agenteval.scoring.bootstrap import BootstrapSettings
+from pytest_agenteval.scoring.correlation import Pair
+from pytest_agenteval.scoring.inter_rater import (
     STEPS,
     Weights,
     categories_of,
     confusion,
     weighted_kappa,
 )
-from pytest_agenteval.scoring.correlation import Pair
-from pytest_agenteval.scoring.resampling import Resampling
-from pytest_agenteval.scoring.undefined import Undefined
 
-FEW = Resampling(draws=40)
+FEW = BootstrapSettings(draws=40)
 SCORES = st.sampled_from(STEPS)
 PAIRS = st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=40)
 WEIGHTS: tuple[Weights, ...] = ("linear", "quadratic")
@@ -51,7 +51,7 @@ def test_kappa_is_what_statsmodels_says(pairs: list[Pair], weights: Weights) -> 
     table = confusion(pairs, STEPS)
     try:
         found = weighted_kappa(pairs, STEPS, weights)
-    except Undefined:
+    except UndefinedStatistic:
         assert len({side for pair in pairs for side in pair}) == 1
         return
     agreed = oracle("statsmodels.stats.inter_rater").cohens_kappa(
@@ -72,7 +72,7 @@ def test_kappa_does_not_care_which_side_is_which(pairs: list[Pair], weights: Wei
     """Both sides are raters alike, and pairs come in any order; agreement is never above 1."""
     try:
         value = weighted_kappa(pairs, STEPS, weights)
-    except Undefined:
+    except UndefinedStatistic:
         return
     turned = [(y, x) for x, y in reversed(pairs)]
     assert weighted_kappa(turned, STEPS, weights) == pytest.approx(value)
@@ -98,7 +98,7 @@ def test_error_and_tolerance_worked_by_hand() -> None:
     assert mean_absolute_error(pairs) == pytest.approx(0.65 / 3)
     assert share_within(pairs, 0.15) == pytest.approx(2 / 3)
     for statistic in (mean_absolute_error, share_within):
-        with pytest.raises(Undefined, match="no pairs"):
+        with pytest.raises(UndefinedStatistic, match="no pairs"):
             statistic([])
 
 

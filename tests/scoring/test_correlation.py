@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agenteval.errors import UndefinedStatistic
 from pytest_agenteval.scoring.correlation import Pair, average_ranks, pearson, spearman
-from pytest_agenteval.scoring.undefined import Undefined
 
 GRADED = st.integers(0, 64).map(lambda number: number / 64)
 PAIRS = st.lists(st.tuples(GRADED, GRADED), min_size=2, max_size=40)
@@ -92,5 +92,5 @@ def test_what_cannot_go_up_and_down_has_no_correlation(pairs: list[Pair], why: s
         assert spearman(pairs) == pytest.approx(-1)
         return
     for correlation in (pearson, spearman):
-        with pytest.raises(Undefined, match=why):
+        with pytest.raises(UndefinedStatistic, match=why):
             correlation(pairs)

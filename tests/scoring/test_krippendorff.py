@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.krippendorff import Level, krippendorff_alpha
-from pytest_agenteval.scoring.undefined import Undefined
+from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.scoring.inter_rater import MeasurementLevel, krippendorff_alpha
 
-LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
+LEVELS: tuple[MeasurementLevel, ...] = ("nominal", "ordinal", "interval")
 SCORES = st.none() | st.integers(0, 5).map(float)
 UNITS = st.lists(st.lists(SCORES, max_size=5), max_size=12)
 
@@ -27,7 +27,7 @@ def units_of(*coders: str) -> list[list[float | None]]:
 FOUR_OBSERVERS = units_of("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
 
 
-def by_definition(units: list[list[float | None]], level: Level) -> float | None:
+def by_definition(units: list[list[float | None]], level: MeasurementLevel) -> float | None:
     """Give alpha as it is defined: over the coincidence matrix, cell by cell; None where it is undefined."""
     coincidences: Counter[tuple[float, float]] = Counter()
     weights: dict[tuple[float, float], float] = {}
@@ -61,12 +61,12 @@ def by_definition(units: list[list[float | None]], level: Level) -> float | None
 
 @given(UNITS, st.sampled_from(LEVELS))
 def test_it_is_the_ratio_of_disagreements_that_defines_it(
-    units: list[list[float | None]], level: Level
+    units: list[list[float | None]], level: MeasurementLevel
 ) -> None:
     """The short forms used here give what the coincidence matrix gives, missing values included."""
     wanted = by_definition(units, level)
     if wanted is None:
-        with pytest.raises(Undefined):
+        with pytest.raises(UndefinedStatistic):
             krippendorff_alpha(units, level)
     else:
         assert krippendorff_alpha(units, level) == pytest.approx(wanted, abs=1e-9)
@@ -85,19 +85,19 @@ def test_two_coders_and_yes_or_no_worked_by_hand() -> None:
 @pytest.mark.parametrize(
     ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
 )
-def test_four_observers_with_missing_values(level: Level, published: float) -> None:
+def test_four_observers_with_missing_values(level: MeasurementLevel, published: float) -> None:
     """The figures that Krippendorff (2011, sections C and D) gives for his own example."""
     assert krippendorff_alpha(FOUR_OBSERVERS, level) == pytest.approx(published, abs=0.0005)
 
 
 @given(UNITS, st.sampled_from(LEVELS), st.integers())
 def test_order_and_names_of_coders_do_not_matter(
-    units: list[list[float | None]], level: Level, seed: int
+    units: list[list[float | None]], level: MeasurementLevel, seed: int
 ) -> None:
     """Units and their values come in any order; a unit with one value says nothing; alpha is at most 1."""
     try:
         value = krippendorff_alpha(units, level)
-    except Undefined:
+    except UndefinedStatistic:
         return
     random = Random(seed)
     shuffled = [random.sample(unit, len(unit)) for unit in random.sample(units, len(units))]
@@ -106,18 +106,18 @@ def test_order_and_names_of_coders_do_not_matter(
 
 
 @given(st.lists(st.integers(0, 5).map(float), min_size=2), st.sampled_from(LEVELS))
-def test_perfect_agreement_is_one(values: list[float], level: Level) -> None:
+def test_perfect_agreement_is_one(values: list[float], level: MeasurementLevel) -> None:
     """Coders who always agree, on more than one value, have alpha 1; on one value it is undefined."""
     units = [[value, value, value] for value in values]
     if len(set(values)) > 1:
         assert krippendorff_alpha(units, level) == 1
     else:
-        with pytest.raises(Undefined, match="no disagreement could have been expected"):
+        with pytest.raises(UndefinedStatistic, match="no disagreement could have been expected"):
             krippendorff_alpha(units, level)
 
 
 @pytest.mark.parametrize("units", [[], [[1.0]], [[1.0, None], [None, 2.0]]])
 def test_what_cannot_be_paired_has_no_alpha(units: list[list[float | None]]) -> None:
     """Without two values of one thing there is nothing that could agree."""
-    with pytest.raises(Undefined, match="no example has two scores"):
+    with pytest.raises(UndefinedStatistic, match="no example has two scores"):
         krippendorff_alpha(units)

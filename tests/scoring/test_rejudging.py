@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.rejudging import noise, share_flipping, spread_within
-from pytest_agenteval.scoring.undefined import Undefined
+from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.scoring.judge_noise import judge_noise, share_flipping, spread_within
 
 SCORES = st.lists(st.lists(st.floats(0, 1), min_size=2, max_size=5), min_size=1, max_size=12)
 
@@ -35,7 +35,7 @@ def test_flips_worked_by_hand() -> None:
 @given(SCORES)
 def test_a_judge_that_repeats_itself_has_no_noise(examples: list[list[float]]) -> None:
     """The same score in every ask is no spread and no flip; any other has 0 <= flips <= 1 and spread >= 0."""
-    steady = noise([[scores[0]] * len(scores) for scores in examples], 0.5)
+    steady = judge_noise([[scores[0]] * len(scores) for scores in examples], 0.5)
     assert (steady.spread.value, steady.flips.value) == (pytest.approx(0, abs=1e-9), 0)
     assert spread_within(examples) >= 0
     assert 0 <= share_flipping(examples, 0.5) <= 1
@@ -43,11 +43,11 @@ def test_a_judge_that_repeats_itself_has_no_noise(examples: list[list[float]]) -
 
 def test_only_what_was_scored_twice_tells_of_noise() -> None:
     """An ask without a score is left out, and with one score left an example says nothing of noise."""
-    found = noise([[0.2, None], [None, None], [0.4, 0.6, None]], 0.5)
+    found = judge_noise([[0.2, None], [None, None], [0.4, 0.6, None]], 0.5)
     assert found.examples == 1
     assert found.flips.value == 1
-    nothing = noise([[0.2, None]], 0.5)
+    nothing = judge_noise([[0.2, None]], 0.5)
     assert (nothing.examples, nothing.spread.value, nothing.flips.value) == (0, None, None)
     assert nothing.spread.reason == "no example was scored twice"
-    with pytest.raises(Undefined):
+    with pytest.raises(UndefinedStatistic):
         spread_within([[0.2]])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.repeats import (
+from pytest_agenteval.scoring.pass_at_k import (
     Kind,
     bucket_pass_rates,
     pass_at_k,

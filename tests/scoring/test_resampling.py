@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.scoring.bootstrap import BootstrapSettings, bootstrap_estimate, quantile
 from pytest_agenteval.scoring.correlation import Pair, pearson
-from pytest_agenteval.scoring.resampling import Resampling, figure, quantile
-from pytest_agenteval.scoring.undefined import Undefined
 
 NUMBERS = st.lists(st.floats(-10, 10), min_size=1, max_size=30)
 
@@ -40,7 +40,7 @@ def test_the_interval_is_near_scipy_s() -> None:
     stats = oracle("scipy.stats")
     random = Random(3)
     pairs = [(x := random.random(), 0.5 * x + 0.3 * random.random()) for _ in range(80)]
-    found = figure([[pair] for pair in pairs], pearson, Resampling(draws=4000, seed=1))
+    found = bootstrap_estimate([[pair] for pair in pairs], pearson, BootstrapSettings(draws=4000, seed=1))
     xs, ys = zip(*pairs, strict=True)
     theirs = stats.bootstrap(
         (xs, ys),
@@ -59,16 +59,19 @@ def test_the_interval_is_near_scipy_s() -> None:
 def test_a_seed_is_all_that_an_interval_hangs_on() -> None:
     """The same seed gives the same interval to the last digit, another seed another one."""
     examples = [[float(value)] for value in range(20)]
-    first, again = figure(examples, mean, Resampling(seed=5)), figure(examples, mean, Resampling(seed=5))
+    first, again = (
+        bootstrap_estimate(examples, mean, BootstrapSettings(seed=5)),
+        bootstrap_estimate(examples, mean, BootstrapSettings(seed=5)),
+    )
     assert first == again
-    assert figure(examples, mean, Resampling(seed=6)).interval != first.interval
+    assert bootstrap_estimate(examples, mean, BootstrapSettings(seed=6)).interval != first.interval
 
 
 def test_examples_are_drawn_and_not_their_parts() -> None:
     """Saying the same thing ten times makes nothing surer: the interval is that of one time."""
     once = [[float(value)] for value in range(12)]
     often = [example * 10 for example in once]
-    found, wanted = figure(often, mean).interval, figure(once, mean).interval
+    found, wanted = bootstrap_estimate(often, mean).interval, bootstrap_estimate(once, mean).interval
     assert found is not None
     assert wanted is not None
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
@@ -77,7 +80,7 @@ def test_examples_are_drawn_and_not_their_parts() -> None:
 def test_draws_without_a_value_are_counted_and_left_out() -> None:
     """A draw of one label only has no correlation: it is no zero, and how many there were is said."""
     pairs: list[list[Pair]] = [[(0.0, 0.1)], [(0.0, 0.2)], [(1.0, 0.7)], [(1.0, 0.9)]]
-    found = figure(pairs, pearson, Resampling(draws=400))
+    found = bootstrap_estimate(pairs, pearson, BootstrapSettings(draws=400))
     assert found.interval is not None
     # Of 4 draws from 2 and 2, all are of one label with probability 2/16.
     assert 20 < found.degenerate < 90
@@ -88,7 +91,7 @@ def test_too_many_draws_without_a_value_leave_no_interval() -> None:
     """Where half of the draws say nothing an interval of the other half would be a pretence."""
     # A draw says something if it holds both odd ones: 1 - 2·(3/4)⁴ + (2/4)⁴, which is less than half.
     pairs: list[list[Pair]] = [[(0.0, 0.0)], [(0.0, 0.0)], [(0.0, 1.0)], [(1.0, 0.0)]]
-    found = figure(pairs, pearson, Resampling(draws=400))
+    found = bootstrap_estimate(pairs, pearson, BootstrapSettings(draws=400))
     assert found.value == pytest.approx(-1 / 3)
     assert found.interval is None
     assert found.reason == f"no interval: undefined in {found.degenerate} of 400 draws"
@@ -96,7 +99,7 @@ def test_too_many_draws_without_a_value_leave_no_interval() -> None:
 
 def test_one_example_has_no_interval() -> None:
     """How far examples differ cannot be seen from one; empty ones do not count."""
-    found = figure([[1.0, 2.0], []], mean)
+    found = bootstrap_estimate([[1.0, 2.0], []], mean)
     assert found.value == 1.5
     assert found.interval is None
     assert found.reason
@@ -106,10 +109,10 @@ def test_what_is_undefined_says_why() -> None:
     """The statistic's own reason is the figure's."""
 
     def never(values: list[float]) -> float:
-        raise Undefined("nothing to see")
+        raise UndefinedStatistic("nothing to see")
 
-    assert figure([[1.0], [2.0]], never).reason == "nothing to see"
-    assert figure([[1.0], [2.0]], never).value is None
+    assert bootstrap_estimate([[1.0], [2.0]], never).reason == "nothing to see"
+    assert bootstrap_estimate([[1.0], [2.0]], never).value is None
 
 
 @given(
@@ -117,7 +120,7 @@ def test_what_is_undefined_says_why() -> None:
 )
 def test_the_interval_of_a_mean_stays_among_the_values(examples: list[list[float]], seed: int) -> None:
     """No resample can leave the range of what there is."""
-    found = figure(examples, mean, Resampling(draws=50, seed=seed))
+    found = bootstrap_estimate(examples, mean, BootstrapSettings(draws=50, seed=seed))
     values = [value for example in examples for value in example]
     assert found.interval is not None
     low, high = found.interval.low, found.interval.high

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.reports.leaderboard.data import boards_json
-from pytest_agenteval.reports.leaderboard.standing import boards_of
-from pytest_agenteval.reports.terminal import misses, summary
+from pytest_agenteval.reports.leaderboard.board_json import boards_json
+from pytest_agenteval.reports.leaderboard.standings import boards_of
+from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
@@ -161,7 +161,7 @@ def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
         run = read_run(folder)
 
         assert len(run.entries) + len(run.odd) >= 2 or keys.get("kind") == "started"
-        assert "run: " in summary(view_of(run))[-1].text
+        assert "run: " in summary_lines(view_of(run))[-1].text
         assert json.dumps(boards_json(boards_of([run])), allow_nan=False)
 
 
@@ -196,7 +196,7 @@ def test_a_damaged_transcript_hides_neither_its_trial_nor_the_others(
     raw = path.read_bytes()
     path.write_bytes(damaged(raw[: place.length]).ljust(place.length) + raw[place.length :])
 
-    said = [[line.text for line in misses(run)] for _ in range(2)]
+    said = [[line.text for line in miss_lines(run)] for _ in range(2)]
 
     assert said[0] == said[1]
     assert sum(line.startswith("MISSED 0.40") for line in said[0]) == 2

@@ -1,18 +1,22 @@
-"""Labelled examples: what judges are shown, and the scores that they are compared with."""
+"""Labelled examples: what judges are shown, the scores they are compared with, and what judges said."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+from pytest_agenteval.graders.judge.aggregation import Judgement
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.transcript import NOTHING, Usage
 
 LabelSource = Literal["human", "constructed"]
 SOURCES: tuple[LabelSource, ...] = get_args(LabelSource)
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class LabelledExample:
     """One thing to judge, with a label from 0 to 1 for some or all dimensions.
 
     ``values`` holds everything that the rubric shows, by name; ``output`` is the value that is judged.
@@ -38,9 +42,33 @@ class Example:
         return {name: value for name, value in self.values.items() if name != self.output}
 
 
-def said_sources(examples: Iterable[Example]) -> str:
+def describe_label_sources(examples: Iterable[LabelledExample]) -> str:
     """Say how many examples there are and where their labels come from: ``70 constructed labels``."""
     counts = Counter(example.source for example in examples)
     named = [f"{counts[source]} {source}" for source in SOURCES if counts[source]]
     number = counts.total()
     return f"{' and '.join(named)} {'label' if number == 1 else 'labels'}" if named else "no labels"
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleJudgement:
+    """One example, asked about once: all judges side by side. ``repetition`` counts from 1."""
+
+    example: LabelledExample
+    repetition: int
+    judgement: Judgement
+
+    def score(self, judge: str, dimension: str) -> float | None:
+        """Give one judge's score, or that of all together where ``judge`` is empty; None for no score."""
+        if not judge:
+            return self.judgement.scores.get(dimension)
+        return next(vote.scores.get(dimension) for vote in self.judgement.votes if vote.judge == judge)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationAnswers:
+    """Everything that the judges answered, and what each of them took, by name."""
+
+    judges: tuple[Model, ...]
+    asked: tuple[ExampleJudgement, ...]
+    usage: Mapping[str, Usage] = field(default_factory=lambda: NOTHING)

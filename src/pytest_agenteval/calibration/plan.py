@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_agenteval.calibration.examples import Example
-from pytest_agenteval.calibration.labels import read_labels
+from pytest_agenteval.calibration.examples import LabelledExample
+from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, packaged_rubrics, read_rubric
 from pytest_agenteval.scoring.agreement import METRICS
@@ -22,7 +22,7 @@ SCORED = "scored"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MetricThreshold:
     """A figure that has to be reached in one dimension."""
 
     metric: str
@@ -43,8 +43,8 @@ class CalibrationPlan:
     line: int
     labels: str
     rubric: Rubric
-    examples: tuple[Example, ...]
-    wanted: tuple[Wanted, ...]
+    examples: tuple[LabelledExample, ...]
+    wanted: tuple[MetricThreshold, ...]
     repeats: int = 1
     tolerance: float = 0.15
     pass_threshold: float = 0.6
@@ -70,7 +70,7 @@ def read_calibration(path: Path, root: Path) -> CalibrationPlan:
     rubric = _rubric(said, document)
     problems = list(_threshold_problems(said, document, rubric))
     labels = path.parent / said.labels
-    examples: tuple[Example, ...] = ()
+    examples: tuple[LabelledExample, ...] = ()
     try:
         examples = _examples(said, document, rubric, labels)
     except ProblemsFound as wrong:
@@ -122,7 +122,9 @@ def _own_rubric(said: Calibration, document: Document) -> Rubric:
     return read_rubric(text, shown(path))
 
 
-def _examples(said: Calibration, document: Document, rubric: Rubric, labels: Path) -> tuple[Example, ...]:
+def _examples(
+    said: Calibration, document: Document, rubric: Rubric, labels: Path
+) -> tuple[LabelledExample, ...]:
     if not labels.is_file():
         _refuse(document, ("labels",), f"a file: {shown(labels)}", "none", _beside(labels))
     return read_labels(labels, rubric, said.scale)
@@ -138,10 +140,10 @@ def _threshold_problems(said: Calibration, document: Document, rubric: Rubric) -
                 yield _problem(document, ("thresholds", metric, name), rubric.names, "dimension", name)
 
 
-def _wanted(said: Calibration, rubric: Rubric) -> Iterator[Wanted]:
+def _wanted(said: Calibration, rubric: Rubric) -> Iterator[MetricThreshold]:
     for metric, value in said.thresholds.items():
         each = value if isinstance(value, Mapping) else dict.fromkeys(rubric.names, value)
-        yield from (Wanted(metric, name, threshold) for name, threshold in each.items())
+        yield from (MetricThreshold(metric, name, threshold) for name, threshold in each.items())
 
 
 def _cassette(path: Path, root: Path, id: str) -> str:

@@ -16,7 +16,7 @@ from pytest_agenteval.redaction import KNOWN
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.leaderboard.grid import Grid
-    from pytest_agenteval.reports.leaderboard.standing import Board
+    from pytest_agenteval.reports.leaderboard.standings import Board
     from pytest_agenteval.reports.terminal import Line
     from pytest_agenteval.store.run_reader import Run
 
@@ -73,7 +73,7 @@ def _tell_odd(runs: Iterable[Run]) -> None:
 
 
 def _in_shape(runs: Sequence[Run], to: Path) -> int:
-    from pytest_agenteval.benchmarks.ko_agentbench.report.written import write_reports
+    from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import write_reports
 
     for path in write_reports(runs, to):
         print(path)
@@ -81,8 +81,8 @@ def _in_shape(runs: Sequence[Run], to: Path) -> int:
 
 
 def _shown(runs: Sequence[Run], weights: Mapping[str, float], args: argparse.Namespace) -> int:
-    from pytest_agenteval.reports.leaderboard.data import boards_json
-    from pytest_agenteval.reports.leaderboard.standing import boards_of
+    from pytest_agenteval.reports.leaderboard.board_json import boards_json
+    from pytest_agenteval.reports.leaderboard.standings import boards_of
 
     boards = boards_of(runs, weights)
     if args.json:
@@ -98,12 +98,12 @@ def _shown(runs: Sequence[Run], weights: Mapping[str, float], args: argparse.Nam
 def _lines(runs: Sequence[Run], boards: Sequence[Board], width: int) -> Iterator[Line]:
     """Give one run as after pytest, with its levels; several side by side."""
     from pytest_agenteval.reports.leaderboard.grid import grid_lines
-    from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line, summary
+    from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line, summary_lines
     from pytest_agenteval.reports.view import view_of
 
     width = max(NARROWEST, min(width, WIDEST))
     if len(runs) == 1:
-        yield from summary(view_of(runs[0]), width)
+        yield from summary_lines(view_of(runs[0]), width)
     for number, grid in enumerate(_grids(runs, boards)):
         if number or len(runs) == 1:
             yield Line("")
@@ -121,7 +121,7 @@ def _markdown(runs: Sequence[Run], boards: Sequence[Board]) -> str:
 
 def _grids(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Grid]:
     """Give the levels of each model of a single run; a board wherever there is more than one standing."""
-    from pytest_agenteval.reports.leaderboard.tables import board_grids, standing_grids
+    from pytest_agenteval.reports.leaderboard.board_tables import board_grids, standing_grids
 
     for board in boards:
         if len(runs) == 1:

@@ -7,8 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_agenteval.calibration.asked import Answers, Asked
-from pytest_agenteval.calibration.examples import Example
+from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement, LabelledExample
 from pytest_agenteval.calibration.plan import CalibrationPlan
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.chat.recording_chat import JudgeChat
@@ -35,7 +34,7 @@ LABELS = Model("labels", "labels", offline=True)
 
 async def run_calibration(
     plan: CalibrationPlan, conditions: Conditions, context: WorkerContext, at_once: int
-) -> Answers:
+) -> CalibrationAnswers:
     """Ask the judges about every example as often as the plan says; raises what broke the first ask.
 
     At most ``at_once`` examples are asked about side by side. What was recorded until then is saved.
@@ -43,13 +42,13 @@ async def run_calibration(
     usage: dict[str, Usage] = {judge.name: Usage() for judge in conditions.judges}
     room = asyncio.Semaphore(at_once)
 
-    async def ask(example: Example, repetition: int) -> Asked:
+    async def ask(example: LabelledExample, repetition: int) -> ExampleJudgement:
         async with room:
             judges = _judges(_plan(plan, example, repetition, conditions), example, context)
             judgement = await ask_judges(plan.rubric, example.values, judges)
         for judge in judges:
             usage[judge.model.name] += judge.chat.usage
-        return Asked(example, repetition, judgement)
+        return ExampleJudgement(example, repetition, judgement)
 
     try:
         asked = await _all_or_none(
@@ -61,7 +60,7 @@ async def run_calibration(
         )
     finally:
         context.save_cassettes(calibration_cassettes(plan))
-    return Answers(conditions.judges, tuple(asked), usage)
+    return CalibrationAnswers(conditions.judges, tuple(asked), usage)
 
 
 def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:
@@ -73,7 +72,7 @@ def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:
     )
 
 
-async def _all_or_none(asks: Sequence[Coroutine[Any, Any, Asked]]) -> list[Asked]:
+async def _all_or_none(asks: Sequence[Coroutine[Any, Any, ExampleJudgement]]) -> list[ExampleJudgement]:
     """Wait for all; when one breaks the others are stopped, for their answers would be of no use."""
     tasks = [asyncio.ensure_future(ask) for ask in asks]
     try:
@@ -85,7 +84,7 @@ async def _all_or_none(asks: Sequence[Coroutine[Any, Any, Asked]]) -> list[Asked
         raise
 
 
-def _judges(plan: Plan, example: Example, context: WorkerContext) -> tuple[ExampleJudge, ...]:
+def _judges(plan: Plan, example: LabelledExample, context: WorkerContext) -> tuple[ExampleJudge, ...]:
     """Give the judges of one example, each with a chat whose recordings are this example's."""
     budget = Budget(Allowance())
     recorder = Recorder(lambda: budget.at)
@@ -97,7 +96,7 @@ def _judges(plan: Plan, example: Example, context: WorkerContext) -> tuple[Examp
     return tuple(judges)
 
 
-def _plan(plan: CalibrationPlan, example: Example, repetition: int, conditions: Conditions) -> Plan:
+def _plan(plan: CalibrationPlan, example: LabelledExample, repetition: int, conditions: Conditions) -> Plan:
     # A seed of its own for each example: their back-off must not fall together.
     seed = conditions.seed + int(digest_text(example.id)[:8], 16)
     return Plan(

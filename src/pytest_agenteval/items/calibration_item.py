@@ -108,10 +108,9 @@ class CalibrationItem(pytest.Item):
         return super().repr_failure(excinfo)
 
     def _found(self, evals: EvalSession) -> dict[str, Any]:
-        from pytest_agenteval.calibration.kept import keep
-        from pytest_agenteval.calibration.measured import measure
-        from pytest_agenteval.calibration.written import to_json
-        from pytest_agenteval.reports.pages.calibration import calibration_page
+        from pytest_agenteval.calibration.analysis import analyze_calibration
+        from pytest_agenteval.calibration.storage import calibration_json, store_calibration
+        from pytest_agenteval.reports.html.calibration import calibration_page
 
         runner, plan = evals.runner, self.calibration
         asking = partial(run_calibration, plan, runner.conditions, at_once=evals.settings.concurrency)
@@ -123,9 +122,9 @@ class CalibrationItem(pytest.Item):
             raise
         except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
             pytest.fail(f"judge_crash: {exception_line(raised)}\n{user_frames_first(raised)}", pytrace=False)
-        found = to_json(measure(plan, answers))
+        found = calibration_json(analyze_calibration(plan, answers))
         try:
-            keep(evals.folder, found, calibration_page(found))
+            store_calibration(evals.folder, found, calibration_page(found))
         except OSError as failed:  # a full disk
             told = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
             pytest.fail(told, pytrace=False)
@@ -137,21 +136,21 @@ class CalibrationItem(pytest.Item):
 
 def unreadable(found: dict[str, Any]) -> Iterator[str]:
     """Name each judge of which not one reply could be read: what it is worth is not known."""
-    from pytest_agenteval.reports.calibrated import said_unread
+    from pytest_agenteval.reports.calibration_text import format_unreadable
 
     for judge in found["judges"]:
         unread = judge.get("unread")
         if unread and unread["count"] == unread["asks"]:
-            yield f"unreadable: {said_unread(judge)}"
+            yield f"unreadable: {format_unreadable(judge)}"
 
 
 def shortfalls(found: dict[str, Any]) -> Iterator[str]:
     """Say which thresholds were not reached."""
-    from pytest_agenteval.reports.calibrated import said_shortfall
+    from pytest_agenteval.reports.calibration_text import format_shortfall
 
     missed = [each for each in found["thresholds"] if not each["reached"]]
     yield f"{found['id']}: {len(missed)} of {len(found['thresholds'])} thresholds not reached"
-    yield from (f"  {said_shortfall(each)}" for each in missed)
+    yield from (f"  {format_shortfall(each)}" for each in missed)
 
 
 def properties(found: dict[str, Any]) -> list[tuple[str, str]]:

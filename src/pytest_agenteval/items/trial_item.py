@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.reasons import explain, short_reason
+from pytest_agenteval.reports.explanations import explain_trial, short_reason
 from pytest_agenteval.session.eval_session import get_eval_session
 from pytest_agenteval.session.parametrization import Case
 from pytest_agenteval.session.report_hooks import call_trial_finished, longrepr, reason_below
@@ -52,7 +52,7 @@ class TrialItem(pytest.Function):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
-            told = "\n".join(explain(self.trial))
+            told = "\n".join(explain_trial(self.trial))
             return longrepr(told, self.path, self.task.line, reason_below(self.trial))
         return self._repr_failure_py(excinfo, style) if _is_told(excinfo) else super().repr_failure(excinfo)
 

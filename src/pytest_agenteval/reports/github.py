@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pytest_agenteval.reports.remarks import caveats, remarks
-from pytest_agenteval.reports.table import columns_of, rows_of
+from pytest_agenteval.reports.formatting import (
+    NOT_KNOWN,
+    format_figure,
+    one_line,
+    pluralize,
+    printable,
+    trial_name,
+)
+from pytest_agenteval.reports.suite_notes import caveats, suite_notes
+from pytest_agenteval.reports.table import columns_of, table_rows
 from pytest_agenteval.reports.view import Miss, RunView, SuiteView
-from pytest_agenteval.reports.wording import NOT_KNOWN, counted, figure, one_line, safe, trial_name
 
 MOST_MISSES = 50
 MOST_TEXT = 300
@@ -25,10 +32,10 @@ def summary_markdown(view: RunView) -> str:
     parts = ["## Agent evals", *(_suite(suite) for suite in view.suites)]
     said = (*view.odd, *view.warnings, *view.notes)
     if said:
-        parts.append("\n".join(f"- {escaped(note)}" for note in said))
+        parts.append("\n".join(f"- {escape_markdown(note)}" for note in said))
     if view.misses:
         parts.append(_misses(view.misses))
-    parts.append(f"run: {escaped(view.path)}")
+    parts.append(f"run: {escape_markdown(view.path)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -41,30 +48,35 @@ def append_summary(path: Path, text: str) -> None:
         summary.write(text)
 
 
-def verbatim(lines: Iterable[str]) -> str:
+def code_block(lines: Iterable[str]) -> str:
     """Put lines into a summary as they are, in columns; nothing in them can end the block."""
     return "\n```text\n" + "\n".join(line.replace("`", "'") for line in lines) + "\n```\n"
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Put foreign text on one line in which Markdown and HTML find nothing to act on."""
     line = one_line(text, MOST_TEXT).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKUP.sub(r"\\\1", line)
 
 
 def _suite(suite: SuiteView) -> str:
-    note = f": {escaped(suite.note)}" if suite.note else ""
-    title = f"### {escaped(suite.suite)} with {escaped(suite.who)}{note} ({suite.kind})"
-    said = "\n".join(f"- {escaped(remark.text)}" for remark in remarks(suite))
-    return "\n\n".join([title, *map(escaped, caveats(suite)), "\n".join(_table(suite)), said])
+    note = f": {escape_markdown(suite.note)}" if suite.note else ""
+    title = f"### {escape_markdown(suite.suite)} with {escape_markdown(suite.who)}{note} ({suite.kind})"
+    said = "\n".join(f"- {escape_markdown(remark.text)}" for remark in suite_notes(suite))
+    return "\n\n".join([title, *map(escape_markdown, caveats(suite)), "\n".join(_table(suite)), said])
 
 
 def _table(suite: SuiteView) -> Iterator[str]:
     columns = columns_of(suite.total.k)
-    yield _row(["bucket", *(escaped(column.title) for column in columns)])
+    yield _row(["bucket", *(escape_markdown(column.title) for column in columns)])
     yield _row(["---", *("---:" for _ in columns)])
-    for row in rows_of(suite):
-        yield _row([escaped(row.name) or NOT_KNOWN, *(escaped(column.cell(row)) for column in columns)])
+    for row in table_rows(suite):
+        yield _row(
+            [
+                escape_markdown(row.name) or NOT_KNOWN,
+                *(escape_markdown(column.cell(row)) for column in columns),
+            ]
+        )
 
 
 def _row(cells: list[str]) -> str:
@@ -72,7 +84,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _misses(misses: tuple[Miss, ...]) -> str:
-    head = f"<details><summary>{counted(len(misses), 'trial')} not passed</summary>"
+    head = f"<details><summary>{pluralize(len(misses), 'trial')} not passed</summary>"
     lines = [_miss(miss) for miss in misses[:MOST_MISSES]]
     left = len(misses) - MOST_MISSES
     more = [f"- and {left} more"] if left > 0 else []
@@ -80,9 +92,9 @@ def _misses(misses: tuple[Miss, ...]) -> str:
 
 
 def _miss(miss: Miss) -> str:
-    word = "ERROR" if miss.ending == "errored" else f"{miss.ending.upper()} {figure(miss.score)}"
-    said = f"- **{word}** {escaped(trial_name(miss.key))}: {escaped(miss.reason)}"
+    word = "ERROR" if miss.ending == "errored" else f"{miss.ending.upper()} {format_figure(miss.score)}"
+    said = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(miss.reason)}"
     if not miss.traceback:
         return said
-    last = verbatim(safe(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])
+    last = code_block(printable(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])
     return said + "\n" + "\n".join(f"  {line}" if line else "" for line in last.splitlines())

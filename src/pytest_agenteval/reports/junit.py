@@ -8,10 +8,10 @@ from xml.etree.ElementTree import Element
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.figures import Figures
-from pytest_agenteval.reports.table import interval
+from pytest_agenteval.reports.formatting import format_figure, one_line
+from pytest_agenteval.reports.statistics import GroupStatistics
+from pytest_agenteval.reports.table import format_interval
 from pytest_agenteval.reports.view import RunView, SuiteView
-from pytest_agenteval.reports.wording import figure, one_line
 
 MOST_VALUE = 200
 MOST_PATH = 500
@@ -22,7 +22,7 @@ FEW = 2
 Property = tuple[str, str]
 
 
-def properties(trial: Trial, transcript_path: str = "") -> list[Property]:
+def trial_properties(trial: Trial, transcript_path: str = "") -> list[Property]:
     """Give the properties of a trial's test case, less than 4 kB in all and legal in XML.
 
     Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
@@ -42,7 +42,7 @@ def properties(trial: Trial, transcript_path: str = "") -> list[Property]:
     return found
 
 
-def name_endings(cases: Iterable[Element]) -> None:
+def prefix_endings(cases: Iterable[Element]) -> None:
     """Let the message of each miss and failure begin with its ending: ``MISSED 0.40: …``, ``FAILED 0.40: …``.
 
     The reason that pytest hands on is without it: on a terminal the word stands before it.
@@ -50,13 +50,13 @@ def name_endings(cases: Iterable[Element]) -> None:
     for case in cases:
         said = {each.get("name"): each.get("value") for each in case.iter("property")}
         if said.get("agenteval.ending") in ("missed", "failed"):
-            score = figure(float(said["agenteval.score"] or 0))
+            score = format_figure(float(said["agenteval.score"] or 0))
             for tag, word in (("skipped", "MISSED"), ("failure", "FAILED")):
                 for element in case.iter(tag):
                     element.set("message", f"{word} {score}: {element.get('message')}")
 
 
-def totals(view: RunView) -> list[Property]:
+def suite_properties(view: RunView) -> list[Property]:
     """Give the figures of every suite and model, for the whole file."""
     named = [("agenteval.run", _bounded(view.path, MOST_PATH))]
     return named + [
@@ -125,11 +125,11 @@ def _totals(suite: SuiteView) -> Iterator[Property]:
         yield "note", suite.note
 
 
-def _averages(total: Figures) -> Iterator[Property]:
+def _averages(total: GroupStatistics) -> Iterator[Property]:
     if total.mean is not None:
         yield "mean_score", _number(total.mean.mean)
         if total.mean.interval is not None:
-            yield "interval_95", interval(total.mean)
+            yield "interval_95", format_interval(total.mean)
     rates = {"pass@1": total.pass_1}
     if total.k > 1:
         rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}

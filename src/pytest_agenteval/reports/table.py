@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_agenteval.reports.cells import aligned, cell_width, wrap
-from pytest_agenteval.reports.figures import Figures, Rate
+from pytest_agenteval.reports.formatting import MOST_NAME, NOT_KNOWN, format_figure, one_line
+from pytest_agenteval.reports.statistics import GroupStatistics, Rate
+from pytest_agenteval.reports.text_width import align_columns, cell_width, wrap
 from pytest_agenteval.reports.view import SuiteView
-from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, figure, one_line
 from pytest_agenteval.scoring.intervals import Estimate
 
 NARROWEST_NAME = len("bucket")
@@ -26,46 +26,49 @@ class Column:
     """
 
     title: str
-    cell: Callable[[Figures], str]
+    cell: Callable[[GroupStatistics], str]
     spare: int = 0
 
 
 def columns_of(k: int) -> list[Column]:
     """Give the columns, in their order; with one repetition there is nothing to say of k."""
     of_k = [
-        Column(f"pass^{k}", lambda row: marked(rate(row.pass_hat_k), row.unproven), spare=5),
-        Column(f"pass@{k}", lambda row: marked(rate(row.pass_at_k), row.unproven), spare=3),
+        Column(f"pass^{k}", lambda row: mark_unjudged(format_rate(row.pass_hat_k), row.unproven), spare=5),
+        Column(f"pass@{k}", lambda row: mark_unjudged(format_rate(row.pass_at_k), row.unproven), spare=3),
     ]
     return [
         Column("tasks", lambda row: str(row.tasks), spare=4),
-        Column("passed", lambda row: marked(str(row.tasks_passed), row.unproven), spare=2),
-        Column("score", lambda row: marked(figure(row.mean.mean if row.mean else None), row.unscored)),
-        Column("95 %", lambda row: interval(row.mean), spare=6),
+        Column("passed", lambda row: mark_unjudged(str(row.tasks_passed), row.unproven), spare=2),
+        Column(
+            "score",
+            lambda row: mark_unjudged(format_figure(row.mean.mean if row.mean else None), row.unscored),
+        ),
+        Column("95 %", lambda row: format_interval(row.mean), spare=6),
         Column("trials", lambda row: f"{row.averaged} of {row.planned}", spare=7),
-        Column("full", lambda row: marked(figure(row.full), row.unscored), spare=1),
-        Column("pass@1", lambda row: marked(rate(row.pass_1), row.unproven)),
+        Column("full", lambda row: mark_unjudged(format_figure(row.full), row.unscored), spare=1),
+        Column("pass@1", lambda row: mark_unjudged(format_rate(row.pass_1), row.unproven)),
         *(of_k if k > 1 else ()),
     ]
 
 
-def marked(cell: str, lacking: int) -> str:
+def mark_unjudged(cell: str, lacking: int) -> str:
     """Mark a figure that rests on trials which lack what only a judge decides."""
     return f"{cell}{MARK}" if lacking and cell != NOT_KNOWN else cell
 
 
-def rate(found: Rate | None) -> str:
+def format_rate(found: Rate | None) -> str:
     """Write a rate."""
-    return figure(found.value if found else None)
+    return format_figure(found.value if found else None)
 
 
-def interval(mean: Estimate | None) -> str:
+def format_interval(mean: Estimate | None) -> str:
     """Write an interval: ``0.52-0.90``."""
     if mean is None or mean.interval is None:
         return NOT_KNOWN
-    return f"{figure(mean.interval.low)}-{figure(mean.interval.high)}"
+    return f"{format_figure(mean.interval.low)}-{format_figure(mean.interval.high)}"
 
 
-def rows_of(suite: SuiteView) -> list[Figures]:
+def table_rows(suite: SuiteView) -> list[GroupStatistics]:
     """Give the rows to show: buckets and, where there are several, all together."""
     return [*suite.rows, suite.total] if len(suite.rows) != 1 else list(suite.rows)
 
@@ -77,12 +80,12 @@ def table_lines(suite: SuiteView, width: int) -> list[str]:
     themselves have no room columns are left out, the most spare first, and the last line names them.
     """
     every = columns_of(suite.total.k)
-    names = [one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows_of(suite)]
+    names = [one_line(row.name, MOST_NAME) or NOT_KNOWN for row in table_rows(suite)]
     longest = max(NARROWEST_NAME, *map(cell_width, names))
     columns, gap, room = _fitting_columns(suite, every, width, min(WIDEST_NAME, longest))
     beside = ["bucket", *(name if cell_width(name) <= room else "" for name in names)]
     cells = _cells(suite, columns)
-    lines = aligned([[name, *row] for name, row in zip(beside, cells, strict=True)], gap)
+    lines = align_columns([[name, *row] for name, row in zip(beside, cells, strict=True)], gap)
     table = lines[:1]
     for name, short, line in zip(names, beside[1:], lines[1:], strict=True):
         table += [line] if short else [*wrap(name, width), line]
@@ -106,5 +109,5 @@ def _fitting_columns(
 
 
 def _cells(suite: SuiteView, columns: list[Column]) -> list[list[str]]:
-    body = [[column.cell(row) for column in columns] for row in rows_of(suite)]
+    body = [[column.cell(row) for column in columns] for row in table_rows(suite)]
     return [[column.title for column in columns], *body]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
-from pytest_agenteval.reports.cells import wrap
-from pytest_agenteval.reports.reasons import explain, grade_lines, short_reason
-from pytest_agenteval.reports.remarks import caveats, remarks
+from pytest_agenteval.reports.explanations import explain_trial, grade_lines, short_reason
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable, trial_name
+from pytest_agenteval.reports.suite_notes import caveats, suite_notes
 from pytest_agenteval.reports.table import table_lines
+from pytest_agenteval.reports.text_width import wrap
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
-from pytest_agenteval.reports.wording import counted, figure, one_line, safe, trial_name
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run
 
@@ -26,18 +26,18 @@ class Line(NamedTuple):
     style: Style = ""
 
 
-def summary(view: RunView, width: int = 80) -> list[Line]:
+def summary_lines(view: RunView, width: int = 80) -> list[Line]:
     """Give the tables of a run, each with what stands beside its averages, and where the run is kept."""
     width = max(NARROWEST, min(width, WIDEST))
     lines: list[Line] = []
     for suite in view.suites:
         lines += [*_suite(suite, width), Line("")]
-    lines += [Line(piece, "red") for odd in view.odd for piece in wrap(safe(odd), width)]
+    lines += [Line(piece, "red") for odd in view.odd for piece in wrap(printable(odd), width)]
     lines += [Line(piece, "yellow") for warning in view.warnings for piece in wrap(warning, width)]
-    return [*lines, Line(f"run: {safe(view.path)}")]
+    return [*lines, Line(f"run: {printable(view.path)}")]
 
 
-def misses(
+def miss_lines(
     run: Run,
     limit: int | None = None,
     width: int = 80,
@@ -54,7 +54,7 @@ def misses(
     tasks = list(worst.values())[::-1]
     lines = [line for entry in tasks[:limit] for line in _miss(run, entry, width)]
     left = len(tasks) - limit
-    return [*lines, Line(f"and {counted(left, 'more task')}", "dim")] if left > 0 else lines
+    return [*lines, Line(f"and {pluralize(left, 'more task')}", "dim")] if left > 0 else lines
 
 
 def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
@@ -65,17 +65,17 @@ def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
     head, *rows = table_lines(suite, width - len(INDENT))
     yield Line(INDENT + head, "dim")
     yield from (Line(INDENT + row) for row in rows)
-    for remark in remarks(suite):
+    for remark in suite_notes(suite):
         style: Style = "red" if remark.bad else ""
         yield from (Line(piece, style) for piece in wrap(INDENT + remark.text, width))
 
 
 def _miss(run: Run, entry: Entry, width: int) -> Iterator[Line]:
-    word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {figure(entry.score)}"
+    word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
     style: Style = "yellow" if entry.ending == "missed" else "red"
     yield from (Line(piece, style) for piece in wrap(f"{word}  {trial_name(entry.key)}", width))
     trial = run.trial_if_readable(entry)
-    said = explain(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]
+    said = explain_trial(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]
     # The first line says in brief what the others say at length, but for a trial that broke.
     for_short = entry.ending == "errored"
     yield from (Line(piece) for line in said[0 if for_short else 1 :] for piece in wrap(INDENT + line, width))

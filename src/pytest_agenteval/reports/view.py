@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
+from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.trial import Ending, TrialKey
-from pytest_agenteval.reports.alike import alike
-from pytest_agenteval.reports.figures import Figures, Scope, by_task, figures_of
-from pytest_agenteval.reports.reasons import why
-from pytest_agenteval.reports.wording import safe, who
+from pytest_agenteval.reports.explanations import ending_reason
+from pytest_agenteval.reports.formatting import model_label, pluralize, printable
+from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, group_by_task, group_statistics
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_odd
 
-NOTES = {
+OFFLINE_NOTES = {
     "rules": "rule-based, no LLM",
     "baseline": "rule-based, no LLM",  # what journals of runs before it was called `rules` say
     "oracle": "acts out the reference, no LLM",
@@ -36,14 +38,14 @@ class SuiteView:
     model: str
     variant: str
     note: str
-    rows: tuple[Figures, ...]
-    total: Figures
+    rows: tuple[GroupStatistics, ...]
+    total: GroupStatistics
     begun: int = 0
 
     @property
     def who(self) -> str:
         """The model with its variant: ``claude@short``."""
-        return who(self.model, self.variant)
+        return model_label(self.model, self.variant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,10 @@ def view_of(run: Run) -> RunView:
         started_at=header.started_at,
         ended_at=header.ended_at,
         exit_status=header.exit_status,
-        notes=tuple(f"{model.name}: {note}" for model in header.models if (note := note_of(model))),
+        notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
         suites=tuple(_suite_view(run, group) for group in _groups(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
-        warnings=(*_self_judged(header), *alike(run)),
+        warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
         odd=tuple(first_odd(run.odd)),  # after all that reads transcripts
     )
 
@@ -100,14 +102,14 @@ def _self_judged(header: RunHeader) -> Iterator[str]:
     for model in header.models:
         if model.id in judges and not header.self_judge:
             yield (
-                f"{safe(model.name)} was judged by itself, and models favour themselves: name another judge, "
-                "or say --agent-self-judge"
+                f"{printable(model.name)} was judged by itself, and models favour themselves: "
+                "name another judge, or say --agent-self-judge"
             )
 
 
-def note_of(model: RunModel) -> str:
+def model_note(model: RunModel) -> str:
     """Say what an offline model does; nothing for a real one."""
-    return safe(model.note) or (NOTES.get(model.id, "offline, no LLM") if model.offline else "")
+    return printable(model.note) or (OFFLINE_NOTES.get(model.id, "offline, no LLM") if model.offline else "")
 
 
 def worst_first(entries: Iterable[Entry]) -> list[Entry]:
@@ -140,9 +142,9 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
         kind=known.kind if known in run.header.suites else _kind(entries),
         model=model,
         variant=variant,
-        note=next((note_of(some) for some in run.header.models if some.name == model), ""),
+        note=next((model_note(some) for some in run.header.models if some.name == model), ""),
         rows=_rows(planned, entries, k, threshold),
-        total=figures_of("all", entries, _scope(planned, k, threshold, len(entries) + len(begun))),
+        total=group_statistics("all", entries, _scope(planned, k, threshold, len(entries) + len(begun))),
         begun=len(begun),
     )
 
@@ -153,28 +155,68 @@ def _kind(entries: Sequence[Entry]) -> str:
 
 def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[Entry]) -> int:
     """Give k: the repetitions of the task that has fewest, so that every task can tell."""
-    counts = [group.repetitions for group in planned] or [len(trials) for trials in by_task(entries).values()]
+    counts = [group.repetitions for group in planned] or [
+        len(trials) for trials in group_by_task(entries).values()
+    ]
     return min(counts, default=1)
 
 
 def _rows(
     planned: Sequence[PlannedGroup], entries: Sequence[Entry], k: int, threshold: float
-) -> tuple[Figures, ...]:
+) -> tuple[GroupStatistics, ...]:
     trials: dict[str, list[Entry]] = {group.bucket: [] for group in planned}
     for entry in entries:
         trials.setdefault(entry.bucket, []).append(entry)
     return tuple(
-        figures_of(
+        group_statistics(
             bucket, found, _scope([group for group in planned if group.bucket == bucket], k, threshold)
         )
         for bucket, found in trials.items()
     )
 
 
-def _scope(planned: Sequence[PlannedGroup], k: int, threshold: float, seen: int = 0) -> Scope:
+def _scope(planned: Sequence[PlannedGroup], k: int, threshold: float, seen: int = 0) -> GroupScope:
     tasks, trials = sum(group.tasks for group in planned), sum(group.trials for group in planned)
-    return Scope(tasks, max(trials, seen), k, threshold)
+    return GroupScope(tasks, max(trials, seen), k, threshold)
 
 
 def _miss(entry: Entry) -> Miss:
-    return Miss(entry.key, entry.ending, entry.score, why(entry), str(entry.place), entry.traceback)
+    return Miss(entry.key, entry.ending, entry.score, ending_reason(entry), str(entry.place), entry.traceback)
+
+
+SentDigests = Mapping[tuple[str, int], str]
+"""By task and repetition a digest of what an agent sent."""
+
+
+def identical_prompt_warnings(run: Run) -> Iterator[str]:
+    """Name each two variants whose trials sent the same messages; transcripts are read only of several."""
+    if len(run.header.variants) < 2:
+        return
+    sent: dict[tuple[str, str, str], dict[str, dict[tuple[str, int], str]]] = defaultdict(dict)
+    for entry in run.entries:
+        messages = _messages(run, entry)
+        if messages:
+            key = entry.key
+            by_variant = sent[key.suite, key.agent, key.model]
+            by_variant.setdefault(key.variant, {})[key.task, key.repetition] = messages
+    for (suite, _, model), by_variant in sent.items():
+        for one, other in combinations(filter(by_variant.__contains__, run.header.variants), 2):
+            trials = _trials_alike(by_variant[one], by_variant[other])
+            if trials:
+                names = f"{printable(model_label(model, one))} and {printable(model_label(model, other))}"
+                many = f"sent the same messages in {pluralize(trials, 'trial')}"
+                yield f"{printable(suite)}: {names} {many}: their prompts change nothing"
+
+
+def _trials_alike(one: SentDigests, other: SentDigests) -> int:
+    """Give how many trials both have, 0 where they differ in any."""
+    both = one.keys() & other.keys()
+    return len(both) if all(one[key] == other[key] for key in both) else 0
+
+
+def _messages(run: Run, entry: Entry) -> str:
+    """Give a digest of what an agent sent in its own words: as the system, and as the user."""
+    trial = run.trial_if_readable(entry)
+    messages = trial.transcript.messages if trial else ()
+    said = [[each.role, each.content] for each in messages if each.role in ("system", "user")]
+    return digest(said) if said else ""

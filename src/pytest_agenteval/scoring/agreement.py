@@ -7,20 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pytest_agenteval.scoring.categories import (
-    Confusion,
-    Places,
-    Weights,
-    categories_of,
-    confusion,
-    kappa_of_places,
-    places,
+from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.scoring.bootstrap import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapEstimate,
+    BootstrapSettings,
+    bootstrap_estimate,
 )
 from pytest_agenteval.scoring.correlation import Pair, pearson, spearman
+from pytest_agenteval.scoring.inter_rater import (
+    CategoryPair,
+    Confusion,
+    MeasurementLevel,
+    Weights,
+    categories_of,
+    category_pairs,
+    confusion,
+    kappa_of_places,
+    krippendorff_alpha,
+)
 from pytest_agenteval.scoring.intervals import wilson
-from pytest_agenteval.scoring.krippendorff import Level, krippendorff_alpha
-from pytest_agenteval.scoring.resampling import AS_EVER, Figure, Resampling, figure
-from pytest_agenteval.scoring.undefined import Undefined
 
 TOLERANCE = 0.15
 ROUNDING = 1e-9
@@ -54,14 +60,14 @@ class Agreement:
     examples: int
     scored: int
     pairs: int
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, BootstrapEstimate]
     confusion: Confusion
 
 
 def agreement(
     examples: Sequence[Sequence[tuple[float, float | None]]],
     tolerance: float = TOLERANCE,
-    how: Resampling = AS_EVER,
+    how: BootstrapSettings = DEFAULT_BOOTSTRAP,
 ) -> Agreement:
     """Compare labels with scores.
 
@@ -71,9 +77,11 @@ def agreement(
     decided = [[(label, score) for label, score in example if score is not None] for example in examples]
     labels = [label for example in examples for label, _ in example]
     categories = categories_of(labels)
-    figures = {name: figure(decided, statistic, how) for name, statistic in _of_scores(tolerance).items()}
-    placed = [places(example, categories) for example in decided]
-    figures |= {name: figure(placed, statistic, how) for name, statistic in _OF_PLACES.items()}
+    figures = {
+        name: bootstrap_estimate(decided, statistic, how) for name, statistic in _of_scores(tolerance).items()
+    }
+    placed = [category_pairs(example, categories) for example in decided]
+    figures |= {name: bootstrap_estimate(placed, statistic, how) for name, statistic in _OF_PLACES.items()}
     pairs = [pair for example in decided for pair in example]
     figures["decided"] = _decided(len(pairs), len(labels), how.level)
     return Agreement(
@@ -115,27 +123,27 @@ def _of_scores(tolerance: float) -> Mapping[str, Callable[[list[Pair]], float]]:
     }
 
 
-def _alpha(pairs: Sequence[Pair] | Sequence[Places], level: Level) -> float:
+def _alpha(pairs: Sequence[Pair] | Sequence[CategoryPair], level: MeasurementLevel) -> float:
     return krippendorff_alpha(pairs, level)
 
 
-def _kappa(pairs: Sequence[Places], weights: Weights) -> float:
+def _kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
     return kappa_of_places(pairs, weights)
 
 
-_OF_PLACES: Mapping[str, Callable[[list[Places]], float]] = {
+_OF_PLACES: Mapping[str, Callable[[list[CategoryPair]], float]] = {
     "kappa": partial(_kappa, weights="quadratic"),
     "kappa_linear": partial(_kappa, weights="linear"),
     "alpha_nominal": partial(_alpha, level="nominal"),
 }
 
 
-def _decided(pairs: int, asked: int, level: float) -> Figure:
+def _decided(pairs: int, asked: int, level: float) -> BootstrapEstimate:
     if not asked:
-        return Figure(None, reason="no example has a label")
-    return Figure(pairs / asked, wilson(pairs, asked, level))
+        return BootstrapEstimate(None, reason="no example has a label")
+    return BootstrapEstimate(pairs / asked, wilson(pairs, asked, level))
 
 
 def _some(pairs: Sequence[Pair]) -> None:
     if not pairs:
-        raise Undefined("no pairs")
+        raise UndefinedStatistic("no pairs")

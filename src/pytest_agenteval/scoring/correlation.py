@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from pytest_agenteval.scoring.undefined import Undefined
+from pytest_agenteval.errors import UndefinedStatistic
 
 Pair: TypeAlias = tuple[float, float]
 """A label and the score that is compared with it."""
@@ -51,11 +51,11 @@ def average_ranks(values: Sequence[float]) -> list[float]:
 
 def _sides(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
     if len(pairs) < FEWEST:
-        raise Undefined("fewer than two pairs")
+        raise UndefinedStatistic("fewer than two pairs")
     labels, scores = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     for side, what in ((labels, "label"), (scores, "score")):
         if min(side) == max(side):
-            raise Undefined(f"every {what} is {side[0]:g}: there is nothing to go up and down with")
+            raise UndefinedStatistic(f"every {what} is {side[0]:g}: there is nothing to go up and down with")
     return labels, scores
 
 
@@ -72,5 +72,5 @@ def _deviations(values: Sequence[float]) -> list[float]:
     apart = [value - mean for value in values]
     largest = max(map(abs, apart))
     if not largest:  # the mean of neighbouring floats may be one of them
-        raise Undefined("one side is the same for all, but for rounding")
+        raise UndefinedStatistic("one side is the same for all, but for rounding")
     return [value / largest for value in apart]

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_agenteval.scoring.quantiles import normal_quantile, t_quantile
-from pytest_agenteval.scoring.trial_score import checked, mean_score
+from pytest_agenteval.scoring.trial_score import checked_score, mean_score
 
 NO_SPREAD = 1e-12
 
@@ -55,7 +55,7 @@ def clustered_mean(scores: Iterable[tuple[Hashable, float | None]], level: float
 
     Raises ValueError for a score outside 0..1 and for a level not between 0 and 1.
     """
-    known = [(task, checked(score)) for task, score in scores if score is not None]
+    known = [(task, checked_score(score)) for task, score in scores if score is not None]
     mean = mean_score(score for _, score in known)
     if mean is None:
         return None

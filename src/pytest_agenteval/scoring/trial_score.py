@@ -14,7 +14,7 @@ def trial_score(grades: Iterable[tuple[float | None, float]]) -> float | None:
     more; when the decided ones are all 0 there is nothing to divide by, and the answer is None.
     Raises ValueError for any other number.
     """
-    pairs = [(checked(score), _weight(weight)) for score, weight in grades if score is not None]
+    pairs = [(checked_score(score), _weight(weight)) for score, weight in grades if score is not None]
     counted = [(score, weight) for score, weight in pairs if weight > 0]
     if not counted:
         return None
@@ -29,7 +29,7 @@ def mean_score(scores: Iterable[float | None]) -> float | None:
     Scores are 0..1, None is left out (Memex, ``meanScoreValue`` and ``graderMeans``).
     Raises ValueError for any other number.
     """
-    known = decided(scores)
+    known = decided_scores(scores)
     return _between(math.fsum(known) / len(known), known) if known else None
 
 
@@ -43,12 +43,12 @@ def all_grades_passed(passes: Iterable[bool | None]) -> bool | None:
     return all(known) if known else None
 
 
-def decided(scores: Iterable[float | None]) -> list[float]:
+def decided_scores(scores: Iterable[float | None]) -> list[float]:
     """Give the scores that are not None, in their order; raises ValueError for one outside 0..1."""
-    return [checked(score) for score in scores if score is not None]
+    return [checked_score(score) for score in scores if score is not None]
 
 
-def checked(score: float) -> float:
+def checked_score(score: float) -> float:
     """Give the score back, or raise ValueError when it is not a number from 0 to 1."""
     if not 0 <= score <= 1:
         raise ValueError(f"a score is a number from 0 to 1, not {score!r}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask, Variant
 from pytest_agenteval.records.trial import Trial, TrialKey
-from pytest_agenteval.reports.wording import counted
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.parametrization import UNNAMED, Case
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.journal_entry import Entry
@@ -87,7 +87,7 @@ class StoredTrials:
             keys = [entry.key for entry in run.entries]
             strays = sum((key.suite, key.task, key.agent) not in self._asked for key in keys)
             if strays:
-                stored = counted(len(keys), "stored trial")
+                stored = pluralize(len(keys), "stored trial")
                 yield f"{name}: no task here for {strays} of {stored}: not graded again"
             if run.never_ended:
                 yield f"{name}: {run.never_ended}: there is nothing to grade again"

@@ -12,9 +12,9 @@ from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocat
 
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.junit import properties
-from pytest_agenteval.reports.reasons import grade_lines, notes, short_reason, why
-from pytest_agenteval.reports.wording import figure
+from pytest_agenteval.reports.explanations import ending_reason, grade_lines, short_reason, trial_notes
+from pytest_agenteval.reports.formatting import format_figure
+from pytest_agenteval.reports.junit import trial_properties
 from pytest_agenteval.session.eval_session import get_eval_session
 
 MOST_TRACE = 4000
@@ -23,7 +23,7 @@ MOST_TRACE = 4000
 
 def reason_below(trial: Trial) -> str:
     """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
-    return why(trial) or "below its threshold"
+    return ending_reason(trial) or "below its threshold"
 
 
 def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
@@ -48,7 +48,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
         # The item only waited; the time is the agent's.
         report.duration = max(report.duration, trial.seconds)
     if report.when == told or (report.when == "teardown" and item.config.getoption("xmlpath", None)):
-        report.user_properties += properties(trial, _transcripts(item))
+        report.user_properties += trial_properties(trial, _transcripts(item))
     if report.when == told:
         report.sections += _sections(trial)
     if report.when == told == "setup":
@@ -62,7 +62,7 @@ def status_word(report: Any, ending: str) -> tuple[str, str, Any] | None:
     """Give category, letter and word of a report; errored trials are pytest's own errors."""
     if ending == "errored" or report.when != "call":
         return None
-    score = figure(float(dict(report.user_properties).get("agenteval.score", "nan")))
+    score = format_figure(float(dict(report.user_properties).get("agenteval.score", "nan")))
     if report.passed:
         return "passed", ".", f"PASSED {score}"
     if report.failed:
@@ -88,7 +88,7 @@ def _broken(trial: Trial) -> str:
     if first not in head:  # it was too long for one line
         head, body = f"{trial.cause}: {first}", body
     trace = trial.traceback[-MOST_TRACE:]
-    return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes(trial)) if part)
+    return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *trial_notes(trial)) if part)
 
 
 NAME = "pytest_agenteval_trial_finished"

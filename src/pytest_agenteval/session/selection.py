@@ -10,7 +10,7 @@ from typing import TypeVar, get_args
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Ending, TrialKey
-from pytest_agenteval.reports.wording import counted
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.run_reader import first_odd, read_run
@@ -40,7 +40,7 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
 def none_ended_so(settings: Settings, trials: Iterable[T], earlier: Path) -> str:
     """Say where endings were looked up, for a selection that has come out empty."""
     number = len(_of_split(settings, trials))
-    said = f"--agent-only={settings.only}: nothing to try: none of {counted(number, 'trial')} ended so"
+    said = f"--agent-only={settings.only}: nothing to try: none of {pluralize(number, 'trial')} ended so"
     return f"{said} in run {earlier.name}" if number else ""
 
 

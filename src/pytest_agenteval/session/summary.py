@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.calibration.kept import page_of, read_all
-from pytest_agenteval.reports.cells import wrap
-from pytest_agenteval.reports.github import append_summary, summary_markdown, verbatim
-from pytest_agenteval.reports.junit import name_endings, totals
-from pytest_agenteval.reports.missed import missed_lines
-from pytest_agenteval.reports.terminal import Line, misses, summary
-from pytest_agenteval.reports.view import NOTES, RunView, view_of
+from pytest_agenteval.calibration.storage import page_path, read_calibrations
+from pytest_agenteval.reports.github import append_summary, code_block, summary_markdown
+from pytest_agenteval.reports.junit import prefix_endings, suite_properties
+from pytest_agenteval.reports.terminal import Line, miss_lines, summary_lines
+from pytest_agenteval.reports.text_width import wrap
+from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
+from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.author_hints import missing_suite_hints
 from pytest_agenteval.session.dead_workers import forget_dead_workers
 from pytest_agenteval.session.eval_session import EvalSession
@@ -64,7 +64,7 @@ def collection_header(evals: EvalSession) -> list[str]:
 
 def _introduced(name: str, offline: bool, id: str) -> str:
     if offline:
-        return f"{name} ({NOTES.get(id, 'offline, no LLM')})"
+        return f"{name} ({OFFLINE_NOTES.get(id, 'offline, no LLM')})"
     return name if name == id else f"{name} ({id})"
 
 
@@ -97,8 +97,8 @@ def _end_xml(config: pytest.Config) -> None:
         from pytest_agenteval.session.secrets import hide_in_xml
 
         hide_in_xml(xml)
-        name_endings(case.to_xml() for case in xml.node_reporters_ordered)
-        for name, value in totals(view_of(_run(config))):
+        prefix_endings(case.to_xml() for case in xml.node_reporters_ordered)
+        for name, value in suite_properties(view_of(_run(config))):
             xml.add_global_property(name, value)
 
 
@@ -113,7 +113,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     if talkative:
         _write_missing(reporter, run, width)
     reporter.write_sep("=", "agent evals")
-    *tables, where = summary(view, width)
+    *tables, where = summary_lines(view, width)
     for line in (*_calibrations(config, width), *tables, *_levels(run, width, talkative), where):
         _write(reporter, _kept(line, config))
     for remark in (*_held_up(config), *_unused_recordings(config), *_remarks(config)):
@@ -122,7 +122,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
             reporter.write_line(piece)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         found = [line.text for line in _calibrations(config, WIDE)]
-        written = summary_markdown(view) + (verbatim(found) if found else "")
+        written = summary_markdown(view) + (code_block(found) if found else "")
         append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), written)
 
 
@@ -143,7 +143,7 @@ def uncollected_files(config: pytest.Config) -> list[str]:
 def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
     """Give the levels of suites that have them, the Korean benchmark's."""
     if any(grade.grader == "RRR" for entry in run.entries for grade in entry.grades):
-        from pytest_agenteval.reports.leaderboard.after import level_lines
+        from pytest_agenteval.reports.leaderboard.level_summary import level_lines
 
         yield from level_lines(run, width, whole=talkative)
 
@@ -151,10 +151,10 @@ def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
 def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
     """Give what judges' comparisons with labels found, with the place of each page."""
     folder, kept = _folder(config), config.stash[run_info_key]["kept"]
-    for found in read_all(folder):
-        from pytest_agenteval.reports.calibrated import calibration_lines
+    for found in read_calibrations(folder):
+        from pytest_agenteval.reports.calibration_text import calibration_lines
 
-        page = str(_below(page_of(folder, found["id"]), config)) if kept else "not kept"
+        page = str(_below(page_path(folder, found["id"]), config)) if kept else "not kept"
         yield from (*calibration_lines(found, page, width), Line(""))
 
 
@@ -193,12 +193,12 @@ def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width
     if not any(miss.ending == "missed" for miss in view.misses):
         return
     reporter.write_sep("=", "misses" if talkative else "misses, the worst first (-v shows all)")
-    for line in misses(run, None if talkative else SHOWN, width, ("missed",)):
+    for line in miss_lines(run, None if talkative else SHOWN, width, ("missed",)):
         _write(reporter, line)
 
 
 def _write_missing(reporter: Any, run: Run, width: int) -> None:
-    lines = list(missed_lines(run, MOST_MISSING, width))
+    lines = list(unrecorded_lines(run, MOST_MISSING, width))
     if lines:
         reporter.write_sep("=", "not recorded, the most often missed first")
         for line in lines:

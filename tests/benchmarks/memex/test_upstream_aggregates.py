@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.scoring.repeats import (
+from pytest_agenteval.scoring.pass_at_k import (
     bucket_pass_rates,
     pass_at_k,
     pass_hat_k_upstream,

@@ -30,7 +30,7 @@ LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 PASS_SHARE = "pass@k share"
 """The share of repetitions that succeeded. The benchmark calls it pass@k, which it is not:
-``scoring.repeats.pass_at_k`` is the estimator of that name, over trials that passed."""
+``scoring.pass_at_k.pass_at_k`` is the estimator of that name, over trials that passed."""
 
 COMMON_METRICS = ("SR", "EPR_CVR", PASS_SHARE, "RRR")
 """Metrics of every level, shown beside its value and no part of it."""

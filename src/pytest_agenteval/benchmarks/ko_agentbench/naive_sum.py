@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add
 
 
-def plain_sum(numbers: Iterable[float]) -> float:
+def naive_sum(numbers: Iterable[float]) -> float:
     """Give the sum as repeated addition gives it, to the last digit.
 
     From Python 3.12 on ``sum`` makes up for what rounding loses, and so differs from published figures.

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pytest_agenteval.reports.cells import aligned, cell_width, wrap
-from pytest_agenteval.reports.github import escaped
+from pytest_agenteval.reports.formatting import NOT_KNOWN
+from pytest_agenteval.reports.github import escape_markdown
 from pytest_agenteval.reports.terminal import INDENT, Line
-from pytest_agenteval.reports.wording import NOT_KNOWN
+from pytest_agenteval.reports.text_width import align_columns, cell_width, wrap
 
 WIDEST_NAME = 44
 GAP = 2
@@ -57,11 +57,15 @@ def grid_markdown(grid: Grid) -> str:
     columns = [column for group in grid.groups for column in group]
     rows = [[grid.head, *(column.title for column in columns)]]
     rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(grid.names)]
-    head, *body = [f"| {' | '.join(escaped(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
+    head, *body = [f"| {' | '.join(escape_markdown(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
     rule = f"| {' | '.join(['---', *('---:' for _ in columns)])} |"
-    parts = [f"### {escaped(grid.title)}", *map(escaped, grid.caveats), "\n".join([head, rule, *body])]
+    parts = [
+        f"### {escape_markdown(grid.title)}",
+        *map(escape_markdown, grid.caveats),
+        "\n".join([head, rule, *body]),
+    ]
     if grid.notes:
-        parts.append("\n".join(f"- {escaped(note)}" for note in grid.notes))
+        parts.append("\n".join(f"- {escape_markdown(note)}" for note in grid.notes))
     return "\n\n".join(parts) + "\n"
 
 
@@ -93,7 +97,7 @@ def _aligned(grid: Grid, columns: Sequence[Column], room: int) -> list[str]:
     beside = [name if cell_width(name) <= most else "" for name in grid.names]
     rows = [[grid.head, *(column.title for column in columns)]]
     rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(beside)]
-    head, *lines = aligned(rows, GAP)
+    head, *lines = align_columns(rows, GAP)
     table = [head]
     for name, short, line in zip(grid.names, beside, lines, strict=True):
         table += [line] if short else [*wrap(name, room), line]

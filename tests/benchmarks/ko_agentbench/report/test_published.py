@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
-from pytest_agenteval.benchmarks.ko_agentbench.report.written import write_reports
-from pytest_agenteval.reports.leaderboard.standing import boards_of
+from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import write_reports
+from pytest_agenteval.reports.leaderboard.standings import boards_of
 from pytest_agenteval.store.run_reader import Run, read_run
 from tests.benchmarks.ko_agentbench.clone import CLONE, LOGS, REPORTS, ROOT, needs_clone
 

@@ -15,7 +15,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import delivered, meaningful_upstream
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import plain_sum
+from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 
 
 def coverage(task: KoTask, trace: KoTrace) -> Found:
@@ -50,7 +50,7 @@ def source_validity(task: KoTask, trace: KoTrace) -> Found:
     if not tools:
         return not_applicable("the task names no source")
     asked = {tool: [delivered(call) for call in trace.own if call.tool == tool] for tool in tools}
-    mean = plain_sum(share(sum(good), len(good)) for good in asked.values() if good) / len(tools)
+    mean = naive_sum(share(sum(good), len(good)) for good in asked.values() if good) / len(tools)
     told = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in asked.items())
     return Found(mean, f"calls that gave something: {told}")
 
@@ -58,7 +58,7 @@ def source_validity(task: KoTask, trace: KoTrace) -> Found:
 def source_validity_upstream(task: KoTask, trace: KoTrace) -> Found:
     """Give the mean, over the golden tools, of the share of calls with a result that its code knows."""
     each = {tool: _of_source(tool, trace) for tool in task.golden_tools}
-    mean = plain_sum(source["epr"] for source in each.values()) / len(each) if each else 1.0
+    mean = naive_sum(source["epr"] for source in each.values()) / len(each) if each else 1.0
     details = {"source_eprs": each, "average_epr": round(mean, 4), "total_sources": len(each)}
     for source in each.values():
         source["epr"] = round(source["epr"], 4)

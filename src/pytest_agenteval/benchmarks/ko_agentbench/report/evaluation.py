@@ -6,10 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import plain_sum
-from pytest_agenteval.benchmarks.ko_agentbench.report.told import RESPONSE_RATE, Told, reported, told
+from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
+from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
+    RESPONSE_RATE,
+    TaskReport,
+    reported,
+    task_report,
+)
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.leaderboard.standing import entries_of, has_levels
+from pytest_agenteval.reports.leaderboard.standings import has_levels, suite_entries
 from pytest_agenteval.reports.view import SuiteView
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
@@ -24,7 +29,7 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
     Trials that broke, or whose transcripts cannot be read, are counted in the totals and evaluated nowhere.
     ``mode`` is in the summary only where some metric was not worked out in the benchmark's own way.
     """
-    entries = entries_of(run, suite)
+    entries = suite_entries(run, suite)
     if not has_levels(entries):
         return None
     levels: dict[str, Any] = {}
@@ -34,7 +39,7 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
         for entry in (entry for entry in entries if entry.bucket == name):
             trials = tasks.setdefault((entry.key.task, entry.key.agent), [])
             trials += [trial] if (trial := run.trial_if_readable(entry)) else []
-        found = [one for trials in tasks.values() if (one := told(name, trials))]
+        found = [one for trials in tasks.values() if (one := task_report(name, trials))]
         planned = max(_planned(run, suite, name), len(tasks))
         if planned:
             levels[name] = _level(name, _model(run.header, suite), found, planned)
@@ -79,7 +84,7 @@ def _model(header: RunHeader, suite: SuiteView) -> str:
     return f"{id}@{suite.variant}" if suite.variant else id
 
 
-def _level(name: str, model: str, tasks: Sequence[Told], planned: int) -> dict[str, Any]:
+def _level(name: str, model: str, tasks: Sequence[TaskReport], planned: int) -> dict[str, Any]:
     return {
         "file": f"{name}.json",
         "total_tasks": planned,
@@ -92,7 +97,7 @@ def _level(name: str, model: str, tasks: Sequence[Told], planned: int) -> dict[s
     }
 
 
-def _means(level: str, tasks: Sequence[Told]) -> Iterator[tuple[str, float]]:
+def _means(level: str, tasks: Sequence[TaskReport]) -> Iterator[tuple[str, float]]:
     """Give each metric's mean over the tasks that decided it, 0 where none did; then the response rate."""
     for name in reported(level):
         found = [one.metrics[name]["score"] for one in tasks if name in one.metrics]
@@ -101,10 +106,10 @@ def _means(level: str, tasks: Sequence[Told]) -> Iterator[tuple[str, float]]:
     yield RESPONSE_RATE, _mean([float(one.success) for one in tasks])
 
 
-def _metadata(level: str, model: str, tasks: Sequence[Told]) -> dict[str, Any]:
+def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, Any]:
     """Give what the tasks of a level took, rounded as the benchmark's log is."""
     count, answered = len(tasks), sum(one.success for one in tasks)
-    taken, tokens = plain_sum(one.seconds for one in tasks), sum(one.tokens for one in tasks)
+    taken, tokens = naive_sum(one.seconds for one in tasks), sum(one.tokens for one in tasks)
     steps, calls = sum(one.steps for one in tasks), sum(one.calls for one in tasks)
     return {
         "timestamp": max((one.started_at for one in tasks), default=""),
@@ -140,7 +145,7 @@ def _first_tokens(waits: Iterable[float]) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return plain_sum(values) / len(values) if values else 0.0
+    return naive_sum(values) / len(values) if values else 0.0
 
 
 def _per(whole: float, parts: float) -> float:

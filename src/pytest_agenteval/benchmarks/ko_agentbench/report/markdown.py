@@ -5,9 +5,63 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import plain_sum
+from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.report.evaluation import Evaluation
-from pytest_agenteval.benchmarks.ko_agentbench.report.words import INTENTS, KEY_METRICS, MEANINGS, TITLES
+
+TITLES = {
+    "L1": "도구 하나 쓰기",
+    "L2": "알맞은 도구 고르기",
+    "L3": "차례로 이어 쓰기",
+    "L4": "여러 출처 모으기",
+    "L5": "실패에 대처하기",
+    "L6": "아는 것 다시 쓰기",
+    "L7": "긴 대화 기억하기",
+}
+
+INTENTS = {
+    "L1": "정해진 도구 하나를 올바른 인자로 부르는지 본다",
+    "L2": "후보로 주어진 도구들 가운데 질문에 맞는 것을 고르는지 본다",
+    "L3": "앞 도구의 결과를 뒤 도구의 인자로 넘기며 순서대로 풀어 가는지 본다",
+    "L4": "서로 다른 출처에서 모은 정보를 견주어 하나의 결론을 내는지 본다",
+    "L5": "도구가 실패하거나 자료가 없을 때 다른 길을 찾는지 본다",
+    "L6": "대화에 이미 나온 결과를 다시 쓰고 같은 호출을 되풀이하지 않는지 본다",
+    "L7": "여러 차례 오간 대화의 내용을 기억해 새 질문과 잇는지 본다",
+}
+
+MEANINGS = {
+    "RRR": "응답률. 오류나 시간 초과 없이 답이 돌아온 태스크의 비율",
+    "SR": "성공률. 심판이 목표를 이루었다고 본 태스크의 비율",
+    "EPR_CVR": "유효 호출률. 모든 도구 호출 가운데 오류 없이 끝난 호출의 비율",
+    "pass@k": "반복 응답률. k번 되풀이한 가운데 답이 돌아온 횟수의 비율 (추정량 pass@k와 다름)",
+    "ToolAcc": "도구 정확도. 처음 부른 도구가 정답 도구인지",
+    "ArgAcc": "인자 정확도. 넘긴 인자의 뜻이 정답 인자와 같은지",
+    "CallEM": "호출 일치. 도구와 모든 인자가 정답과 똑같은지",
+    "RespOK": "응답 형식. 최종 응답이 정해진 형식에 맞는지",
+    "SelectAcc": "선택 정확도. 후보 가운데 맞는 도구를 골랐는지",
+    "FSM": "경로 일치. 도구를 부른 순서가 정답 경로와 똑같은지",
+    "PSM": "경로 포함. 정답 경로의 도구를 얼마나 불렀는지",
+    "ΔSteps_norm": "단계 효율. 최소 단계 수에 견주어 얼마나 더 불렀는지",
+    "Coverage": "출처 범위. 필요한 출처를 빠짐없이 불렀는지",
+    "SourceEPR": "출처별 유효 호출률. 출처마다 따로 구한 유효 호출률의 평균",
+    "AdaptiveRoutingScore": "전환 속도. 실패한 뒤 얼마나 빨리 다른 도구로 옮겼는지",
+    "FallbackSR": "대체 성공률. 대체 도구 호출이 성공한 비율",
+    "RedundantCallRate": "중복 없는 비율. 이미 한 호출을 되풀이하지 않은 정도",
+    "EffScore": "효율 점수. 성공한 태스크에서 필요한 호출 수와 실제 호출 수의 비",
+    "ContextRetention": "맥락 유지. 앞서 나온 내용을 답에 살렸는지",
+    "RefRecall": "회상. 대화 처음의 정보를 나중에 정확히 되살렸는지",
+}
+
+KEY_METRICS = {
+    "L1": ("ToolAcc", "ArgAcc"),
+    "L2": ("SelectAcc",),
+    "L3": ("FSM", "PSM"),
+    "L4": ("Coverage",),
+    "L5": ("AdaptiveRoutingScore", "FallbackSR"),
+    "L6": ("EffScore", "RedundantCallRate"),
+    "L7": ("ContextRetention",),
+}
+"""The metrics that the report's first table shows of each level."""
+
 
 Level = Mapping[str, Any]
 FIRST = ("RRR", "SR")
@@ -66,7 +120,7 @@ def _level(name: str, level: Level) -> Iterator[str]:
 def _took(levels: Mapping[str, Level]) -> Iterator[str]:
     told = [level["metadata"] for level in levels.values()]
     tokens = sum(took["total_tokens"] for took in told)
-    seconds = plain_sum(took["total_execution_time"] for took in told)
+    seconds = naive_sum(took["total_execution_time"] for took in told)
     yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")
     yield f"- **총 처리 토큰**: {tokens:,}개"
     yield f"- **총 실행 시간**: {seconds:.2f}초"
@@ -96,7 +150,7 @@ def _first_token_s(told: Sequence[Mapping[str, Any]]) -> float:
     """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
     known = [(took["ttft"]["average"], took["total_tasks"]) for took in told if took["ttft"]["average"] > 0]
     tasks = sum(count for _, count in known)
-    return plain_sum(mean * count for mean, count in known) / tasks if tasks else 0.0
+    return naive_sum(mean * count for mean, count in known) / tasks if tasks else 0.0
 
 
 def _counts(of: Mapping[str, Any]) -> str:

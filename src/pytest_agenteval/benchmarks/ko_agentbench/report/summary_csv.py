@@ -9,8 +9,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.evaluation import Evaluation
-from pytest_agenteval.benchmarks.ko_agentbench.report.told import LABELS, RESPONSE_RATE, reported
-from pytest_agenteval.benchmarks.ko_agentbench.report.vendors import vendor_of
+from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import LABELS, RESPONSE_RATE, reported
 
 FACTS = ("Total_Tasks", "Evaluated_Tasks", "Avg_Exec_Time", "Avg_Tokens", "Avg_TPS", "Avg_TTFT")
 MISSPELT = {"L1_ToolAcc": "L1_TooAcc"}
@@ -84,3 +83,39 @@ def _csv(rows: Iterable[Sequence[str]], end: str) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator=end).writerows(rows)
     return text.getvalue()
+
+
+API, OPEN, UNKNOWN = "API", "OSS", "Unknown"
+
+VENDORS: tuple[tuple[str, str, str], ...] = (
+    ("gpt-oss", "OpenAI", OPEN),
+    ("gpt", "OpenAI", API),
+    ("claude", "Anthropic", API),
+    ("gemini", "Google", API),
+    ("gemma", "Google", OPEN),
+    ("nova-", "Amazon", API),
+    ("grok", "xAI", API),
+    ("qwen", "Alibaba", OPEN),
+    ("deepseek", "DeepSeek", OPEN),
+    ("glm", "Z.ai", OPEN),
+    ("llama", "Meta", OPEN),
+    ("devstral", "Mistral", OPEN),
+    ("mistral", "Mistral", OPEN),
+    ("kimi", "Moonshot AI", OPEN),
+    ("kanana", "Kakao", OPEN),
+    ("a.x-", "SKT", OPEN),
+    ("midm", "KT", OPEN),
+    ("exaone", "LG AI Research", OPEN),
+    ("hyperclova", "Naver", OPEN),
+    ("solar", "Upstage", OPEN),
+)
+"""A part of a model's id, its vendor, and how the model can be had; the first that is found decides."""
+
+
+def vendor_of(model: str) -> tuple[str, str]:
+    """Give a model's vendor, and ``API`` or ``OSS``; ``Unknown`` twice for an id that tells nothing.
+
+    Only what comes after the last provider prefix is looked at: ``azure/gpt-4o`` is not Microsoft's.
+    """
+    name = model.rpartition("/")[2].lower()
+    return next(((vendor, kind) for part, vendor, kind in VENDORS if part in name), (UNKNOWN, UNKNOWN))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from pytest_agenteval.errors import UndefinedStatistic
 from pytest_agenteval.scoring.intervals import Interval
-from pytest_agenteval.scoring.undefined import Undefined
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Resampling:
+class BootstrapSettings:
     """How often examples are drawn anew, from which seed, and how sure an interval shall be."""
 
     draws: int = 1000
@@ -25,11 +25,11 @@ class Resampling:
     level: float = 0.95
 
 
-AS_EVER = Resampling()
+DEFAULT_BOOTSTRAP = BootstrapSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BootstrapEstimate:
     """A statistic with its interval.
 
     ``value`` is None where it is undefined, ``interval`` where none can be given; ``reason`` says why.
@@ -42,9 +42,11 @@ class Figure:
     degenerate: int = 0
 
 
-def figure(
-    examples: Sequence[Sequence[T]], statistic: Callable[[list[T]], float], how: Resampling = AS_EVER
-) -> Figure:
+def bootstrap_estimate(
+    examples: Sequence[Sequence[T]],
+    statistic: Callable[[list[T]], float],
+    how: BootstrapSettings = DEFAULT_BOOTSTRAP,
+) -> BootstrapEstimate:
     """Give a statistic of all that the examples hold, with a percentile-bootstrap interval (Efron 1979).
 
     Each draw takes as many examples as there are, with replacement, each with everything it holds: what an
@@ -55,17 +57,17 @@ def figure(
     held = [example for example in examples if example]
     try:
         value = statistic([one for example in held for one in example])
-    except Undefined as undefined:
-        return Figure(None, reason=str(undefined))
+    except UndefinedStatistic as undefined:
+        return BootstrapEstimate(None, reason=str(undefined))
     if len(held) < FEWEST:
-        return Figure(value, reason="one example cannot tell how far examples differ")
+        return BootstrapEstimate(value, reason="one example cannot tell how far examples differ")
     drawn = sorted(_drawn(held, statistic, how))
     degenerate = how.draws - len(drawn)
     if 2 * degenerate >= how.draws:
         why = f"no interval: undefined in {degenerate} of {how.draws} draws"
-        return Figure(value, reason=why, degenerate=degenerate)
+        return BootstrapEstimate(value, reason=why, degenerate=degenerate)
     tail = (1 - how.level) / 2
-    return Figure(
+    return BootstrapEstimate(
         value,
         Interval(quantile(drawn, tail), quantile(drawn, 1 - tail), how.level),
         degenerate=degenerate,
@@ -86,12 +88,12 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _drawn(
-    examples: Sequence[Sequence[T]], statistic: Callable[[list[T]], float], how: Resampling
+    examples: Sequence[Sequence[T]], statistic: Callable[[list[T]], float], how: BootstrapSettings
 ) -> Iterator[float]:
     random = Random(how.seed)
     for _ in range(how.draws):
         drawn = random.choices(examples, k=len(examples))
         try:
             yield statistic([one for example in drawn for one in example])
-        except Undefined:
+        except UndefinedStatistic:
             continue

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, Level
-from pytest_agenteval.reports.cells import wrap
-from pytest_agenteval.reports.figures import NO_JUDGE
+from pytest_agenteval.reports.formatting import format_figure
+from pytest_agenteval.reports.leaderboard.board_tables import composite_text, standing_grids
 from pytest_agenteval.reports.leaderboard.grid import grid_lines
-from pytest_agenteval.reports.leaderboard.standing import Standing, entries_of, standings_of
-from pytest_agenteval.reports.leaderboard.tables import composite_text, standing_grids
-from pytest_agenteval.reports.table import marked
+from pytest_agenteval.reports.leaderboard.standings import Standing, standings_of, suite_entries
+from pytest_agenteval.reports.statistics import NO_JUDGE
+from pytest_agenteval.reports.table import mark_unjudged
 from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line
-from pytest_agenteval.reports.wording import figure
+from pytest_agenteval.reports.text_width import wrap
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run
 
@@ -33,7 +33,7 @@ def level_lines(run: Run, width: int, *, whole: bool) -> Iterator[Line]:
 
 def _in_brief(run: Run, standing: Standing) -> str:
     entries: dict[str, list[Entry]] = {}
-    for entry in entries_of(run, standing.view):
+    for entry in suite_entries(run, standing.view):
         entries.setdefault(entry.bucket, []).append(entry)
     told = [
         _level(standing, level, entries[level.name]) for level in standing.levels if level.name in entries
@@ -46,7 +46,7 @@ def _level(standing: Standing, level: Level, entries: Sequence[Entry]) -> str:
     """Write the value of a level that was tried and what had no part in it, or why it has none."""
     if level.value is not None:
         lacking = [metric.name for metric in level.metrics if metric.value is None]
-        value = marked(figure(level.value), standing.lacks(level.name))
+        value = mark_unjudged(format_figure(level.value), standing.lacks(level.name))
         return f"{level.name} {value}" + (f" (without {', '.join(lacking)})" if lacking else "")
     own = (grade for entry in entries for grade in entry.grades if grade.grader in LEVEL_METRICS[level.name])
     if any(grade.details.get("undecided") == NO_JUDGE for grade in own):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from math import comb
 from typing import Literal
 
-from pytest_agenteval.scoring.trial_score import checked, mean_score
+from pytest_agenteval.scoring.trial_score import checked_score, mean_score
 
 Kind = Literal["capability", "regression", "mixed"]
 Transition = Literal["improved", "regressed", "unchanged"]
@@ -71,7 +71,7 @@ def task_passed(
     """
     if kind not in {"capability", "regression", "mixed"}:
         raise ValueError(f"a kind is capability, regression or mixed, not {kind!r}")
-    if checked(threshold) < 1:
+    if checked_score(threshold) < 1:
         return _mean_reaches(threshold, scores)
     known = [passed for passed in passes if passed is not None]
     if not known:
@@ -127,7 +127,7 @@ def transition(current: float, baseline: float) -> Transition:
     binary fractions: Memex says unchanged from 0.95 to 0.90 and regressed from 1.00 to 0.95.
     This knows nothing of chance; a verdict does.
     """
-    moved = checked(current) - checked(baseline)
+    moved = checked_score(current) - checked_score(baseline)
     if abs(moved) < UNCHANGED_BELOW - ROUNDING:
         return "unchanged"
     return "improved" if moved > 0 else "regressed"

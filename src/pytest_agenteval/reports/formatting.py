@@ -17,36 +17,36 @@ _UNSAFE = re.compile(
 _SPACE = re.compile(r"\s+")
 
 
-def safe(text: str) -> str:
+def printable(text: str) -> str:
     """Write out control characters, keeping newlines and tabs: what is left can neither act nor break XML."""
     return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def one_line(text: str, most: int) -> str:
     """Put a text on one line of at most ``most`` characters; a cut is shown."""
-    line = safe(_SPACE.sub(" ", text[: 4 * most]).strip())
+    line = printable(_SPACE.sub(" ", text[: 4 * most]).strip())
     return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"
 
 
-def figure(value: float | None) -> str:
+def format_figure(value: float | None) -> str:
     """Write a figure with two digits; 1.00 and 0.00 are never rounded to."""
     if value is None:
         return NOT_KNOWN
     if value < -1e-9:
-        return f"-{figure(-value)}" if value > -0.005 else f"{value:.2f}"
+        return f"-{format_figure(-value)}" if value > -0.005 else f"{value:.2f}"
     if 0.995 <= value < 1 - 1e-9:
         return "0.99"
     return "0.01" if 1e-9 < value < 0.005 else f"{value:.2f}"
 
 
-def tokens(known: int, untold: int) -> str:
+def format_tokens(known: int, untold: int) -> str:
     """Write how many tokens were taken, and of how many trials nobody knows it."""
     if untold and not known:
         return "tokens unknown"
-    return counted(known, "token") + (f" + {counted(untold, 'trial')} untold" if untold else "")
+    return pluralize(known, "token") + (f" + {pluralize(untold, 'trial')} untold" if untold else "")
 
 
-def money(usd: float | None, unpriced: int) -> str:
+def format_cost(usd: float | None, unpriced: int) -> str:
     """Write what was paid, and how many trials' price nobody knows."""
     if usd is None:
         return "cost unknown"
@@ -54,7 +54,7 @@ def money(usd: float | None, unpriced: int) -> str:
     return f"{paid} + {unpriced} unpriced" if unpriced else paid
 
 
-def seconds(taken: float) -> str:
+def format_duration(taken: float) -> str:
     """Write a duration."""
     if taken < 60:
         return f"{taken:.1f} s"
@@ -63,7 +63,7 @@ def seconds(taken: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def counted(number: int, thing: str) -> str:
+def pluralize(number: int, thing: str) -> str:
     """Write a number of things: ``1 trial``, ``2 trials``."""
     if number == 1:
         return f"{number:,} {thing}"
@@ -77,11 +77,13 @@ def tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {one_line(name, MOST_NAME) or 'unnamed'}" for name, number in ordered)
 
 
-def who(model: str, variant: str) -> str:
+def model_label(model: str, variant: str) -> str:
     """Write a model with its variant: ``claude@short``."""
     return f"{model}@{variant}" if variant else model
 
 
 def trial_name(key: TrialKey) -> str:
     """Write which trial is meant: ``card/mina_birthday[claude@short-1]``."""
-    return one_line(f"{key.suite}/{key.task}[{who(key.model, key.variant)}-{key.repetition}]", MOST_NAME)
+    return one_line(
+        f"{key.suite}/{key.task}[{model_label(key.model, key.variant)}-{key.repetition}]", MOST_NAME
+    )

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pytest_agenteval.records.transcript import Event
-from pytest_agenteval.reports.cells import wrap
-from pytest_agenteval.reports.wording import counted, one_line, safe
+from pytest_agenteval.reports.formatting import one_line, pluralize, printable
+from pytest_agenteval.reports.text_width import wrap
 from pytest_agenteval.store.run_reader import Run
 
 KIND = "cassette_miss"
 MOST_LINE, MOST_WAY = 300, 1000
 
 
-class Missed(NamedTuple):
+class UnrecordedCall(NamedTuple):
     """One question that no recording answers: where it was looked for, what is there, what can be done."""
 
     file: str
@@ -35,32 +35,34 @@ class Missed(NamedTuple):
         yield from (one_line(way.strip(), MOST_WAY) for way in self.hint.splitlines())
 
 
-def missed_in(events: Iterable[Event]) -> Counter[Missed]:
+def count_unrecorded(events: Iterable[Event]) -> Counter[UnrecordedCall]:
     """Count what a trial asked and was not recorded, in the order of asking."""
     return Counter(_missed_call(event) for event in events if event.kind == KIND)
 
 
-def missed_lines(run: Run, most: int, width: int) -> Iterator[str]:
+def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
     """Name what the trials of a run missed, the most often missed first."""
-    times: Counter[Missed] = Counter()
-    trials: dict[Missed, int] = defaultdict(int)
+    times: Counter[UnrecordedCall] = Counter()
+    trials: dict[UnrecordedCall, int] = defaultdict(int)
     for entry in run.entries:
         if not entry.tool_tape.misses and not entry.chat_tape.misses:
             continue
         trial = run.trial_if_readable(entry)
         if trial is not None:
-            for missed, number in missed_in(trial.transcript.events).items():
+            for missed, number in count_unrecorded(trial.transcript.events).items():
                 times[missed] += number
                 trials[missed] += 1
     ranked = sorted(times, key=lambda each: (-trials[each], -times[each], each))
     for missed in ranked[:most]:
-        often = f"{times[missed]} times in {counted(trials[missed], 'trial')}"
+        often = f"{times[missed]} times in {pluralize(trials[missed], 'trial')}"
         yield from wrap(f"{often if times[missed] > 1 else 'once'}: {missed.name}", width)
         yield from (f"  {piece}" for way in missed.ways for piece in wrap(way, width - 2))
     if len(ranked) > most:
         yield f"and {len(ranked) - most} more"
 
 
-def _missed_call(event: Event) -> Missed:
+def _missed_call(event: Event) -> UnrecordedCall:
     told = event.details
-    return Missed(*(safe(str(told.get(name, ""))) for name in ("file", "asked", "found", "hint")))
+    return UnrecordedCall(
+        *(printable(str(told.get(name, ""))) for name in ("file", "asked", "found", "hint"))
+    )

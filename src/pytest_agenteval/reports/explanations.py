@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from pytest_agenteval.records.evidence import Outcome, unified
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.cells import cell_width, fit, pad, wrap
-from pytest_agenteval.reports.changes import workspace_changes
-from pytest_agenteval.reports.missed import missed_in
-from pytest_agenteval.reports.wording import counted, figure, one_line, safe
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
+from pytest_agenteval.reports.text_width import cell_width, pad, shorten_middle, wrap
+from pytest_agenteval.reports.unrecorded_calls import count_unrecorded
 from pytest_agenteval.store.journal_entry import Entry
 
 MOST_REASON = 200
@@ -26,12 +26,12 @@ MOST_TRACEBACK_LINES = 30
 def short_reason(trial: Trial | Entry) -> str:
     """Say in one line how a trial ended: its score, the worst grader, and why."""
     if trial.ending == "errored":
-        return why(trial)
-    score = f"score {figure(trial.score)}"
-    return one_line(": ".join(part for part in (score, why(trial)) if part), MOST_REASON)
+        return ending_reason(trial)
+    score = f"score {format_figure(trial.score)}"
+    return one_line(": ".join(part for part in (score, ending_reason(trial)) if part), MOST_REASON)
 
 
-def why(trial: Trial | Entry) -> str:
+def ending_reason(trial: Trial | Entry) -> str:
     """Say in one line what went wrong: cause and message, or limit and worst grader; or nothing."""
     if trial.ending == "errored":
         parts = [part for part in (trial.cause, trial.message.partition("\n")[0]) if part]
@@ -48,7 +48,7 @@ def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
     return max(missed, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
 
 
-def explain(trial: Trial, width: int = 100) -> list[str]:
+def explain_trial(trial: Trial, width: int = 100) -> list[str]:
     """Say at length why a trial ended as it did: graders, failed checks, last answer, changed files.
 
     The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
@@ -56,17 +56,17 @@ def explain(trial: Trial, width: int = 100) -> list[str]:
     lines = [short_reason(trial), *_broken(trial), *grade_lines(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
-    lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in notes(trial)]
+    lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in trial_notes(trial)]
     lines += _not_recorded(trial)
     if trial.outcome.answer.text:
         lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
-    lines += [fit(f"  {line}", width) for line in workspace_changes(trial.outcome)]
+    lines += [shorten_middle(f"  {line}", width) for line in workspace_diff(trial.outcome)]
     return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
 
 
 def _not_recorded(trial: Trial) -> Iterator[str]:
     """Name what was asked and not recorded, but for what the message of a broken trial tells already."""
-    missed = missed_in(trial.transcript.events)
+    missed = count_unrecorded(trial.transcript.events)
     named = [each for each in missed if not trial.message.startswith(f"{each.file}: {each.asked}")]
     for each in named[:MOST_CHECKS]:
         often = f", {missed[each]} times" if missed[each] > 1 else ""
@@ -76,7 +76,7 @@ def _not_recorded(trial: Trial) -> Iterator[str]:
         yield f"  and {len(named) - MOST_CHECKS} more that were not recorded"
 
 
-def notes(trial: Trial) -> list[str]:
+def trial_notes(trial: Trial) -> list[str]:
     """Give what the user's own code did on the way that may be the reason: tools that raised, no answer."""
     told = (event.text for event in trial.transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER))
     times = Counter(told)
@@ -87,16 +87,16 @@ def notes(trial: Trial) -> list[str]:
 
 def grade_lines(trial: Trial | Entry) -> Iterator[str]:
     """Give what each grader found, with the checks that failed."""
-    name = max((cell_width(safe(grade.grader)) for grade in trial.grades), default=0)
+    name = max((cell_width(printable(grade.grader)) for grade in trial.grades), default=0)
     for grade in trial.grades:
         yield from _about(grade, min(name, 32))
 
 
 def _reached(grade: Grade) -> str:
     """Write a score, what was measured where that lies past it, and the threshold where that is not 1."""
-    past = f" (measured {figure(grade.unclamped)})" if grade.unclamped is not None else ""
-    below = f" (threshold {figure(grade.threshold)})" if grade.threshold != 1.0 else ""
-    return figure(grade.score) + past + below
+    past = f" (measured {format_figure(grade.unclamped)})" if grade.unclamped is not None else ""
+    below = f" (threshold {format_figure(grade.threshold)})" if grade.threshold != 1.0 else ""
+    return format_figure(grade.score) + past + below
 
 
 def _why(grade: Grade) -> str:
@@ -111,7 +111,7 @@ def _why(grade: Grade) -> str:
 
 
 def _about(grade: Grade, name: int) -> Iterator[str]:
-    label = pad(fit(one_line(grade.grader, 60), name), name)
+    label = pad(shorten_middle(one_line(grade.grader, 60), name), name)
     missed = [check for check in grade.checks if not check.passed]
     if grade.crashed:
         yield f"  {label}  crashed: {_told(grade)}"
@@ -139,10 +139,46 @@ def _sides(check: Check) -> list[tuple[str, str]]:
 
 def _broken(trial: Trial) -> list[str]:
     """Give what the first line left out of the message, and the end of a traceback where there is one."""
-    first, *others = safe(trial.message).splitlines() or [""]
+    first, *others = printable(trial.message).splitlines() or [""]
     message = [first, *others] if len(first) > MOST_REASON - len(trial.cause) - 2 else others
-    traceback = safe(trial.traceback).splitlines()
+    traceback = printable(trial.traceback).splitlines()
     left = len(traceback) - MOST_TRACEBACK_LINES
-    above = [f"... {counted(left, 'more line')} of the traceback above"] if left > 0 else []
+    above = [f"... {pluralize(left, 'more line')} of the traceback above"] if left > 0 else []
     lines = [*message[:MOST_MESSAGE_LINES], *above, *traceback[-MOST_TRACEBACK_LINES:]]
     return [f"  {line}" for line in lines]
+
+
+MOST_LINES = 40
+MOST_PER_FILE = 12
+MOST_LINE = 160
+LARGE = 64 * 1024
+
+
+def workspace_diff(outcome: Outcome) -> list[str]:
+    """Give one line that counts, then unified diffs; what was left out of them is counted."""
+    diff = outcome.diff
+    if not diff:
+        return []
+    kinds = (("created", diff.created), ("changed", diff.modified), ("deleted", diff.deleted))
+    paths = [path for _, found in kinds for path in found]
+    lines = ["workspace: " + ", ".join(f"{len(found)} {kind}" for kind, found in kinds if found)]
+    for shown, path in enumerate(paths):
+        room = MOST_LINES - len(lines)
+        if room < 4:
+            return [*lines, f"... {pluralize(len(paths) - shown, 'more file')}"]
+        lines += _file(outcome, path, min(MOST_PER_FILE, room - 1))
+    return lines
+
+
+def _file(outcome: Outcome, path: str, most: int) -> list[str]:
+    if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
+        return [_line(f"{path}: too large to show")]
+    lines = unified(outcome.before, outcome.after, path) or [f"{path}: differs only in how its lines end"]
+    shown = [_line(line) for line in lines[:most]]
+    left = len(lines) - most
+    return [*shown, f"... {pluralize(left, 'more line')} of {_line(path)}"] if left > 0 else shown
+
+
+def _line(line: str) -> str:
+    text = printable(line.expandtabs(4)).replace("\n", "\\n")  # a file's name may hold a line break
+    return text if len(text) <= MOST_LINE else text[: MOST_LINE - 1] + "…"

@@ -1,22 +1,50 @@
-"""A calibration as JSON: everything that was asked, answered and worked out."""
+"""Calibrations in the folder of a run: a JSON file, which holds everything, and a page for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.calibration.asked import Asked
-from pytest_agenteval.calibration.examples import said_sources
-from pytest_agenteval.calibration.kept import VERSION
-from pytest_agenteval.calibration.measured import Disagreement, Findings, Measured, Unread
-from pytest_agenteval.calibration.plan import Wanted
-from pytest_agenteval.scoring.resampling import Figure
+from pytest_agenteval.calibration.analysis import (
+    CalibrationAnalysis,
+    Disagreement,
+    JudgeAgreement,
+    UnreadableReplies,
+)
+from pytest_agenteval.calibration.examples import ExampleJudgement, describe_label_sources
+from pytest_agenteval.calibration.plan import MetricThreshold
+from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.scoring.bootstrap import BootstrapEstimate
+from pytest_agenteval.store.file_writing import replace_json, replace_text
+
+VERSION = 1
+PREFIX = "calibration-"
+
+
+def store_calibration(folder: Path, data: Mapping[str, Any], page: str) -> None:
+    """Write a calibration and its page into the run's folder; what was there under its id is replaced."""
+    replace_text(page_path(folder, data["id"]), KNOWN.text(page))
+    replace_json(folder / f"{PREFIX}{data['id']}.json", KNOWN.value(data))
+
+
+def read_calibrations(folder: Path) -> list[dict[str, Any]]:
+    """Read the calibrations of a run, by name; those of another version are left out."""
+    found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(f"{PREFIX}*.json")))
+    return [data for data in found if data.get("v") == VERSION]
+
+
+def page_path(folder: Path, id: str) -> Path:
+    """Give where the page of a calibration lies."""
+    return folder / f"{PREFIX}{id}.html"
+
 
 MOST_DISAGREEMENTS = 20
 
 
-def to_json(findings: Findings) -> dict[str, Any]:
+def calibration_json(findings: CalibrationAnalysis) -> dict[str, Any]:
     """Give everything about a calibration as JSON values."""
     plan, answers, rubric = findings.plan, findings.answers, findings.plan.rubric
     return {
@@ -27,7 +55,7 @@ def to_json(findings: Findings) -> dict[str, Any]:
         "labels": {
             "file": plan.labels,
             "examples": len(plan.examples),
-            "said": said_sources(plan.examples),
+            "said": describe_label_sources(plan.examples),
             "sources": sorted({example.source for example in plan.examples}),
         },
         "rubric": {"name": rubric.name, "version": rubric.version, "digest": rubric.digest()},
@@ -56,21 +84,21 @@ def to_json(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _usage(findings: Findings, judge: str) -> dict[str, Any]:
+def _usage(findings: CalibrationAnalysis, judge: str) -> dict[str, Any]:
     used = findings.answers.usage.get(judge)
     if used is None:
         return {}
     return {"asks": used.asks, "tokens": used.tokens, "cost_usd": used.cost_usd}
 
 
-def _unread_replies(found: Unread) -> dict[str, Any]:
+def _unread_replies(found: UnreadableReplies) -> dict[str, Any]:
     """Give what of a judge's replies could not be read, where there is anything."""
     if not found.count:
         return {}
     return {"unread": {"asks": found.asks, "count": found.count, "problem": found.problem}}
 
 
-def _threshold(findings: Findings, wanted: Wanted) -> dict[str, Any]:
+def _threshold(findings: CalibrationAnalysis, wanted: MetricThreshold) -> dict[str, Any]:
     found = findings.figure_of(wanted)
     return {
         "metric": wanted.metric,
@@ -81,7 +109,7 @@ def _threshold(findings: Findings, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _measured(each: Measured) -> dict[str, Any]:
+def _measured(each: JudgeAgreement) -> dict[str, Any]:
     found = each.agreement
     told = {
         "judge": each.judge,
@@ -101,7 +129,7 @@ def _measured(each: Measured) -> dict[str, Any]:
     return told
 
 
-def _figure(found: Figure) -> dict[str, Any]:
+def _figure(found: BootstrapEstimate) -> dict[str, Any]:
     """Give a figure without what is not there."""
     told: dict[str, Any] = {"value": found.value}
     if found.interval is not None:
@@ -132,15 +160,15 @@ def _disagreement(each: Disagreement) -> dict[str, Any]:
     }
 
 
-def _together(asked: tuple[Asked, ...]) -> Iterator[list[Asked]]:
+def _together(asked: tuple[ExampleJudgement, ...]) -> Iterator[list[ExampleJudgement]]:
     """Put the asks about each example together."""
-    found: dict[str, list[Asked]] = {}
+    found: dict[str, list[ExampleJudgement]] = {}
     for each in asked:
         found.setdefault(each.example.id, []).append(each)
     yield from found.values()
 
 
-def _example(asked: list[Asked]) -> dict[str, Any]:
+def _example(asked: list[ExampleJudgement]) -> dict[str, Any]:
     example = asked[0].example
     return {
         "id": example.id,
@@ -150,7 +178,7 @@ def _example(asked: list[Asked]) -> dict[str, Any]:
     }
 
 
-def _judgement(each: Asked) -> dict[str, Any]:
+def _judgement(each: ExampleJudgement) -> dict[str, Any]:
     """Give a judgement without what is the same for all of them."""
     told = each.judgement.as_details()
     return {key: told[key] for key in ("prompt", "scores", "spread", "votes")}

@@ -13,7 +13,7 @@ from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Kind, TapeCounts
 from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
-from pytest_agenteval.scoring.repeats import pass_at_k, pass_hat_k, pass_rate, task_passed
+from pytest_agenteval.scoring.pass_at_k import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.store.journal_entry import Entry
 
 NO_JUDGE = "no_judge"
@@ -35,7 +35,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ResourceUse:
     """What all finished attempts took, those before the last too.
 
     ``usd`` is the sum of the known prices, None when none is known; ``unpriced`` counts attempts without,
@@ -50,7 +50,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class GroupStatistics:
     """What a report says of a group of trials.
 
     ``averaged`` trials of ``planned`` are in ``mean``, ``full``, ``pass_1`` and the tasks passed.
@@ -84,15 +84,15 @@ class Figures:
     unproven: int
     lacking: Mapping[str, int]
     retried: int
-    spent: Spent
-    judging: Spent
+    spent: ResourceUse
+    judging: ResourceUse
     judge_asks: int
     tools: TapeCounts
     chats: TapeCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class GroupScope:
     """What a group set out to do: tasks, trials, k, and the mean score at which a task counts as passed."""
 
     tasks: int
@@ -101,16 +101,16 @@ class Scope:
     threshold: float = 1.0
 
 
-def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
+def group_statistics(name: str, entries: Sequence[Entry], scope: GroupScope) -> GroupStatistics:
     """Work out the figures of a group of trials."""
     averaged = [entry for entry in entries if entry.averaged]
-    tasks = by_task(averaged)
+    tasks = group_by_task(averaged)
     passed = [_task_passed(trials, scope.threshold) for trials in tasks.values()]
-    lacking = {id(entry): list(lacking_judge(entry)) for entry in averaged}
+    lacking = {id(entry): list(grades_lacking_judge(entry)) for entry in averaged}
     planned = max(scope.trials, len(entries))
-    return Figures(
+    return GroupStatistics(
         name=name,
-        tasks=max(scope.tasks, len(by_task(entries))),
+        tasks=max(scope.tasks, len(group_by_task(entries))),
         planned=planned,
         averaged=len(averaged),
         mean=clustered_mean(((entry.key.task, entry.key.agent), entry.score) for entry in averaged),
@@ -125,7 +125,7 @@ def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
         not_run=planned - len(entries),
         limited=Counter(entry.limit for entry in entries if entry.limit),
         undecided=_undecided(entries),
-        unjudged=sum(len(list(lacking_judge(entry))) for entry in entries),
+        unjudged=sum(len(list(grades_lacking_judge(entry))) for entry in entries),
         unscored=sum(any(grade.weight for grade in lacking[id(entry)]) for entry in averaged),
         unproven=sum(
             _passed(entry) and any(grade.threshold > 0 for grade in lacking[id(entry)]) for entry in averaged
@@ -140,12 +140,12 @@ def figures_of(name: str, entries: Sequence[Entry], scope: Scope) -> Figures:
     )
 
 
-def lacking_judge(entry: Entry) -> Iterator[Grade]:
+def grades_lacking_judge(entry: Entry) -> Iterator[Grade]:
     """Give the grades that a judge would have decided, had there been one that could be asked."""
     return (grade for grade in entry.grades if grade.details.get("undecided") in UNJUDGED)
 
 
-def by_task(entries: Iterable[Entry]) -> dict[TaskName, list[Entry]]:
+def group_by_task(entries: Iterable[Entry]) -> dict[TaskName, list[Entry]]:
     """Put the trials of each task together."""
     tasks: dict[TaskName, list[Entry]] = {}
     for entry in entries:
@@ -180,10 +180,10 @@ def _undecided(entries: Sequence[Entry]) -> Counter[str]:
     )
 
 
-def _spent(usages: Sequence[Usage], entries: Sequence[Entry]) -> Spent:
+def _spent(usages: Sequence[Usage], entries: Sequence[Entry]) -> ResourceUse:
     known = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     unpriced = len(usages) - len(known)
-    return Spent(
+    return ResourceUse(
         tokens=sum(usage.tokens for usage in usages),
         untold=sum(usage.untold for usage in usages),
         usd=None if unpriced and not any(known) else sum(known),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, PASS_SHARE
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import plain_sum
+from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
 
@@ -27,7 +27,7 @@ LOGGED = "ko_agentbench"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TaskReport:
     """What the benchmark would say of one task; ``upstream`` when every metric was worked out in its way."""
 
     task: str
@@ -44,7 +44,7 @@ class Told:
     first_token_s: float
 
 
-def told(level: str, trials: Sequence[Trial]) -> Told | None:
+def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
     """Tell a task from its repetitions, None where none of them was evaluated.
 
     As in the benchmark the first one stands for the task, and the others count in its pass@k only.
@@ -58,7 +58,7 @@ def told(level: str, trials: Sequence[Trial]) -> Told | None:
         metrics[PASS_NAME] = _repeated(counted, len(trials))
     log = _log(first)
     prompt, completion, tokens = _tokens(first)
-    return Told(
+    return TaskReport(
         task=first.key.task,
         success=_success(first),
         metrics=metrics,
@@ -154,4 +154,4 @@ def _first_token_s(trial: Trial) -> float:
         return float(found.get("average") or 0.0)
     asks = trial.transcript.asks
     waits = [a.ended - a.started if a.first_token_s is None else a.first_token_s for a in asks]
-    return plain_sum(waits) / len(waits) if waits else 0.0
+    return naive_sum(waits) / len(waits) if waits else 0.0

@@ -7,8 +7,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.calibration.examples import SOURCES, Example, LabelSource
-from pytest_agenteval.calibration.rows import Row, read_rows
+from pytest_agenteval.calibration.examples import SOURCES, LabelledExample, LabelSource
+from pytest_agenteval.calibration.label_rows import LabelRow, read_label_rows
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric
 from pytest_agenteval.tasks.documents import shown
@@ -18,13 +18,13 @@ Scale = tuple[float, float]
 ZERO_TO_ONE: Scale = (0.0, 1.0)
 
 
-def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[Example, ...]:
+def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[LabelledExample, ...]:
     """Read every example of a file; raises ProblemsFound with all that its author has to mend.
 
     Labels are numbers on ``scale``, and come out as 0 to 1. A dimension without a label is not compared.
     """
     problems: list[Problem] = []
-    rows = read_rows(path, rubric.names, problems)
+    rows = read_label_rows(path, rubric.names, problems)
     reader = _Reader(path, rubric, scale, problems)
     examples = [reader.example(row) for row in rows]
     if not rows and not problems:
@@ -42,10 +42,10 @@ class _Reader:
         self._given = [name for name in rubric.shows if name != rubric.output]
         self._ids: dict[str, int] = {}
 
-    def example(self, row: Row) -> Example:
+    def example(self, row: LabelRow) -> LabelledExample:
         """Give an example, which holds only what could be read."""
         output = self._text(row, ("output",), row.parts.get("output"), "what is judged, as text")
-        return Example(
+        return LabelledExample(
             id=self._id(row),
             values={**self._input(row), self._rubric.output: output},
             output=self._rubric.output,
@@ -54,7 +54,7 @@ class _Reader:
             note=self._text(row, ("note",), row.parts.get("note", ""), "a text"),
         )
 
-    def _id(self, row: Row) -> str:
+    def _id(self, row: LabelRow) -> str:
         id = row.parts.get("id", f"line-{row.line}")
         if not isinstance(id, str) or not id.strip():
             self._wrong(row, ("id",), "a text that is not blank", in_words(id))
@@ -64,7 +64,7 @@ class _Reader:
             self._wrong(row, ("id",), "an id of its own", f"{id!r}, which line {first} has too")
         return id
 
-    def _input(self, row: Row) -> dict[str, str]:
+    def _input(self, row: LabelRow) -> dict[str, str]:
         """Give the values that the rubric shows beside the output; a lone text is its only one."""
         found, given = row.parts.get("input"), self._given
         if isinstance(found, str) and len(given) == 1:
@@ -88,7 +88,7 @@ class _Reader:
         known = [name for name in given if name in found]
         return {name: self._text(row, ("input", name), found[name], "a text") for name in known}
 
-    def _labels(self, row: Row) -> Iterator[tuple[str, float]]:
+    def _labels(self, row: LabelRow) -> Iterator[tuple[str, float]]:
         found, names = row.parts.get("scores"), self._rubric.names
         if not isinstance(found, Mapping) or not found:
             told = in_words(found) if "scores" in row.parts else "no scores"
@@ -102,7 +102,7 @@ class _Reader:
                 low, high = self._scale
                 yield name, (value - low) / (high - low)
 
-    def _is_label(self, row: Row, name: str, value: Any) -> bool:
+    def _is_label(self, row: LabelRow, name: str, value: Any) -> bool:
         low, high = self._scale
         number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
         if number and low <= value <= high:
@@ -112,7 +112,7 @@ class _Reader:
         self._wrong(row, ("scores", name), expected, in_words(value), hint)
         return False
 
-    def _source(self, row: Row) -> LabelSource:
+    def _source(self, row: LabelRow) -> LabelSource:
         """Give where the labels come from; a file that does not say holds a user's own, which people gave."""
         value = row.parts.get("label_source", "human")
         known = next((source for source in SOURCES if source == value), None)
@@ -121,17 +121,17 @@ class _Reader:
             self._wrong(row, ("label_source",), " or ".join(SOURCES), in_words(value), hint)
         return known or "human"
 
-    def _text(self, row: Row, path: KeyPath, value: Any, expected: str) -> str:
+    def _text(self, row: LabelRow, path: KeyPath, value: Any, expected: str) -> str:
         if isinstance(value, str):
             return value
         self._wrong(row, path, expected, in_words(value) if path[0] in row.parts else f"no {path[0]}")
         return ""
 
-    def _columns(self, row: Row, names: Sequence[str]) -> str:
+    def _columns(self, row: LabelRow, names: Sequence[str]) -> str:
         """Say which columns a CSV file needs."""
         return f"columns {', '.join(f'input.{name}' for name in names)}" if row.columns else ""
 
-    def _wrong(self, row: Row, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
+    def _wrong(self, row: LabelRow, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
         unknown = bool(row.columns) and path[:-1] == ("input",) and path[-1] not in self._given
         of_all = unknown or row.is_of_all(path)
         problem = Problem(self._file, 1 if of_all else row.line, row.place(path), expected, found, hint)

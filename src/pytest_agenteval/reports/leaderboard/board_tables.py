@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agenteval.benchmarks.ko_agentbench.composite import BESIDE, PARTS, Composite
 from pytest_agenteval.benchmarks.ko_agentbench.levels import COMMON_METRICS, LEVELS, Level, Measured
-from pytest_agenteval.reports.figures import Figures
+from pytest_agenteval.reports.formatting import MOST_NAME, NOT_KNOWN, format_figure, one_line, pluralize
 from pytest_agenteval.reports.leaderboard.grid import Column, Grid
-from pytest_agenteval.reports.leaderboard.standing import Board, Standing, graded_differently
-from pytest_agenteval.reports.remarks import caveat
-from pytest_agenteval.reports.table import interval as mean_interval
-from pytest_agenteval.reports.table import marked
-from pytest_agenteval.reports.wording import MOST_NAME, NOT_KNOWN, counted, figure, one_line
+from pytest_agenteval.reports.leaderboard.standings import Board, Standing, count_graded_differently
+from pytest_agenteval.reports.statistics import GroupStatistics
+from pytest_agenteval.reports.suite_notes import judge_caveat
+from pytest_agenteval.reports.table import format_interval as mean_interval
+from pytest_agenteval.reports.table import mark_unjudged
 from pytest_agenteval.scoring.intervals import Interval
 
 MOST_TITLE = 160
@@ -129,7 +129,7 @@ def _by_bucket(board: Board) -> Grid:
 
 def _title(board: Board) -> str:
     runs = {row.path for row in board.standings}
-    return one_line(f"{board.suite}: {counted(len(runs), 'run')}, best first", MOST_TITLE)
+    return one_line(f"{board.suite}: {pluralize(len(runs), 'run')}, best first", MOST_TITLE)
 
 
 def _names(rows: Sequence[Standing]) -> tuple[str, ...]:
@@ -153,7 +153,9 @@ def _column(rows: Sequence[Standing], levels: Sequence[Level], found: Sequence[M
 
 def _value(row: Standing, level: Level, each: Measured) -> str:
     """Write the figure of a level or of one of its metrics, marked where some of its tasks lack a judge."""
-    return marked(figure(each.value), row.lacks(level.name, "" if each is level.total else each.name))
+    return mark_unjudged(
+        format_figure(each.value), row.lacks(level.name, "" if each is level.total else each.name)
+    )
 
 
 def _level_value(row: Standing, at: int) -> str:
@@ -167,14 +169,14 @@ def _composite_value(row: Standing) -> str:
 
 def _lacking_in(row: Standing, value: float | None, levels: Iterable[str]) -> str:
     """Write a figure that is made of levels, marked where one of them lacks a judge's grade."""
-    return marked(figure(value), sum(map(row.lacks, levels)))
+    return mark_unjudged(format_figure(value), sum(map(row.lacks, levels)))
 
 
 def _without_judge(rows: Sequence[Standing]) -> Iterator[str]:
     """Say whose figures rest on trials that lack a judge's grade."""
     for name, row in zip(_names(rows), rows, strict=True):
         if row.view.total.lacking:
-            yield f"{name}: {caveat(row.view.total)}" if len(rows) > 1 else caveat(row.view.total)
+            yield f"{name}: {judge_caveat(row.view.total)}" if len(rows) > 1 else judge_caveat(row.view.total)
 
 
 def _bucket(row: Standing, name: str) -> str:
@@ -184,15 +186,15 @@ def _bucket(row: Standing, name: str) -> str:
     return f"{_mean(found)} {mean_interval(found.mean)}"
 
 
-def _mean(row: Figures) -> str:
-    return marked(figure(row.mean.mean if row.mean else None), row.unscored)
+def _mean(row: GroupStatistics) -> str:
+    return mark_unjudged(format_figure(row.mean.mean if row.mean else None), row.unscored)
 
 
 def _between(found: Interval | None) -> str:
     """Write an interval: ``0.52-0.90``, or ``-0.75..0.53`` where a dash would be taken for a minus."""
     if found is None:
         return NOT_KNOWN
-    return f"{figure(found.low)}{'..' if found.low < 0 else '-'}{figure(found.high)}"
+    return f"{format_figure(found.low)}{'..' if found.low < 0 else '-'}{format_figure(found.high)}"
 
 
 def _row_name(level: Level, each: Measured) -> str:
@@ -243,8 +245,9 @@ def _remarks(board: Board) -> Iterator[str]:
         said = [f"{number} {word}" for number, word in left if number]
         if said:
             yield f"{name}: {', '.join(said)} of {total.planned} planned, in no average"
-    differing = graded_differently(board.standings)
+    differing = count_graded_differently(board.standings)
     if differing:
-        yield f"{counted(differing, 'task')} graded by different graders, versions or judges: not comparable"
+        tasks = pluralize(differing, "task")
+        yield f"{tasks} graded by different graders, versions or judges: not comparable"
     if len({row.view.total.tasks for row in board.standings}) > 1:
         yield "the runs are over different numbers of tasks"

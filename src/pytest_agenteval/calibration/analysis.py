@@ -7,32 +7,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from pytest_agenteval.calibration.asked import Answers, Asked
-from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, Wanted
+from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement
+from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, MetricThreshold
 from pytest_agenteval.scoring.agreement import Agreement, agreement, reaches
-from pytest_agenteval.scoring.krippendorff import krippendorff_alpha
-from pytest_agenteval.scoring.rejudging import Noise, noise
-from pytest_agenteval.scoring.resampling import Figure, Resampling, figure
+from pytest_agenteval.scoring.bootstrap import BootstrapEstimate, BootstrapSettings, bootstrap_estimate
+from pytest_agenteval.scoring.inter_rater import krippendorff_alpha
+from pytest_agenteval.scoring.judge_noise import JudgeNoise, judge_noise
 
 PANEL = ""
 """The name of all judges together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class JudgeAgreement:
     """How one judge, or all together, did in one dimension; ``noise`` is None where each was asked once."""
 
     judge: str
     dimension: str
     agreement: Agreement
-    noise: Noise | None = None
+    noise: JudgeNoise | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
     """An ask whose score lay away from the label."""
 
-    asked: Asked
+    asked: ExampleJudgement
     dimension: str
     label: float
     score: float
@@ -44,7 +44,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class CalibrationAnalysis:
     """Everything that was worked out of the answers.
 
     ``measured`` has the judges in their order and, where there are several, all together at the end: those
@@ -52,10 +52,10 @@ class Findings:
     """
 
     plan: CalibrationPlan
-    answers: Answers
-    how: Resampling
-    measured: tuple[Measured, ...]
-    among: tuple[tuple[str, Figure], ...]
+    answers: CalibrationAnswers
+    how: BootstrapSettings
+    measured: tuple[JudgeAgreement, ...]
+    among: tuple[tuple[str, BootstrapEstimate], ...]
     disagreements: tuple[Disagreement, ...]
 
     @property
@@ -63,46 +63,46 @@ class Findings:
         """The name under which what counts was measured: the only judge's, or that of all together."""
         return self.answers.judges[0].name if len(self.answers.judges) == 1 else PANEL
 
-    def figure_of(self, wanted: Wanted) -> Figure:
+    def figure_of(self, wanted: MetricThreshold) -> BootstrapEstimate:
         """Give the figure that a threshold is about."""
         for each in self.measured:
             if (each.judge, each.dimension) == (self.panel, wanted.dimension):
                 if wanted.metric == SCORED:
-                    return Figure(float(each.agreement.scored))
+                    return BootstrapEstimate(float(each.agreement.scored))
                 return each.agreement.figures[wanted.metric]
-        return Figure(None, reason="no example has a label")
+        return BootstrapEstimate(None, reason="no example has a label")
 
     @property
-    def shortfalls(self) -> tuple[Wanted, ...]:
+    def shortfalls(self) -> tuple[MetricThreshold, ...]:
         """The thresholds that were not reached; an undefined figure reaches none."""
         return tuple(each for each in self.thresholds if not self._reached(each))
 
     @property
-    def thresholds(self) -> tuple[Wanted, ...]:
+    def thresholds(self) -> tuple[MetricThreshold, ...]:
         """The thresholds that were said, and those that go without saying where they were not reached.
 
         Where nobody said how many examples have to be scored, half of a dimension's have to.
         """
         said = {each.dimension for each in self.plan.wanted if each.metric == SCORED}
         half = [
-            Wanted(SCORED, each.dimension, ceil(each.agreement.examples / 2))
+            MetricThreshold(SCORED, each.dimension, ceil(each.agreement.examples / 2))
             for each in self.measured
             if each.judge == self.panel and each.dimension not in said
         ]
         return (*self.plan.wanted, *(each for each in half if not self._reached(each)))
 
     @property
-    def unread(self) -> tuple[Unread, ...]:
+    def unread(self) -> tuple[UnreadableReplies, ...]:
         """The judges with replies that could not be read, even after a repair, in their order."""
         return tuple(_unread_replies(judge.name, self.answers.asked) for judge in self.answers.judges)
 
-    def _reached(self, wanted: Wanted) -> bool:
+    def _reached(self, wanted: MetricThreshold) -> bool:
         value = self.figure_of(wanted).value
         return value is not None and reaches(wanted.metric, value, wanted.threshold)
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableReplies:
     """How many of a judge's ``asks`` brought nothing that could be read, and the commonest problem."""
 
     judge: str
@@ -116,16 +116,16 @@ class Unread:
         return self.count == self.asks > 0
 
 
-def _unread_replies(judge: str, asked: Sequence[Asked]) -> Unread:
+def _unread_replies(judge: str, asked: Sequence[ExampleJudgement]) -> UnreadableReplies:
     votes = [vote for each in asked for vote in each.judgement.votes if vote.judge == judge]
     problems = Counter(vote.problem for vote in votes if vote.problem)
     problem = problems.most_common(1)[0][0] if problems else ""
-    return Unread(judge, len(votes), problems.total(), problem)
+    return UnreadableReplies(judge, len(votes), problems.total(), problem)
 
 
-def measure(plan: CalibrationPlan, answers: Answers) -> Findings:
+def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> CalibrationAnalysis:
     """Work out every figure of a calibration."""
-    how = Resampling(seed=plan.seed)
+    how = BootstrapSettings(seed=plan.seed)
     names = [judge.name for judge in answers.judges]
     several = len(names) > 1
     examples = _by_example(plan, answers.asked)
@@ -135,38 +135,47 @@ def measure(plan: CalibrationPlan, answers: Answers) -> Findings:
         for dimension in plan.dimensions
     )
     among = tuple((name, _among(examples, names, name, how)) for name in plan.dimensions) if several else ()
-    return Findings(plan, answers, how, measured, among, _disagreements(plan, answers.asked, names))
+    return CalibrationAnalysis(
+        plan, answers, how, measured, among, _disagreements(plan, answers.asked, names)
+    )
 
 
-def _by_example(plan: CalibrationPlan, asked: Iterable[Asked]) -> list[list[Asked]]:
+def _by_example(plan: CalibrationPlan, asked: Iterable[ExampleJudgement]) -> list[list[ExampleJudgement]]:
     """Put the asks about each example together, in the order of the labels."""
-    found: dict[str, list[Asked]] = {example.id: [] for example in plan.examples}
+    found: dict[str, list[ExampleJudgement]] = {example.id: [] for example in plan.examples}
     for each in asked:
         found[each.example.id].append(each)
     return list(found.values())
 
 
 def _measured(
-    plan: CalibrationPlan, examples: Sequence[Sequence[Asked]], judge: str, dimension: str, how: Resampling
-) -> Measured:
+    plan: CalibrationPlan,
+    examples: Sequence[Sequence[ExampleJudgement]],
+    judge: str,
+    dimension: str,
+    how: BootstrapSettings,
+) -> JudgeAgreement:
     labelled = [asked for asked in examples if asked and dimension in asked[0].example.labels]
     scores = [[each.score(judge, dimension) for each in asked] for asked in labelled]
     labels = [asked[0].example.labels[dimension] for asked in labelled]
     pairs = [[(label, score) for score in given] for label, given in zip(labels, scores, strict=True)]
-    again = noise(scores, plan.pass_threshold, how) if plan.repeats > 1 else None
-    return Measured(judge, dimension, agreement(pairs, plan.tolerance, how), again)
+    again = judge_noise(scores, plan.pass_threshold, how) if plan.repeats > 1 else None
+    return JudgeAgreement(judge, dimension, agreement(pairs, plan.tolerance, how), again)
 
 
 def _among(
-    examples: Sequence[Sequence[Asked]], judges: Sequence[str], dimension: str, how: Resampling
-) -> Figure:
+    examples: Sequence[Sequence[ExampleJudgement]],
+    judges: Sequence[str],
+    dimension: str,
+    how: BootstrapSettings,
+) -> BootstrapEstimate:
     """Say how far the judges agree with each other, the labels left aside."""
     units = [[[each.score(judge, dimension) for judge in judges] for each in asked] for asked in examples]
-    return figure(units, krippendorff_alpha, how)
+    return bootstrap_estimate(units, krippendorff_alpha, how)
 
 
 def _disagreements(
-    plan: CalibrationPlan, asked: Iterable[Asked], names: Sequence[str]
+    plan: CalibrationPlan, asked: Iterable[ExampleJudgement], names: Sequence[str]
 ) -> tuple[Disagreement, ...]:
     """Give the labels that scores lay away from, each with its farthest ask: the farthest first."""
     who = names[0] if len(names) == 1 else PANEL

@@ -20,7 +20,7 @@ A_ROW = "an object with input, output and scores"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LabelRow:
     """One example as it was written: its line, its parts by key, and the column that each came from."""
 
     line: int
@@ -39,7 +39,7 @@ class Row:
         return path == ("input",) or not any(place[0] == path[0] for place in self.columns)
 
 
-def read_rows(path: Path, dimensions: Sequence[str], problems: list[Problem]) -> list[Row]:
+def read_label_rows(path: Path, dimensions: Sequence[str], problems: list[Problem]) -> list[LabelRow]:
     """Read the rows of a file, as far as they can be read; what is wrong with the others is added.
 
     Raises ProblemsFound where nothing can be read at all. Bare column names are taken for ``dimensions``.
@@ -62,7 +62,7 @@ def _text(path: Path) -> str:
         _refuse(path, line, "a text in UTF-8", f"the byte 0x{data[broken.start]:02x}")
 
 
-def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[Row]:
+def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[LabelRow]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -80,10 +80,12 @@ def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[Row]:
             problems.append(Problem(shown(path), number, (), A_ROW, in_words(value)))
             continue
         problems += _unknown(path, number, value, KEYS)
-        yield Row(number, value, {})
+        yield LabelRow(number, value, {})
 
 
-def _csv_rows(path: Path, text: str, dimensions: Sequence[str], problems: list[Problem]) -> Iterator[Row]:
+def _csv_rows(
+    path: Path, text: str, dimensions: Sequence[str], problems: list[Problem]
+) -> Iterator[LabelRow]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         head = [name.strip() for name in next(reader, [])]
@@ -134,7 +136,7 @@ def _place(name: str, singles: Sequence[str], dimensions: Sequence[str]) -> KeyP
     return (name,) if name in singles else None
 
 
-def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cells: Sequence[str]) -> Row:
+def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cells: Sequence[str]) -> LabelRow:
     """Put cells where JSON would have them; an empty cell says nothing, but for texts that may be empty."""
     parts: dict[str, Any] = {"scores": {}}
     for name, cell in zip(head, cells, strict=True):
@@ -146,7 +148,7 @@ def _csv_row(line: int, head: Sequence[str], places: Mapping[str, KeyPath], cell
             parts[str(place[0])] = value
         else:
             parts.setdefault(str(place[0]), {})[place[1]] = value
-    return Row(line, parts, {place: name for name, place in places.items()})
+    return LabelRow(line, parts, {place: name for name, place in places.items()})
 
 
 def _number(cell: str) -> Any:

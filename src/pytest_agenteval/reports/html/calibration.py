@@ -9,24 +9,24 @@ from importlib.resources import files
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agenteval.reports.calibrated import (
-    interval,
-    model_of,
-    number,
-    said_figure,
-    said_found,
-    said_noise,
-    said_threshold,
-    said_unread,
-    who,
+from pytest_agenteval.reports.calibration_text import (
+    format_estimate,
+    format_interval,
+    format_noise,
+    format_statistic,
+    format_threshold,
+    format_threshold_value,
+    format_unreadable,
+    judge_label,
+    judge_model_label,
 )
-from pytest_agenteval.reports.pages.confusion import heat_of
 from pytest_agenteval.scoring.agreement import AT_MOST, METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+from pytest_agenteval.reports.formatting import format_figure
 
-Found = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 SIDE = 100.0
 """The side of a plot; positions in it are percents."""
@@ -73,7 +73,7 @@ class Bar(NamedTuple):
     wanted: str
 
 
-def calibration_page(data: Found) -> str:
+def calibration_page(data: JsonObject) -> str:
     """Give the page of a calibration, from what its JSON file says.
 
     Every text of labels and judges is escaped: what an agent wrote is shown, and never obeyed.
@@ -84,19 +84,21 @@ def calibration_page(data: Found) -> str:
         .get_template("calibration.html.jinja")
         .render(
             data=data,
-            names=[model_of(each) for each in data["judges"]],
+            names=[judge_model_label(each) for each in data["judges"]],
             label=_label(data),
-            thresholds=[(each, said_threshold(each), said_figure(each)) for each in data["thresholds"]],
+            thresholds=[
+                (each, format_threshold(each), format_threshold_value(each)) for each in data["thresholds"]
+            ],
             sections=[_section(data, name, judges) for name in data["dimensions"]],
-            number=number,
+            number=format_statistic,
             count=len(data["disagreements"]),
             no_disagreement=_no_disagreement(data),
-            unread=[said_unread(each) for each in data["judges"] if "unread" in each],
+            unread=[format_unreadable(each) for each in data["judges"] if "unread" in each],
         )
     )
 
 
-def _no_disagreement(data: Found) -> str:
+def _no_disagreement(data: JsonObject) -> str:
     """Say what it means that no score lay away from its label: nothing, where there is no score."""
     counts = [each for each in data["measured"] if each["judge"] == data["measured"][-1]["judge"]]
     scored, labelled = (sum(each[key] for each in counts) for key in ("scored", "examples"))
@@ -107,17 +109,19 @@ def _no_disagreement(data: Found) -> str:
     return "There is none: every score is the label."
 
 
-def _section(data: Found, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
+def _section(data: JsonObject, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
     """Give what is said of one dimension: a card for each judge."""
     return {
         "name": dimension,
         "says": data["dimensions"][dimension],
-        "among": said_found(data["among_judges"][dimension]) if dimension in data["among_judges"] else "",
+        "among": format_estimate(data["among_judges"][dimension])
+        if dimension in data["among_judges"]
+        else "",
         "cards": [_card(data, dimension, judge, judge == judges[-1]) for judge in judges],
     }
 
 
-def _card(data: Found, dimension: str, judge: str, counts: bool) -> dict[str, Any]:
+def _card(data: JsonObject, dimension: str, judge: str, counts: bool) -> dict[str, Any]:
     """Give one judge's plot and figures; thresholds are about the one that ``counts``."""
     found = next(
         each for each in data["measured"] if (each["dimension"], each["judge"]) == (dimension, judge)
@@ -126,23 +130,23 @@ def _card(data: Found, dimension: str, judge: str, counts: bool) -> dict[str, An
         each["metric"]: each for each in data["thresholds"] if counts and each["dimension"] == dimension
     }
     return {
-        "who": who(data, judge),
+        "who": judge_label(data, judge),
         "found": found,
         "dots": list(_dots(data, dimension, judge)),
         "band": _band(data["tolerance"]),
         "bars": [_bar(name, found["figures"][name], wanted.get(name)) for name in METRICS],
-        "heat": heat_of(found["confusion"]),
-        "noise": said_noise(found["noise"]) if "noise" in found else "",
+        "heat": confusion_heat(found["confusion"]),
+        "noise": format_noise(found["noise"]) if "noise" in found else "",
     }
 
 
-def _label(data: Found) -> str:
+def _label(data: JsonObject) -> str:
     """Name what the judges are compared with: what was constructed is never called human."""
     sources: list[str] = data["labels"]["sources"]
     return f"{sources[0]} label" if len(sources) == 1 else "label"
 
 
-def _dots(data: Found, dimension: str, judge: str) -> Iterator[Dot]:
+def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[Dot]:
     """Put scores that lie at the same place into one dot, the more of them the larger."""
     places: Counter[tuple[float, float, str]] = Counter()
     for example in data["examples"]:
@@ -153,12 +157,12 @@ def _dots(data: Found, dimension: str, judge: str) -> Iterator[Dot]:
                 places[round(label, 4), round(score, 4), example["source"]] += 1
     for (x, y, source), count in sorted(places.items(), key=lambda place: -place[1]):
         radius = min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1))
-        says = f"{source} label {number(x)}, score {number(y)}: {count}×"
+        says = f"{source} label {format_statistic(x)}, score {format_statistic(y)}: {count}×"
         yield Dot(SIDE * x, SIDE * y, round(radius, 2), source, says)
 
 
-def _score(ask: Found, dimension: str, judge: str) -> float | None:
-    scores: Found = ask["scores"]
+def _score(ask: JsonObject, dimension: str, judge: str) -> float | None:
+    scores: JsonObject = ask["scores"]
     if judge:
         scores = next((vote["scores"] for vote in ask["votes"] if vote["judge"] == judge), {})
     score: float | None = scores.get(dimension)
@@ -173,7 +177,7 @@ def _band(tolerance: float) -> str:
     return " ".join(f"{x:g},{SIDE - y:g}" for x, y in corners)
 
 
-def _bar(name: str, found: Found, wanted: Found | None) -> Bar:
+def _bar(name: str, found: JsonObject, wanted: JsonObject | None) -> Bar:
     def at(value: float | None) -> float | None:
         if value is None:
             return None
@@ -184,8 +188,8 @@ def _bar(name: str, found: Found, wanted: Found | None) -> Bar:
     return Bar(
         title=TITLES[name],
         explained=METRICS[name],
-        value=number(found["value"]),
-        interval=interval(found, " to "),
+        value=format_statistic(found["value"]),
+        interval=format_interval(found, " to "),
         reason=found.get("reason", ""),
         at=at(found["value"]),
         low=at(found.get("low")),
@@ -201,7 +205,7 @@ def _bar(name: str, found: Found, wanted: Found | None) -> Bar:
 def _environment() -> Environment:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    folder = files("pytest_agenteval").joinpath("reports/pages/templates")
+    folder = files("pytest_agenteval").joinpath("reports/html/templates")
     texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
     return Environment(
         loader=DictLoader(texts),
@@ -210,3 +214,32 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+class Cell(NamedTuple):
+    """How often a label's category met a score's; ``shade`` is its share of the row, in percent."""
+
+    times: int
+    shade: int
+    agrees: bool
+
+
+class Heat(NamedTuple):
+    """The cells of a confusion, a row for each category of labels, and the categories' names."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def confusion_heat(found: Mapping[str, Any]) -> Heat:
+    """Give a confusion with the shade of every cell."""
+    names = tuple(format_figure(category) for category in found["categories"])
+    rows = tuple(
+        (name, tuple(Cell(count, _share(count, row), place == other) for other, count in enumerate(row)))
+        for place, (name, row) in enumerate(zip(names, found["rows"], strict=True))
+    )
+    return Heat(names, rows)
+
+
+def _share(count: int, row: list[int]) -> int:
+    return round(100 * count / sum(row)) if count else 0

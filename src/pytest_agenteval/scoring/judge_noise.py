@@ -6,14 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_agenteval.scoring.resampling import AS_EVER, Figure, Resampling, figure
-from pytest_agenteval.scoring.undefined import Undefined
+from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.scoring.bootstrap import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapEstimate,
+    BootstrapSettings,
+    bootstrap_estimate,
+)
 
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class JudgeNoise:
     """How the scores of the same examples move from ask to ask.
 
     ``spread`` is the standard deviation within an example, ``flips`` the share of examples that passed in one
@@ -21,20 +26,22 @@ class Noise:
     """
 
     examples: int
-    spread: Figure
-    flips: Figure
+    spread: BootstrapEstimate
+    flips: BootstrapEstimate
 
 
-def noise(
-    examples: Sequence[Sequence[float | None]], pass_threshold: float, how: Resampling = AS_EVER
-) -> Noise:
+def judge_noise(
+    examples: Sequence[Sequence[float | None]],
+    pass_threshold: float,
+    how: BootstrapSettings = DEFAULT_BOOTSTRAP,
+) -> JudgeNoise:
     """Measure the noise of a judge: each example holds its score of every ask, None where there was none."""
     asked = [known for example in examples if len(known := [one for one in example if one is not None]) > 1]
     once = [[scores] for scores in asked]
-    return Noise(
+    return JudgeNoise(
         len(asked),
-        figure(once, spread_within, how),
-        figure(once, lambda all_scores: share_flipping(all_scores, pass_threshold), how),
+        bootstrap_estimate(once, spread_within, how),
+        bootstrap_estimate(once, lambda all_scores: share_flipping(all_scores, pass_threshold), how),
     )
 
 
@@ -46,7 +53,7 @@ def spread_within(examples: Sequence[Sequence[float]]) -> float:
     """
     freedom = sum(len(scores) - 1 for scores in examples)
     if freedom < 1:
-        raise Undefined("no example was scored twice")
+        raise UndefinedStatistic("no example was scored twice")
     squares = math.fsum(
         (score - math.fsum(scores) / len(scores)) ** 2 for scores in examples for score in scores
     )
@@ -59,6 +66,6 @@ def share_flipping(examples: Sequence[Sequence[float]], threshold: float) -> flo
     Raises Undefined where there is no example.
     """
     if not examples:
-        raise Undefined("no example was scored twice")
+        raise UndefinedStatistic("no example was scored twice")
     reached = [{score >= threshold - ROUNDING for score in scores} for scores in examples]
     return sum(len(verdicts) > 1 for verdicts in reached) / len(examples)

@@ -15,10 +15,10 @@ def cell_width(text: str) -> int:
     """Count the terminal columns that a text takes: Hangul and emoji take two, combining marks none."""
     if text.isascii():
         return len(text)
-    return sum(widths(text))
+    return sum(char_widths(text))
 
 
-def widths(text: str) -> list[int]:
+def char_widths(text: str) -> list[int]:
     """Give the columns of each character; what is joined to the character before it has none."""
     found: list[int] = []
     before = ""
@@ -30,22 +30,22 @@ def widths(text: str) -> list[int]:
     return found
 
 
-def fit(text: str, most: int) -> str:
+def shorten_middle(text: str, most: int) -> str:
     """Cut out of a text's middle until it takes at most ``most`` columns: its ends tell it from others."""
     if cell_width(text) <= most:
         return text
     if most < 1:
         return ""
     left = (most - 1) // 2
-    head = cut(text, left)
-    tail = cut(text[::-1], most - 1 - cell_width(head))[::-1]
-    return cut(head + CUT + tail, most)  # what is joined is sometimes wider when it stands alone
+    head = truncate(text, left)
+    tail = truncate(text[::-1], most - 1 - cell_width(head))[::-1]
+    return truncate(head + CUT + tail, most)  # what is joined is sometimes wider when it stands alone
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Give the longest beginning that takes at most ``most`` columns."""
     taken = 0
-    for place, width in enumerate(widths(text)):
+    for place, width in enumerate(char_widths(text)):
         taken += width
         if taken > most:
             return text[:place]
@@ -77,7 +77,7 @@ def wrap(text: str, width: int) -> list[str]:
     return [*lines, line]
 
 
-def aligned(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
     """Put rows of equal length into columns: the first to the left, all others to the right."""
     wide = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     first, *others = wide
@@ -94,7 +94,7 @@ def _pieces(text: str, most: int) -> Iterator[str]:
     for word in text.split(" "):
         rest = word
         while cell_width(rest) > most:
-            head = cut(rest, most)
+            head = truncate(rest, most)
             yield head
             rest = rest[len(head) :]
         yield rest

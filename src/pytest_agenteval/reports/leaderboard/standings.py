@@ -13,7 +13,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     Observed,
     levels_of,
 )
-from pytest_agenteval.reports.figures import lacking_judge
+from pytest_agenteval.reports.statistics import grades_lacking_judge
 from pytest_agenteval.reports.view import SuiteView, view_of
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run
@@ -77,7 +77,7 @@ def standings_of(run: Run, weights: Mapping[str, float] = WEIGHTS) -> Iterator[S
     """Give what a run says of each of its suites with each model and variant."""
     view = view_of(run)
     for suite in view.suites:
-        entries = entries_of(run, suite)
+        entries = suite_entries(run, suite)
         levels = levels_of(_observed(entries)) if has_levels(entries) else ()
         yield Standing(
             run=view.name or run.folder.name,
@@ -90,7 +90,7 @@ def standings_of(run: Run, weights: Mapping[str, float] = WEIGHTS) -> Iterator[S
         )
 
 
-def entries_of(run: Run, suite: SuiteView) -> list[Entry]:
+def suite_entries(run: Run, suite: SuiteView) -> list[Entry]:
     """Give the entries of a suite with one model and variant."""
     group = (suite.suite, suite.model, suite.variant)
     return [entry for entry in run.entries if (entry.key.suite, entry.key.model, entry.key.variant) == group]
@@ -106,7 +106,7 @@ def has_levels(entries: Iterable[Entry]) -> bool:
     )
 
 
-def graded_differently(standings: Sequence[Standing]) -> int:
+def count_graded_differently(standings: Sequence[Standing]) -> int:
     """Count the tasks that several standings have and that were not graded by the same ruler in all."""
     seen: dict[str, set[str]] = {}
     for standing in standings:
@@ -130,7 +130,7 @@ def _observed(entries: Iterable[Entry]) -> Iterator[Observed]:
 def _lacking(entries: Iterable[Entry]) -> Lacking:
     tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for entry in entries:
-        for grade in lacking_judge(entry) if entry.averaged else ():
+        for grade in grades_lacking_judge(entry) if entry.averaged else ():
             tasks.setdefault((entry.bucket, grade.grader), set()).add((entry.key.task, entry.key.agent))
     return {name: len(lacking) for name, lacking in tasks.items()}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, Composite
 from pytest_agenteval.benchmarks.ko_agentbench.levels import Level, Measured
-from pytest_agenteval.reports.figures import Figures
-from pytest_agenteval.reports.leaderboard.standing import Board, Standing, graded_differently
+from pytest_agenteval.reports.leaderboard.standings import Board, Standing, count_graded_differently
+from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.scoring.intervals import Interval
 
 FORMAT = 1
@@ -23,7 +23,7 @@ def _board(board: Board) -> dict[str, Any]:
     return {
         "suite": board.suite,
         "levels": board.has_levels,
-        "graded_differently": graded_differently(board.standings),
+        "graded_differently": count_graded_differently(board.standings),
         "rows": [_standing(row) for row in board.standings],
     }
 
@@ -44,7 +44,7 @@ def _standing(row: Standing) -> dict[str, Any]:
     return found
 
 
-def _figures(row: Figures) -> dict[str, Any]:
+def _figures(row: GroupStatistics) -> dict[str, Any]:
     return {
         "score": row.mean.mean if row.mean else None,
         **_ends(row.mean.interval if row.mean else None),

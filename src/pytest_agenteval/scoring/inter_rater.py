@@ -1,0 +1,145 @@
+"""How far raters agree beyond chance: Krippendorff's alpha, Cohen's kappa, and their confusion."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.scoring.correlation import Pair
+
+MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval"]
+Unit: TypeAlias = Sequence["float | None"]
+"""What each coder said of one thing; None where a coder said nothing."""
+
+
+def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interval") -> float:
+    """Give 1 - observed / expected disagreement, at most 1: 0 is agreement by chance, below is worse.
+
+    Disagreement of two values is, by ``level``: 1 where they differ (nominal); the square of the number of
+    values ranked between them, both ends counted half (ordinal); the square of their difference (interval).
+    It is averaged over all pairs of values within a unit, each unit weighed by 1/(m-1) for its m values, and
+    over all pairs whatsoever (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). A unit with
+    fewer than two values can be paired with nothing and is left out.
+
+    Raises Undefined where no unit has two values, or all values are the same.
+    """
+    paired = [known for unit in units if len(known := [one for one in unit if one is not None]) > 1]
+    values = [value for unit in paired for value in unit]
+    if not values:
+        raise UndefinedStatistic("no example has two scores to compare")
+    if min(values) == max(values):
+        raise UndefinedStatistic(f"every score is {values[0]:g}: no disagreement could have been expected")
+    apart, paired = _measure(paired, values, level)
+    observed = math.fsum(apart(unit) / (len(unit) - 1) for unit in paired) / len(values)
+    everything = [value for unit in paired for value in unit]
+    expected = apart(everything) / (len(values) * (len(values) - 1))
+    if not expected:
+        raise UndefinedStatistic("the scores differ by rounding only")
+    return 1 - observed / expected
+
+
+def _measure(
+    units: list[list[float]], values: list[float], level: MeasurementLevel
+) -> tuple[Callable[[Sequence[float]], float], list[list[float]]]:
+    """Give the sum of the disagreements of all ordered pairs of some values, and the values to take it of.
+
+    With mid-ranks in the place of the values, the ordinal disagreement is a squared difference too.
+    """
+    if level == "nominal":
+        return _differing, units
+    if level == "interval":
+        return _squared, units
+    ordered = sorted(values)
+    ranks = {value: _mid_rank(value, ordered) for value in set(values)}
+    return _squared, [[ranks[value] for value in unit] for unit in units]
+
+
+def _differing(values: Sequence[float]) -> float:
+    """Count the ordered pairs of values that differ."""
+    if len(values) == 2:  # two coders: by far the most common, and asked for in every draw
+        return 2.0 * (values[0] != values[1])
+    return float(len(values) ** 2 - sum(count * count for count in Counter(values).values()))
+
+
+def _squared(values: Sequence[float]) -> float:
+    """Give Σ(a-b)² over all ordered pairs, which is 2·m·Σ(a-ā)²."""
+    if len(values) == 2:
+        return 2.0 * (values[0] - values[1]) ** 2
+    mean = math.fsum(values) / len(values)
+    return 2 * len(values) * math.fsum((value - mean) ** 2 for value in values)
+
+
+def _mid_rank(value: float, ordered: Sequence[float]) -> float:
+    return (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2
+
+
+Weights: TypeAlias = Literal["linear", "quadratic"]
+CategoryPair: TypeAlias = tuple[int, int]
+"""Where a pair stands in a row of categories."""
+
+MOST_OF_THEIR_OWN = 6
+STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """How often a label of the row's category met a score of the column's."""
+
+    categories: tuple[float, ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
+def categories_of(labels: Sequence[float]) -> tuple[float, ...]:
+    """Give the categories that labels suggest: their own values, if they are 2 to 6, else five even steps."""
+    own = tuple(sorted(set(labels)))
+    return own if 2 <= len(own) <= MOST_OF_THEIR_OWN else STEPS
+
+
+def nearest_category(value: float, categories: Sequence[float]) -> int:
+    """Give the place of the category nearest to a value; halfway between two it is the lower."""
+    return min(range(len(categories)), key=lambda place: (abs(categories[place] - value), place))
+
+
+def category_pairs(pairs: Sequence[Pair], categories: Sequence[float]) -> list[CategoryPair]:
+    """Put both sides of every pair into the category nearest to them."""
+    known = {
+        value: nearest_category(value, categories) for value in {side for pair in pairs for side in pair}
+    }
+    return [(known[label], known[score]) for label, score in pairs]
+
+
+def confusion(pairs: Sequence[Pair], categories: Sequence[float]) -> Confusion:
+    """Count the pairs by the categories nearest to both sides."""
+    counts = Counter(category_pairs(pairs, categories))
+    size = range(len(categories))
+    return Confusion(tuple(categories), tuple(tuple(counts[row, column] for column in size) for row in size))
+
+
+def weighted_kappa(pairs: Sequence[Pair], categories: Sequence[float], weights: Weights) -> float:
+    """Give Cohen's weighted kappa, at most 1: 0 is the agreement that chance would bring, below is worse.
+
+    Both sides are put into the categories nearest to them. 1 - Σ w·observed / Σ w·expected, expected being
+    the product of the margins, and w how many categories the two are apart, squared where the weights are
+    quadratic (Cohen 1968). Raises Undefined where there is no pair, or where both sides keep to the same one
+    category.
+    """
+    return kappa_of_places(category_pairs(pairs, categories), weights)
+
+
+def kappa_of_places(pairs: Sequence[CategoryPair], weights: Weights) -> float:
+    """Give Cohen's weighted kappa of pairs of places in a row of categories; see ``weighted_kappa``."""
+    if not pairs:
+        raise UndefinedStatistic("no pairs")
+    power = 1 if weights == "linear" else 2
+    below = Counter(label for label, _ in pairs)
+    across = Counter(score for _, score in pairs)
+    observed: int = sum(abs(label - score) ** power for label, score in pairs)
+    expected: int = sum(abs(i - j) ** power * below[i] * across[j] for i in below for j in across)
+    if not expected:
+        raise UndefinedStatistic("all labels and scores fall into one category")
+    return 1 - observed * len(pairs) / expected
