@@ -163,7 +163,7 @@ def _named_in(library: str) -> set[str]:
         ("jinja2", {"prompts.py", "reports/html/calibration.py"}),
         ("ray", set()),
         ("xdist", {"xdist.py"}),
-        ("jsonschema", {"patterns.py", "tools/arguments.py", "graders/outcome/json_schema.py"}),
+        ("jsonschema", {"patterns.py", "tools/tool.py", "graders/outcome/json_schema.py"}),
         ("regex", {"patterns.py"}),
     ],
 )

@@ -48,7 +48,7 @@ import sys, threading
 sys.setswitchinterval(1e-6)
 from pytest_agenteval.graders.outcome.json_schema import check_schema, complaints
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.tools.arguments import complaint
+from pytest_agenteval.tools.tool import complaint
 
 assert "jsonschema" not in sys.modules
 failed, schema = [], {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "string"}}}

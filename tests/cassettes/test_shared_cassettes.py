@@ -21,7 +21,7 @@ from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.tape import ToolTape, asked_for
+from pytest_agenteval.tools.tape import ToolTape, can_replay
 from pytest_agenteval.tools.tool import Tool, ToolResult
 
 RETRY = "pytest evals -k t --agent-record=new_episodes"
@@ -331,7 +331,7 @@ def test_what_was_not_needed_and_what_nothing_asks_for_any_more(tmp_path: Path) 
     ask(opened, tool(), keyword="a")
 
     assert library.unused() == {"own.yaml": 4}
-    stale = library.stale(asked_for([tool(wire=True)]))
+    stale = library.stale(can_replay([tool(wire=True)]))
     assert [it.request.uri for it in stale["own.yaml"]] == [
         "tool://places",
         "tool://gone",

@@ -21,9 +21,9 @@ from pytest_agenteval.records.plan import Conditions, Plan, PlannedGrader
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool
+from pytest_agenteval.tools.toolbox import ToolBox
 from tests.engine.carried_out import carried_out, plan, registry
 
 THREADS = 32

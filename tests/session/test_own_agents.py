@@ -110,7 +110,7 @@ def test_all_tools_of_a_suite_are_offered_unless_settings_name_some(pytester: py
 
 
 def test_a_fault_of_a_tool_that_nobody_declares_is_told(pytester: pytest.Pytester) -> None:
-    """Where all declared tools are offered a fault can strike no other."""
+    """Where all declared tools are offered a fault can short_circuit no other."""
     faulty = task("t", faults=[{"tool": "tydes", "type": "timeout"}])
     files = {"evals/tools.py": TOOLS, "evals/t.json": faulty}
     write(pytester.path, {"evals/suite.yaml": suite(more="tools: [tools.py]\n"), **files})

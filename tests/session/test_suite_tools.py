@@ -243,7 +243,7 @@ def test_what_a_suite_names_in_vain_is_told_at_its_line(
 
 
 def test_a_fault_of_a_tool_that_is_not_offered_is_told(pytester: pytest.Pytester) -> None:
-    """It would never strike: most likely a misspelled name."""
+    """It would never short_circuit: most likely a misspelled name."""
     task = {**asking("서울"), "faults": [{"tool": "wether", "type": "timeout"}]}
     files = {
         "pytest.ini": "[pytest]\n",

@@ -16,8 +16,8 @@ from pytest_agenteval.errors import ProviderDown, UsageMistake
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolFunction, ToolResult
+from pytest_agenteval.tools.toolbox import ToolBox
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
 
@@ -179,11 +179,11 @@ def test_nothing_goes_on_behind_the_trials_back() -> None:
 class Second:
     """Makes the second call of a tool fail."""
 
-    def in_turn(self, asked: ToolCall) -> bool:
+    def serializes(self, asked: ToolCall) -> bool:
         """Remember nothing."""
         return False
 
-    def strike(self, asked: ToolCall, nth: int) -> ToolResult | None:
+    def short_circuit(self, asked: ToolCall, nth: int) -> ToolResult | None:
         """Strike at the second."""
         return ToolResult(error=ToolError("timeout", "struck")) if nth == 2 else None
 
@@ -191,7 +191,7 @@ class Second:
         """Take no longer."""
         return 0.0
 
-    def bend(self, asked: ToolCall, nth: int, result: ToolResult) -> ToolResult:
+    def alter_result(self, asked: ToolCall, nth: int, result: ToolResult) -> ToolResult:
         """Leave the answer as it is."""
         return result
 

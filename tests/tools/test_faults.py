@@ -11,9 +11,9 @@ import pytest
 
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.tool import Tool, ToolResult, ToolSpec
+from pytest_agenteval.tools.toolbox import ToolBox
 
 FOUND = {"items": [{"n": 1, "tags": ["a", "b"]}, {"n": 2, "tags": []}, {"n": 3, "tags": ["c"]}], "total": 3}
 
@@ -100,7 +100,7 @@ def test_each_trial_counts_for_itself() -> None:
 def test_of_an_empty_text_nothing_is_left() -> None:
     """Half of nothing is nothing."""
     fault = faults_of([{"tool": "t", "type": "partial"}])[0]
-    assert fault.bend(ToolCall("1", 1, 0, "t", {}), 1, ToolResult("")) == ToolResult("")
+    assert fault.alter_result(ToolCall("1", 1, 0, "t", {}), 1, ToolResult("")) == ToolResult("")
 
 
 def test_the_first_answer_is_that_of_the_first_call() -> None:

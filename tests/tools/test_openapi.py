@@ -11,8 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tools.arguments import complaint
-from pytest_agenteval.tools.tool import Tool
+from pytest_agenteval.tools.tool import Tool, complaint
 from pytest_agenteval.tools.toolsets import load_tools
 
 DOCUMENT = """\

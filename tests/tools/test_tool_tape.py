@@ -16,11 +16,11 @@ from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.http.declaration import ToolDeclaration
-from pytest_agenteval.tools.http.wire import http_tool
+from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
+from pytest_agenteval.tools.toolbox import ToolBox
 
 RETRY = "pytest evals -k t --agent-record=new_episodes"
 

@@ -12,7 +12,7 @@ from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.workspace.workspace import Workspace
 
 NextTurn: TypeAlias = Callable[[], Awaitable[str | None]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.cassettes.http import NotRecorded, Scope, own_requests
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Tape

@@ -29,9 +29,9 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
-from pytest_agenteval.tools.arguments import load_checking
-from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.faults import faults_of
+from pytest_agenteval.tools.tool import compile_schemas
+from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.trial_output import CURRENT, Captured
 from pytest_agenteval.workspace.workspace import Workspace
 
@@ -178,7 +178,7 @@ def _set_up(trial: _TrialUnderWay, context: WorkerContext) -> _Stage:
         agent = context.agent(task)
         prompts, prompt_digest = context.prompts(task, plan.variant)
     box.offer_named(_tool_names(agent, plan, context))
-    load_checking(box.specs)
+    compile_schemas(box.specs)
     prompts.load()
     chat = AgentChat(inner, recorder=recorder, budget=budget, tape=state.chat_tape)
     turns = user_turns(task.input)

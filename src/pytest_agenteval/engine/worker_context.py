@@ -170,6 +170,6 @@ class WorkerContext:
         litellm_chat = sys.modules.get("pytest_agenteval.chat.litellm_chat")
         if litellm_chat is not None:  # only where a real model was asked
             await litellm_chat.close()
-        sending = sys.modules.get("pytest_agenteval.tools.http.sending")
+        sending = sys.modules.get("pytest_agenteval.tools.http.http_client")
         if sending is not None:  # only where a provider was asked
             await sending.close()

@@ -280,7 +280,7 @@ class Planner:
 
 
 def _toothless(task: Task, offered: Sequence[str] | None) -> list[ConfigProblem]:
-    """Say which faults would never strike, because their tool is not offered."""
+    """Say which faults would never short_circuit, because their tool is not offered."""
     if not offered:
         return []
     return [

@@ -31,9 +31,9 @@ def find_unused_recordings(context: WorkerContext) -> dict[str, dict[str, Any]]:
     held = [each for each in context.opened if each.kind == "tool" and len(each)]
     if not held:
         return {}
-    from pytest_agenteval.tools.tape import asked_for
+    from pytest_agenteval.tools.tape import can_replay
 
-    can = asked_for(context.every_tool, agents=context.has_own_agents)
+    can = can_replay(context.every_tool, agents=context.has_own_agents)
     return {
         each.name: {
             "held": len(each),

@@ -34,34 +34,34 @@ class ToolFault:
     seconds: float = 5.0
     _first: ToolResult | None = field(default=None, init=False)
 
-    def strikes(self, call: ToolCall, nth: int) -> bool:
+    def applies(self, call: ToolCall, nth: int) -> bool:
         """Whether the nth call of its tool, counted from 1, is struck."""
         late_enough = nth > self.after
         return (
             call.tool == self.tool and late_enough and (self.times is None or nth <= self.after + self.times)
         )
 
-    def in_turn(self, call: ToolCall) -> bool:
+    def serializes(self, call: ToolCall) -> bool:
         """Whether the tool's calls go one after the other: which answer is the first must not be chance."""
         return self.type == "stale" and call.tool == self.tool
 
-    def strike(self, call: ToolCall, nth: int) -> ToolResult | None:
+    def short_circuit(self, call: ToolCall, nth: int) -> ToolResult | None:
         """Give the error that is shown in place of the tool's answer, if this is such a fault."""
-        if self.type not in MESSAGES or not self.strikes(call, nth):
+        if self.type not in MESSAGES or not self.applies(call, nth):
             return None
         return ToolResult(error=ToolError(self.type, MESSAGES[self.type]))
 
     def delay(self, call: ToolCall, nth: int) -> float:
         """Give the seconds that the call takes longer."""
-        return self.seconds if self.type == "slow" and self.strikes(call, nth) else 0.0
+        return self.seconds if self.type == "slow" and self.applies(call, nth) else 0.0
 
-    def bend(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
+    def alter_result(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
         """Give what becomes of an answer that the tool gave."""
         if call.tool != self.tool or result.error is not None:
             return result
         if self._first is None:
             self._first = result
-        if not self.strikes(call, nth):
+        if not self.applies(call, nth):
             return result
         if self.type == "stale":
             return self._first

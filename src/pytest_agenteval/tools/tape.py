@@ -26,8 +26,7 @@ from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.arguments import complaint
-from pytest_agenteval.tools.tool import Tool, ToolResult
+from pytest_agenteval.tools.tool import Tool, ToolResult, complaint
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http import Scope
@@ -146,7 +145,7 @@ class ToolTape:
         return held[1]
 
 
-def asked_for(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Request], bool]:
+def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Request], bool]:
     """Give the question whether any of these tools can still ask a recorded request.
 
     Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything, and so

@@ -1,8 +1,8 @@
-"""What a tool is: a declaration and something to call."""
+"""What a tool is: a declaration, something to call, and the schema its arguments have to fit."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -11,6 +11,8 @@ from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING, ToolCall, ToolError
 
 if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
     from pytest_agenteval.cassettes.interaction import Request, Response
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
@@ -84,11 +86,11 @@ class ToolResult:
 class Fault(Protocol):
     """Something that makes a tool fail on purpose."""
 
-    def in_turn(self, call: ToolCall) -> bool:
+    def serializes(self, call: ToolCall) -> bool:
         """Whether the tool's calls go one after the other: what one of them gave, a later one shows."""
         ...
 
-    def strike(self, call: ToolCall, nth: int) -> ToolResult | None:
+    def short_circuit(self, call: ToolCall, nth: int) -> ToolResult | None:
         """Give the result to show in place of the real one; None lets the nth call of the tool through."""
         ...
 
@@ -96,6 +98,47 @@ class Fault(Protocol):
         """Give the seconds that the call takes longer."""
         ...
 
-    def bend(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
+    def alter_result(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
         """Give what becomes of the tool's answer."""
         ...
+
+
+MOST_KEPT = 512
+
+# Kept: compiling a schema costs a hundred times more than checking against it.
+_validators: dict[int, tuple[Mapping[str, Any], Validator]] = {}
+
+
+def compile_schemas(specs: Iterable[ToolSpec]) -> None:
+    """Load what checking calls of these tools needs, so that no trial's seconds hold it."""
+    for spec in specs:
+        if spec.checked and spec.parameters:
+            _validator(spec.parameters)
+
+
+def complaint(spec: ToolSpec, args: Mapping[str, Any]) -> str:
+    """Say what is wrong with the arguments, in the schema's words, or give an empty text."""
+    if not spec.parameters:
+        return ""
+    errors = sorted(_validator(spec.parameters).iter_errors(dict(args)), key=lambda error: list(error.path))
+    return "; ".join(_said(list(error.path), error.message) for error in errors[:5])
+
+
+def _said(path: list[Any], message: str) -> str:
+    place = ".".join(str(step) for step in path)
+    return f"{place}: {message}" if place else message
+
+
+def _validator(schema: Mapping[str, Any]) -> Validator:
+    kept = _validators.get(id(schema))
+    if kept is not None and kept[0] is schema:
+        return kept[1]
+    from jsonschema import Draft202012Validator
+
+    from pytest_agenteval.patterns import with_bounded_patterns
+
+    if len(_validators) > MOST_KEPT:  # tools of trials long gone
+        _validators.clear()
+    made = with_bounded_patterns(Draft202012Validator)(schema)
+    _validators[id(schema)] = (schema, made)
+    return made

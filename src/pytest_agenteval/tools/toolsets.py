@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.tasks.documents import read_document, shown
-from pytest_agenteval.tools.http.reading import read_tools, tools_of
+from pytest_agenteval.tools.http.http_tool import read_tools, tools_of
 from pytest_agenteval.tools.tool import Tool
 
 Stamps: TypeAlias = "tuple[tuple[Path, int], ...]"

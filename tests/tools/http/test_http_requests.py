@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
-from pytest_agenteval.tools.http.wire import HttpWire
+from pytest_agenteval.tools.http.http_tool import HttpWire
 from pytest_agenteval.tools.tool import ToolFailed
 
 TYPES = {"word": "string", "n": "integer", "x": "number", "yes": "boolean", "words": "array", "any": "object"}

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.tools.http.declaration import ErrorSpec, ResultSpec
-from pytest_agenteval.tools.http.showing import Showing
+from pytest_agenteval.tools.http.response_mapping import ResponseMapping
 from pytest_agenteval.tools.tool import ToolResult
 
 
@@ -19,7 +19,9 @@ def shown(
     """Show a body."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     rules = [ErrorSpec.model_validate(error) for error in errors]
-    return Showing(ResultSpec.model_validate(spec), rules).result(Response(status, "Odd", body=text), args)
+    return ResponseMapping(ResultSpec.model_validate(spec), rules).result(
+        Response(status, "Odd", body=text), args
+    )
 
 
 NUMBER = {"path": "x", "as": "number"}
@@ -50,7 +52,7 @@ LIST = {
     ],
 )
 def test_a_result_is_shaped(spec: dict[str, Any], expected: Any) -> None:
-    """Values are picked, renamed, cut, dropped, converted and joined; what is missing is null."""
+    """Values are get_path, renamed, cut, dropped, converted and joined; what is missing is null."""
     assert shown(LIST, spec, begin="나", most=2) == ToolResult(expected)
 
 

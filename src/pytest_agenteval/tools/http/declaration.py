@@ -8,8 +8,10 @@ absent is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -144,3 +146,22 @@ class ToolFile(Spec):
     tools: Annotated[tuple[ToolDeclaration, ...], Field(min_length=1)] = Field(
         description="a list of 1 tool or more"
     )
+
+
+_NAME = re.compile(r"\$?\{[^{}\s]+\}")
+_ADDRESS = re.compile(r"https?://[^\s/?#{}]+(?:/[^\s?#{}]*)?")
+_PATH = re.compile(r"/[^\s?#{}]*")
+
+
+def is_address(text: str) -> bool:
+    """Whether this is the address of a server, perhaps with a path, and no query."""
+    plain = _NAME.sub("x", text)
+    try:
+        return bool(_ADDRESS.fullmatch(plain)) and urlsplit(plain).port != 0
+    except ValueError:  # a port that is no port
+        return False
+
+
+def is_path(text: str) -> bool:
+    """Whether this can stand behind the address of a server."""
+    return bool(_PATH.fullmatch(_NAME.sub("x", text)))

@@ -11,14 +11,11 @@ from pydantic import ValidationError
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import Document, read_document, shown
 from pytest_agenteval.tasks.validation_errors import explain
-from pytest_agenteval.tools.http.addresses import is_address
-from pytest_agenteval.tools.http.checking import problems_of, provider_problems
-from pytest_agenteval.tools.http.declaration import ProviderSpec
-from pytest_agenteval.tools.http.wire import http_tool
-from pytest_agenteval.tools.openapi.declaration import OpenApiFile, OperationSpec
-from pytest_agenteval.tools.openapi.operation import declaration, name_of
-from pytest_agenteval.tools.openapi.security import keys_of
-from pytest_agenteval.tools.openapi.source import Operation, Source
+from pytest_agenteval.tools.http.declaration import ProviderSpec, is_address
+from pytest_agenteval.tools.http.declaration_check import problems_of, provider_problems
+from pytest_agenteval.tools.http.http_tool import http_tool
+from pytest_agenteval.tools.openapi.operation import OpenApiFile, OperationSpec, declaration, name_of
+from pytest_agenteval.tools.openapi.source import Operation, Source, keys_of
 from pytest_agenteval.tools.tool import Tool
 
 _OURS = ("matching", "errors", "result")

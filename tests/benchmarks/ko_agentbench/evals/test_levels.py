@@ -16,9 +16,8 @@ import yaml
 from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import says_error
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.arguments import complaint
-from pytest_agenteval.tools.tape import ToolTape, asked_for
-from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.tape import ToolTape, can_replay
+from pytest_agenteval.tools.tool import ToolResult, complaint
 from pytest_agenteval.tools.toolsets import packaged
 
 ROOT = Path(__file__).parents[4]
@@ -67,8 +66,8 @@ def test_every_tool_that_is_offered_has_recordings(level: str) -> None:
     for task in of_level(level):
         requests = tape_of(task).own.cassette.requests
         for name in task["settings"]["tools"]:
-            assert any(map(asked_for([tools[name]]), requests)), (task["id"], name)
-        assert all(map(asked_for(tools.values()), requests)), task["id"]
+            assert any(map(can_replay([tools[name]]), requests)), (task["id"], name)
+        assert all(map(can_replay(tools.values()), requests)), task["id"]
 
 
 def test_the_second_level_offers_something_to_choose_from() -> None:

@@ -18,8 +18,8 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.store.run_reader import read_run
 from pytest_agenteval.store.runs import find_run
-from pytest_agenteval.tools.arguments import complaint
 from pytest_agenteval.tools.tape import ToolTape
+from pytest_agenteval.tools.tool import complaint
 from pytest_agenteval.tools.toolsets import packaged
 from tests.benchmarks.ko_agentbench.clone import LOGS, ROOT, TASKS, needs_clone, oracle
 

@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.tool_call_codec import normalize_arguments
-from pytest_agenteval.tools.http.wire import HttpWire
+from pytest_agenteval.tools.http.http_tool import HttpWire
 from pytest_agenteval.tools.toolsets import packaged
 
 TOOLS = packaged("ko_agentbench")

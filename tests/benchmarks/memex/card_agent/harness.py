@@ -24,7 +24,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.tools.box import ToolBox
+from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.workspace.workspace import Workspace
 
 CARD_SUITE = Path(__file__).parents[4] / "evals" / "card"

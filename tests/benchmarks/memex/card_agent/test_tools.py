@@ -14,8 +14,7 @@ import yaml
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.benchmarks.memex.card_agent.tools import METADATA, card_tools
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.arguments import complaint
-from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.tool import ToolResult, complaint
 
 from .harness import FACT, SAVE, Acted, card_tasks, context
 

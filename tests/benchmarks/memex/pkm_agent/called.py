@@ -12,8 +12,8 @@ from pytest_agenteval.limits import Clock
 from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.box import ToolBox
 from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.workspace.snapshot import snapshot
 from pytest_agenteval.workspace.workspace import Workspace
 

@@ -12,7 +12,7 @@ from pytest_agenteval.cassettes.interaction import Response, text_of
 from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.tools.http.declaration import ErrorSpec, PartSpec, ResultSpec
-from pytest_agenteval.tools.http.values import ABSENT, Args, compiled
+from pytest_agenteval.tools.http.template_values import ABSENT, Args, compiled
 from pytest_agenteval.tools.tool import ToolResult
 
 PROVIDER_ERROR = "provider_error"
@@ -22,7 +22,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 Picked = Callable[[Any, Args], Any]
 
 
-class Showing:
+class ResponseMapping:
     """How one tool's responses become results."""
 
     def __init__(self, spec: ResultSpec, errors: Sequence[ErrorSpec]) -> None:
@@ -68,7 +68,7 @@ class _ErrorRule:
         return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact(told))
 
 
-def picked(body: Any, path: str) -> Any:
+def get_path(body: Any, path: str) -> Any:
     """Give the value at a path such as ``a.b[0].c``, or None."""
     found = _at(path)(body)
     return None if found is ABSENT else found

@@ -1,4 +1,4 @@
-"""Really asking a provider: one client for each loop, and a token that is asked for once."""
+"""Really template a provider: one client for each loop, and a token that is asked for once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from weakref import WeakKeyDictionary
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.tools.http.showing import picked
+from pytest_agenteval.tools.http.response_mapping import get_path
 from pytest_agenteval.tools.tool import ToolFailed
 
 if TYPE_CHECKING:
     import httpx
 
-    from pytest_agenteval.tools.http.asking import Asking
-    from pytest_agenteval.tools.http.wire import HttpWire
+    from pytest_agenteval.tools.http.http_tool import HttpWire
+    from pytest_agenteval.tools.http.request_template import RequestTemplate
 
 SECONDS = 30.0
 BASE_VARIABLE = "AGENTEVAL_TOOLS_BASE_"
@@ -42,11 +42,11 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictio
 _tokens: dict[str, tuple[str, float]] = {}
 
 
-async def sent(wire: HttpWire, args: Mapping[str, Any]) -> Response:
+async def send(wire: HttpWire, args: Mapping[str, Any]) -> Response:
     """Send a call with its secrets, after the token that it takes."""
     base = _base(wire)
     place, token = await _token(wire, base) if wire.token else ("", "")
-    response = await _exchanged(wire.asking, args, {**os.environ, "token": token}, base)
+    response = await _exchanged(wire.template, args, {**os.environ, "token": token}, base)
     if response.status == 401:
         _tokens.pop(place, None)
     return response
@@ -65,7 +65,7 @@ def _base(wire: HttpWire) -> str:
 
 
 async def _exchanged(
-    asking: Asking, args: Mapping[str, Any], secrets: Mapping[str, str], base: str
+    template: RequestTemplate, args: Mapping[str, Any], secrets: Mapping[str, str], base: str
 ) -> Response:
     import httpx
 
@@ -75,7 +75,7 @@ async def _exchanged(
         used.append(secrets[name])
         return used[-1]
 
-    request = asking.request(args, secret, base)
+    request = template.request(args, secret, base)
     try:
         client = (await _of_this_loop()).client
         async with asyncio.timeout(SECONDS):
@@ -114,10 +114,10 @@ async def _asked_token(wire: HttpWire, base: str) -> tuple[str, float]:
         body = json.loads(text_of(response.body))
     except ValueError:
         body = None
-    token = picked(body, wire.token_spec.path)
+    token = get_path(body, wire.token_spec.path)
     if response.status >= 400 or not isinstance(token, str) or not token:
         raise ToolFailed(f"{wire.provider or wire.name} gave no token: HTTP {response.status}", "no_token")
-    seconds = picked(body, wire.token_spec.expires)
+    seconds = get_path(body, wire.token_spec.expires)
     lasts = float(seconds) if isinstance(seconds, int | float) else wire.token_spec.lasts
     return token, time.monotonic() + max(lasts - EARLY, lasts / 2)
 

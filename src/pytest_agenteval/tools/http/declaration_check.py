@@ -1,25 +1,26 @@
-"""What no model can see: whether the names in a declaration are those of its parameters and secrets."""
+"""What no model can see of a declaration: whether its names are those of its parameters and secrets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
 from pytest_agenteval.tasks.validation_errors import in_words
-from pytest_agenteval.tools.http.addresses import is_address, is_path
 from pytest_agenteval.tools.http.declaration import (
     Chosen,
     ErrorSpec,
+    PartSpec,
     ProviderSpec,
     TokenSpec,
     ToolDeclaration,
+    is_address,
+    is_path,
 )
-from pytest_agenteval.tools.http.result_check import wrong_in_error, wrong_in_result
-from pytest_agenteval.tools.http.schema_check import wrong_in
-from pytest_agenteval.tools.http.values import Value, compiled, is_chosen
+from pytest_agenteval.tools.http.schema_check import Wrong, wrong_in
+from pytest_agenteval.tools.http.template_values import Value, compiled, is_chosen
 
 TOKEN = "token"
 RULES = ("exact", "folded", "ignore", "contains")
@@ -28,7 +29,7 @@ _ODD_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DeclarationProblem:
     """A problem whose file is not known here; the path starts at the tool."""
 
     path: KeyPath
@@ -37,7 +38,7 @@ class Found:
     hint: str = ""
 
 
-def problems_of(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[Found]:
+def problems_of(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
     """Give what is wrong with one tool."""
     wrong = tuple(_schema(tool.parameters))
     yield from wrong
@@ -55,17 +56,19 @@ def problems_of(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterato
     for part in ("url", "query", "headers", "body"):
         yield from _misspelt(("request", part), getattr(tool.request, part), names)
     for place, *told in wrong_in_result(tool.result, names):
-        yield Found(("result", *place), *told)
+        yield DeclarationProblem(("result", *place), *told)
     yield from _errors(tool.errors)
     yield from _address(tool, provider)
     yield from _matching(tool.matching, names)
 
 
-def provider_problems(provider: ProviderSpec) -> Iterator[Found]:
+def provider_problems(provider: ProviderSpec) -> Iterator[DeclarationProblem]:
     """Give what is wrong with what tools share; the path starts at the provider."""
     yield from _of_nobody(("base",), provider.base, provider.secrets)
     if not is_address(provider.base):
-        yield Found(("base",), "an address as https://host/path, without a query", in_words(provider.base))
+        yield DeclarationProblem(
+            ("base",), "an address as https://host/path, without a query", in_words(provider.base)
+        )
     yield from _errors(provider.errors)
     secrets = provider.secrets if provider.token is None else (*provider.secrets, TOKEN)
     for part in ("query", "headers"):
@@ -75,19 +78,21 @@ def provider_problems(provider: ProviderSpec) -> Iterator[Found]:
         yield from _token(provider.token, provider.secrets, provider)
 
 
-def _errors(errors: Iterable[ErrorSpec]) -> Iterator[Found]:
+def _errors(errors: Iterable[ErrorSpec]) -> Iterator[DeclarationProblem]:
     for index, one in enumerate(errors):
         for path, *told in wrong_in_error(one):
-            yield Found(("errors", index, *path), *told)
+            yield DeclarationProblem(("errors", index, *path), *told)
 
 
-def _token(token: TokenSpec, secrets: Iterable[str], provider: ProviderSpec | None) -> Iterator[Found]:
+def _token(
+    token: TokenSpec, secrets: Iterable[str], provider: ProviderSpec | None
+) -> Iterator[DeclarationProblem]:
     for part in ("url", "query", "headers", "body"):
         yield from _of_nobody(("token", part), getattr(token, part), secrets)
     yield from _place(("token", "url"), token.url, provider)
 
 
-def _of_nobody(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[Found]:
+def _of_nobody(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[DeclarationProblem]:
     """Look at what is sent for every tool: it has secrets, but no arguments."""
     value = compiled(given)
     yield from _misspelt(path, given, ())
@@ -95,43 +100,47 @@ def _of_nobody(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[Fo
     yield from _unknown(path, "a name in `secrets`", value.secrets, secrets)
 
 
-def _schema(parameters: Mapping[str, Any]) -> Iterator[Found]:
+def _schema(parameters: Mapping[str, Any]) -> Iterator[DeclarationProblem]:
     if parameters.get("type") != "object":
         found = in_words(parameters.get("type"))
-        yield Found(("parameters", "type"), "object: arguments are a map", found)
+        yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
         return
-    wrong = [Found(("parameters", *path), *told) for path, *told in wrong_in(parameters)]
+    wrong = [DeclarationProblem(("parameters", *path), *told) for path, *told in wrong_in(parameters)]
     yield from wrong
     properties, required = parameters.get("properties", {}), parameters.get("required", ())
     for index, name in enumerate(() if wrong else required):
         if name not in properties:
             hint = nearest(name, properties)
-            yield Found(("parameters", "required", index), "a name in `properties`", in_words(name), hint)
+            yield DeclarationProblem(
+                ("parameters", "required", index), "a name in `properties`", in_words(name), hint
+            )
 
 
-def _flat(tool: ToolDeclaration) -> Iterator[Found]:
+def _flat(tool: ToolDeclaration) -> Iterator[DeclarationProblem]:
     """Queries and headers have no maps in them: one there is a misspelt {param, table}."""
     request = tool.request
     form = request.body if request.body_as == "form" and request.body is not None else {}
     if not isinstance(form, Mapping) or is_chosen(form):
-        yield Found(("request", "body"), "a map from field to value: it is sent as a form", in_words(form))
+        yield DeclarationProblem(
+            ("request", "body"), "a map from field to value: it is sent as a form", in_words(form)
+        )
         form = {}
     for part, pairs in (("query", request.query), ("headers", request.headers), ("body", form)):
         for key, value in pairs.items():
             if isinstance(value, Mapping) and not is_chosen(value):
                 expected = "a value, {param, table} or {param, join}"
-                yield Found(("request", part, key), expected, in_words(value))
+                yield DeclarationProblem(("request", part, key), expected, in_words(value))
 
 
-def _misspelt(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[Found]:
+def _misspelt(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[DeclarationProblem]:
     """Look for braces that would be sent as they stand, though they look like a name."""
     if isinstance(given, str):
         for secret, name in _ODD_NAME.findall(given):
             if secret:
-                yield Found(path, "a name in `secrets`", f"unknown name {name!r}")
+                yield DeclarationProblem(path, "a name in `secrets`", f"unknown name {name!r}")
             elif name in names:
                 expected = f"{{param: {name}}}: in braces stand letters, digits and _"
-                yield Found(path, expected, in_words(given))
+                yield DeclarationProblem(path, expected, in_words(given))
     elif isinstance(given, Chosen):
         yield from _misspelt((*path, "table"), given.table, names)
     elif isinstance(given, Mapping):
@@ -161,17 +170,19 @@ def _body_values(path: KeyPath, body: Any) -> Iterator[tuple[KeyPath, Value]]:
         yield path, value
 
 
-def _unknown(path: KeyPath, expected: str, used: Iterable[str], known: Iterable[str]) -> Iterator[Found]:
+def _unknown(
+    path: KeyPath, expected: str, used: Iterable[str], known: Iterable[str]
+) -> Iterator[DeclarationProblem]:
     for name in dict.fromkeys(used):
         if name not in known:
-            yield Found(path, expected, f"unknown name {name!r}", nearest(name, known))
+            yield DeclarationProblem(path, expected, f"unknown name {name!r}", nearest(name, known))
 
 
-def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[Found]:
+def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
     url = tool.request.url
     texts = [url] if isinstance(url, str) else list(url.table.values())
     if not texts or (isinstance(url, Chosen) and url.join is not None):
-        yield Found(("request", "url"), "an address, or {param, table} of them", "an argument")
+        yield DeclarationProblem(("request", "url"), "an address, or {param, table} of them", "an argument")
     for text in texts:
         yield from _place(("request", "url"), str(text), provider)
         sure = {
@@ -180,25 +191,73 @@ def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[F
         }
         for name in compiled(str(text)).sure_of(sure):
             expected = "required parameters, or a value for an absent one, as in {unit=1}"
-            yield Found(("request", "url"), expected, f"the optional parameter {name!r}")
+            yield DeclarationProblem(("request", "url"), expected, f"the optional parameter {name!r}")
 
 
-def _place(path: KeyPath, url: str, provider: ProviderSpec | None) -> Iterator[Found]:
+def _place(path: KeyPath, url: str, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
     if "://" not in url and not provider:
-        yield Found(path, "an address with its host, or a `provider`", in_words(url))
+        yield DeclarationProblem(path, "an address with its host, or a `provider`", in_words(url))
     elif not (is_address(url) or is_path(url)):
         hint = "what stands behind ? belongs under `query`" if "?" in url else ""
-        yield Found(path, "an address as https://host/path, or a path as /path", in_words(url), hint)
+        yield DeclarationProblem(
+            path, "an address as https://host/path, or a path as /path", in_words(url), hint
+        )
 
 
-def _matching(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[Found]:
+def _matching(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[DeclarationProblem]:
     for name, rule in matching.items():
         yield from _unknown(("matching", name), "a parameter of the tool", (name,), names)
         number = isinstance(rule, Mapping) and set(rule) == {"number"} and _amount(rule["number"])
         if not number and rule not in RULES:
             expected = f"one of {', '.join(RULES)}, or {{number: TOLERANCE}}"
-            yield Found(("matching", name), expected, in_words(rule), nearest(str(rule), RULES))
+            yield DeclarationProblem(("matching", name), expected, in_words(rule), nearest(str(rule), RULES))
 
 
 def _amount(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+_PLACE = re.compile(r"(?!\$[.\[])(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
+
+
+def wrong_in_result(part: PartSpec, names: Collection[str], path: KeyPath = ()) -> Iterator[Wrong]:
+    """Give place, expected, found and hint of what no response can be made into."""
+    yield from _value_path((*path, "path"), part.path)
+    for index, one in enumerate(part.join):
+        yield from _value_path((*path, "join", index), one)
+    if part.where is not None:
+        yield from _value_path((*path, "where", "path"), part.where.path)
+        yield from _unknown_parameter((*path, "where", "starts"), part.where.starts, names)
+    yield from _unknown_parameter((*path, "limit"), part.limit, names)
+    for key, below in (("fields", part.fields or {}), ("each", part.each or {})):
+        for name, inner in below.items():
+            here: KeyPath = (*path, key, name)
+            if isinstance(inner, PartSpec):
+                yield from wrong_in_result(inner, names, here)
+            elif compiled(inner).names:
+                yield from _unknown_parameter(here, inner, names)
+            else:
+                yield from _value_path(here, inner)
+
+
+def wrong_in_error(error: ErrorSpec) -> Iterator[Wrong]:
+    """Give what is wrong with one way of telling that a call failed."""
+    if not error.path and not error.pattern:
+        yield (), "a `path` or a `pattern`: what tells that a call failed", "neither", ""
+    yield from _value_path(("path",), error.path)
+    yield from _value_path(("message",), error.message)
+    try:
+        re.compile(error.pattern)
+    except re.error as wrong:
+        yield ("pattern",), "a regular expression", f"{error.pattern!r}: {wrong}", ""
+
+
+def _value_path(path: KeyPath, given: str) -> Iterator[Wrong]:
+    if given and not _PLACE.fullmatch(given):
+        yield path, "keys and indexes, as documents[0].address", in_words(given), ""
+
+
+def _unknown_parameter(path: KeyPath, given: Any, names: Collection[str]) -> Iterator[Wrong]:
+    for name in compiled(given).names:
+        if name not in names:
+            yield path, "a parameter of the tool", f"unknown name {name!r}", nearest(name, names)

@@ -30,8 +30,7 @@ from pytest_agenteval.records.tool import ToolSpec, args_complaint
 from pytest_agenteval.records.transcript import TOOL_EXCEPTION, ToolCall, ToolError
 from pytest_agenteval.tasks.documents import shown
 from pytest_agenteval.threads import in_daemon_thread
-from pytest_agenteval.tools.arguments import complaint
-from pytest_agenteval.tools.tool import Fault, Tool, ToolFailed, ToolResult
+from pytest_agenteval.tools.tool import Fault, Tool, ToolFailed, ToolResult, complaint
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.tape import ToolTape
@@ -124,21 +123,21 @@ class ToolBox:
             return await self._answered(call)
         with self._opening:
             nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
-        if any(fault.in_turn(call) for fault in self._faults):
+        if any(fault.serializes(call) for fault in self._faults):
             async with self._turns[call.tool]:
                 return await self._faulty(call, nth)
         return await self._faulty(call, nth)
 
     async def _faulty(self, call: ToolCall, nth: int) -> tuple[str, ToolResult]:
         for fault in self._faults:
-            struck = fault.strike(call, nth)
+            struck = fault.short_circuit(call, nth)
             if struck is not None:
                 return "none", struck
             if fault.delay(call, nth):
                 await asyncio.sleep(fault.delay(call, nth))
         tape, result = await self._answered(call)
         for fault in self._faults:
-            result = fault.bend(call, nth, result)
+            result = fault.alter_result(call, nth, result)
         return tape, result
 
     async def _answered(self, call: ToolCall) -> tuple[str, ToolResult]:

@@ -12,7 +12,7 @@ from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Request, text_of
 from pytest_agenteval.redaction import MARK
 from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
-from pytest_agenteval.tools.http.values import (
+from pytest_agenteval.tools.http.template_values import (
     ABSENT,
     Args,
     Nested,
@@ -31,7 +31,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _BODY_TYPES = {"json": "application/json; charset=utf-8", "form": "application/x-www-form-urlencoded"}
 
 
-class Asking:
+class RequestTemplate:
     """How one tool's calls are written as requests.
 
     Parameters that are not sent stand in the address behind a ``#``, which no HTTP library sends: so that

@@ -1,0 +1,160 @@
+"""Declared tools: what a file declares as tools that can be called, or every problem in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.tasks.documents import Document, read_document, shown
+from pytest_agenteval.tasks.validation_errors import explain
+from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration, ToolFile
+from pytest_agenteval.tools.http.declaration_check import (
+    TOKEN,
+    DeclarationProblem,
+    problems_of,
+    provider_problems,
+)
+from pytest_agenteval.tools.http.request_template import RequestTemplate
+from pytest_agenteval.tools.http.response_mapping import ResponseMapping
+from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
+
+
+class HttpWire:
+    """The wire of one declared tool; see the protocol ``Wire``.
+
+    A ``base`` takes the place of the provider's address where requests are really sent: for tests and
+    proxies. What is written down keeps the provider's own.
+    """
+
+    def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
+        self.name, self.provider, self.base = declared.name, provider.name if provider else "", base
+        self.template = RequestTemplate(declared.request, provider, declared.parameters)
+        token = declared.token or (provider.token if provider else None)
+        self.token = None if token is None else RequestTemplate(token, provider, {})
+        self.token_spec = token
+        self._mapping = ResponseMapping(
+            declared.result, (*declared.errors, *(provider.errors if provider else ()))
+        )
+        templates = (self.template, *([self.token] if self.token else []))
+        named = (name for template in templates for value in template.values for name in value.secrets)
+        self.secrets = tuple(name for name in dict.fromkeys(named) if name != TOKEN)
+        KNOWN.know_variables((*self.secrets, *declared.secrets, *(provider.secrets if provider else ())))
+
+    def request(self, args: Mapping[str, Any]) -> Request:
+        """Write a call as the request that asks the provider, with defaults filled in and no secret."""
+        return self.template.request(args)
+
+    def args(self, request: Request) -> dict[str, Any]:
+        """Read the arguments back out of a request of this tool."""
+        return self.template.args(request)
+
+    def result(self, response: Response, args: Mapping[str, Any] = NOTHING) -> ToolResult:
+        """Make of the response to a call what the agent is shown; what says that it failed is an error."""
+        return self._mapping.result(response, self.template.filled(args))
+
+    async def send(self, args: Mapping[str, Any]) -> Response:
+        """Really ask the provider; raises ToolFailed where it is out of reach, UsageMistake without a key."""
+        from pytest_agenteval.tools.http.http_client import send
+
+        self._need_secrets()
+        response = await send(self, args)
+        kept = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
+        return Response(response.status, response.message, kept, response.body)
+
+    def _need_secrets(self) -> None:
+        missing = [name for name in self.secrets if not os.environ.get(name)]
+        if missing:
+            names = " and ".join(f"${name}" for name in missing)
+            raise UsageMistake(f"the tool {self.name!r} asks its provider, which takes {names}: not set")
+
+
+def http_tool(declared: ToolDeclaration, provider: ProviderSpec | None = None, base: str = "") -> Tool:
+    """Make the tool of a declaration."""
+    wire = HttpWire(declared, provider, base)
+
+    async def ask(args: Mapping[str, Any]) -> Any:
+        result = wire.result(await wire.send(args), args)
+        if result.error is not None:
+            raise ToolFailed(result.error.message, result.error.type)
+        return result.value
+
+    spec = ToolSpec(
+        declared.name,
+        declared.description.strip(),
+        declared.parameters,
+        checked=declared.checked,
+        taped=True,
+        blocking=False,
+    )
+    return Tool(spec, ask, wire=wire, matching=declared.matching)
+
+
+def read_tools(path: Path, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
+    """Give the tools that a file declares, in its order."""
+    return tools_of(read_document(path), bases)
+
+
+def tools_of(document: Document, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
+    """Give the tools that a document declares; it holds one tool, or ``tools`` with a ``provider``."""
+    declared = declarations(document)
+    return {
+        one.name: http_tool(one, provider, (bases or {}).get(provider.name, "") if provider else "")
+        for one, provider in declared
+    }
+
+
+def declarations(document: Document) -> list[tuple[ToolDeclaration, ProviderSpec | None]]:
+    """Give what a document declares, or raise every problem in it."""
+    value = document.value
+    several = isinstance(value, dict) and not {"tools", "provider"}.isdisjoint(value)
+    model: type[BaseModel] = ToolFile if several else ToolDeclaration
+    try:
+        read = model.model_validate(value)
+    except ValidationError as error:
+        raise ProblemsFound(explain(error, document, shown(document.path), (), shape(model))) from None
+    assert isinstance(read, ToolFile | ToolDeclaration)
+    tools = (read,) if isinstance(read, ToolDeclaration) else read.tools
+    provider = None if isinstance(read, ToolDeclaration) else read.provider
+    found = list(_problems(document, tools, provider, several))
+    if found:
+        raise ProblemsFound(sorted(found, key=lambda problem: problem.line or 0))
+    return [(tool, provider) for tool in tools]
+
+
+def _problems(
+    document: Document,
+    tools: tuple[ToolDeclaration, ...],
+    provider: ProviderSpec | None,
+    several: bool,
+) -> Iterator[Problem]:
+    if provider is not None:
+        yield from (_placed(document, ("provider",), found) for found in provider_problems(provider))
+    first: dict[str, int] = {}
+    for index, tool in enumerate(tools):
+        place: KeyPath = ("tools", index) if several else ()
+        for found in problems_of(tool, provider):
+            yield _placed(document, place, found)
+        if first.setdefault(tool.name, index) != index:
+            taken = f"{tool.name!r}, which tools[{first[tool.name]}] has too"
+            yield _placed(document, place, DeclarationProblem(("name",), "a name of its own", taken))
+
+
+def _placed(document: Document, place: KeyPath, found: DeclarationProblem) -> Problem:
+    path = (*place, *found.path)
+    line = document.line_of(path)
+    return Problem(shown(document.path), line, path, found.expected, found.found, found.hint)
+
+
+@cache
+def shape(model: type[BaseModel]) -> dict[str, Any]:
+    """Give a model's JSON Schema, whose descriptions are what errors expect."""
+    return model.model_json_schema()
