@@ -27,18 +27,18 @@ SECONDS: dict[str, float] = {
     "benchmarks/ko_agentbench/importer/test_cache.py": 15,
     "test_xdist.py": 15,
     "session/test_ctrl_c.py": 15,
-    "test_foreign_agents.py": 10,
-    "test_judges.py": 5,
+    "benchmarks/memex/evals/test_foreign_agents.py": 10,
+    "session/test_real_judges.py": 5,
     "benchmarks/memex/evals/test_spoilt.py": 15,
     "session/test_own_requests.py": 10,
     "chat/test_litellm_chat.py": 10,
     "calibration/test_page.py": 10,
     "calibration/test_calibration_item.py": 10,
-    "test_canaries.py": 7,
+    "session/test_canaries.py": 7,
     "cli/test_cli_calibrate.py": 7,
     "chat/test_streaming.py": 10,
     "chat/test_retries.py": 8,
-    "test_chaos.py": 5,
+    "chaos/test_scenarios.py": 5,
     "benchmarks/ko_agentbench/importer/test_shared.py": 7,
     "loopback/test_litellm.py": 5,
 }
@@ -99,3 +99,10 @@ def quick(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.suites import only_our_plugin
 
     only_our_plugin(monkeypatch)
+
+
+@pytest.fixture(params=[0, 2], ids=["one-process", "two-workers"])
+def workers(request: pytest.FixtureRequest) -> int:
+    """Every promise of the plugin holds with xdist and without."""
+    count: int = request.param
+    return count

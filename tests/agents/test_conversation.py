@@ -11,7 +11,7 @@ from pytest_agenteval.agents.conversation import input_problems
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool, ToolSpec
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 TURNS: list[Any] = [
     {"role": "user", "content": "서울 날씨 알려줘."},
@@ -38,7 +38,7 @@ def tried(script: list[Mapping[str, Any]], turns: list[Any] = TURNS, **settings:
         script=tuple(script),
         settings={"tools": ["weather"], **settings},
     )
-    return carried_out(known, planned)[0]
+    return execute(known, planned)[0]
 
 
 def test_what_stands_before_the_last_user_turn_is_seeded() -> None:

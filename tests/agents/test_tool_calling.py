@@ -11,7 +11,7 @@ import pytest
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool, ToolSpec
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 ANSWER = PlannedGrader("answer_contains", "answer", {"text": "18"})
 
@@ -21,7 +21,7 @@ def tried(script: list[Mapping[str, Any]], tool: Tool, **settings: Any) -> Trial
     known = registry()
     known.tool(tool)
     asked = {"tools": [tool.spec.name], **settings}
-    return carried_out(known, plan("t", ANSWER, script=tuple(script), settings=asked))[0]
+    return execute(known, plan("t", ANSWER, script=tuple(script), settings=asked))[0]
 
 
 def look(function: Any) -> Tool:

@@ -20,10 +20,3 @@ def letters(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     only_our_plugin(monkeypatch)
     project(pytester.path)
     return pytester
-
-
-@pytest.fixture(params=[0, 2], ids=["one-process", "two-workers"])
-def workers(request: pytest.FixtureRequest) -> int:
-    """Every promise of the plugin holds with xdist and without."""
-    count: int = request.param
-    return count

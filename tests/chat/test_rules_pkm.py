@@ -19,7 +19,7 @@ from pytest_agenteval.chat.offline.rules import rules
 from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Trial
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 FACT = "2026/09/17.md#ts_1"
 MARKER = f"<!-- fact_id: {FACT} -->"
@@ -67,7 +67,7 @@ def played(folder: Path, text: str, files: Mapping[str, str] = FILES) -> Trial:
         (folder / path).write_bytes(content.encode())
     given = {"fact_id": FACT, "content": text}
     planned = plan(agent="pkm", input=given, layers=(str(folder),), limits=Allowance(steps=20))
-    (trial,) = carried_out(registry(), Plan(planned.task, MODEL))
+    (trial,) = execute(registry(), Plan(planned.task, MODEL))
     return trial
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_agenteval.records.evidence import Answer, Evidence
 from pytest_agenteval.records.plan import PlannedGrader
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 GRADERS = ("taking", "aside", "function")
 
@@ -50,7 +50,7 @@ def test_a_grader_that_changes_its_evidence_changes_no_other_grade_and_no_record
     known.agent("rewriting", lambda: Rewriting())
     graders = [PlannedGrader(name, f"{name} {number}") for number in (1, 2) for name in GRADERS]
 
-    (trial,) = carried_out(
+    (trial,) = execute(
         known, plan("t", *graders, agent="rewriting", input={"content": "Buy.", "list": ["eggs", "milk"]})
     )
 
@@ -64,6 +64,6 @@ def test_an_agent_that_changes_its_input_changes_no_other_trial() -> None:
     known.agent("rewriting", lambda: Rewriting())
     task = plan("t", agent="rewriting", input={"content": "Buy.", "list": ["eggs", "milk"]})
 
-    trials = [*carried_out(known, task), *carried_out(known, task)]
+    trials = [*execute(known, task), *execute(known, task)]
 
     assert [trial.outcome.answer.text for trial in trials] == ["eggs,milk", "eggs,milk"]

@@ -19,7 +19,7 @@ from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool
-from tests.engine.carried_out import plan, registry
+from tests.engine.executing import plan, registry
 
 LOOK = {"script": ({"calls": [{"tool": "look"}]}, {"text": "Hello, Mina!"})}
 RECORDING = Conditions(record="once")

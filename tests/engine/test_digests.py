@@ -13,7 +13,7 @@ from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, Variant
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 ASKS = {"text": "Mina"}
 
@@ -25,7 +25,7 @@ def graded(**more: Any) -> Plan:
 
 def moved(*plans: Plan) -> set[str]:
     """Carry out two plans in one process, and give the digests in which they differ."""
-    one, other = (asdict(trial.digests) for trial in carried_out(registry(), *plans))
+    one, other = (asdict(trial.digests) for trial in execute(registry(), *plans))
     return {name for name in one if one[name] != other[name]}
 
 
@@ -88,6 +88,6 @@ def test_judges_are_part_of_the_ruler_of_those_who_ask_them(grader: str, expecte
         plan("t", asked, conditions=Conditions(judges=(Model("scripted", "scripted", True, params),)))
         for params in ({}, {"temperature": 0})
     )
-    trials = carried_out(registry(asks=Asks), one, other)
+    trials = execute(registry(asks=Asks), one, other)
     first, second = (asdict(trial.digests) for trial in trials)
     assert {name for name in first if first[name] != second[name]} == expected

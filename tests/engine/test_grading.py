@@ -21,7 +21,7 @@ from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Conditions, Model, PlannedGrader
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 FINE = PlannedGrader("answer_contains", "fine", {"text": "Mina"})
 
@@ -85,7 +85,7 @@ class Giving:
 def graded(**graders: Any) -> Trial:
     """Let graders look at one trial, beside one that finds it fine."""
     known = registry(**{name: lambda made=made: made for name, made in graders.items()})
-    (trial,) = carried_out(known, plan("t", *(PlannedGrader(name, name) for name in graders), FINE))
+    (trial,) = execute(known, plan("t", *(PlannedGrader(name, name) for name in graders), FINE))
     return trial
 
 
@@ -218,7 +218,7 @@ def test_a_grader_that_cannot_be_made_breaks_its_trial_and_no_other_grade() -> N
         grade = Where.grade
 
     asked = PlannedGrader("picky", "picky", {"mood": "sad"})
-    (trial,) = carried_out(registry(picky=Picky), plan("t", asked, FINE))
+    (trial,) = execute(registry(picky=Picky), plan("t", asked, FINE))
     assert (trial.cause, trial.message) == ("grader_crash", "picky raised SystemExit: not sad")
     assert "__post_init__" in trial.traceback
     assert grades(trial)["fine"].score == 1.0
@@ -236,7 +236,7 @@ def test_the_task_decides_label_threshold_and_weight() -> None:
     """Whatever a grader fills in, the task's own words stand."""
     own = Grade("mine", 0.5, "half", threshold=0.1, weight=9.0, required=True)
     asked = PlannedGrader("odd", "theirs", weight=2.0, threshold=0.75)
-    (trial,) = carried_out(registry(odd=lambda: Giving(own)), plan("t", asked))
+    (trial,) = execute(registry(odd=lambda: Giving(own)), plan("t", asked))
     (found,) = trial.grades
     assert (found.grader, found.threshold, found.weight, found.required) == ("theirs", 0.75, 2.0, False)
     assert trial.ending == "failed"
@@ -260,14 +260,14 @@ def test_a_slow_grader_holds_up_its_own_trial_only() -> None:
     quick: list[threading.Thread] = []
     known = registry(slow=Slow, quick=Quick)
     five = [[plan(f"{name}{n}", PlannedGrader(name, name)) for n in range(5)] for name in ("slow", "quick")]
-    trials = carried_out(known, *five[0], *five[1])
+    trials = execute(known, *five[0], *five[1])
     assert {trial.ending for trial in trials} == {"passed"}
 
 
 def test_a_provider_that_is_down_breaks_the_trial_and_not_the_grade() -> None:
     """A judge that cannot be had is nobody's miss."""
     known = registry(bad=lambda: Raising(ProviderDown("judge: no reply")))
-    (trial,) = carried_out(known, plan("t", PlannedGrader("bad", "bad"), FINE))
+    (trial,) = execute(known, plan("t", PlannedGrader("bad", "bad"), FINE))
     assert (trial.ending, trial.cause, trial.score) == ("errored", "provider", None)
     assert (trial.message, trial.traceback) == ("judge: no reply", "")
     assert [grade.score for grade in trial.grades] == [None, 1.0], "what was graded is kept"
@@ -314,12 +314,12 @@ class Strict(Kind):
 
 def test_a_grader_is_given_the_judges_of_the_run() -> None:
     """Each is asked through a chat of its own, which is in the events and in nobody's budget or messages."""
-    known = registry(semaphore=Asking)
+    known = registry(asking=Asking)
     known.model("kind", lambda model, plan: Kind())
     known.model("strict", lambda model, plan: Strict())
     judges = tuple(Model(name, name, offline=True) for name in ("kind", "strict"))
     asked = PlannedGrader("asking", "asking", threshold=0.5)
-    (trial,) = carried_out(known, plan("t", asked, conditions=Conditions(judges=judges)))
+    (trial,) = execute(known, plan("t", asked, conditions=Conditions(judges=judges)))
     assert (trial.ending, trial.grades[0].score, trial.grades[0].rationale) == ("passed", 0.5, "yes, no")
     assert (trial.usage.asks, trial.usage.tokens, trial.usage.cost_usd) == (1, 0, 0.0)
     assert [event.details["role"] for event in trial.transcript.events if event.kind == "judge_ask"] == [
@@ -330,7 +330,7 @@ def test_a_grader_is_given_the_judges_of_the_run() -> None:
 
 def test_a_grader_without_judges_may_say_that_it_cannot_tell() -> None:
     """It is given none, and asked all the same."""
-    (trial,) = carried_out(registry(semaphore=Asking), plan("t", PlannedGrader("asking", "asking"), FINE))
+    (trial,) = execute(registry(asking=Asking), plan("t", PlannedGrader("asking", "asking"), FINE))
     assert (trial.grades[0].score, trial.grades[0].rationale) == (None, "no judge configured")
     assert trial.ending == "passed"
 
@@ -374,7 +374,7 @@ def test_a_grader_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, hangin
     """Its trial is errored and says so, the grades that were given stay, and other trials are as ever."""
     monkeypatch.setattr("pytest_agenteval.engine.grading.GRADING_S", 0.3)
     both = (PlannedGrader("answer_contains", "says", {"text": "Mina"}), PlannedGrader("hanging", "hangs"))
-    hung, fine = carried_out(registry(hanging=hanging), plan("hung", *both), plan("fine"))
+    hung, fine = execute(registry(hanging=hanging), plan("hung", *both), plan("fine"))
     assert (hung.ending, hung.cause) == ("errored", "grader_hangs")
     assert [(grade.grader, grade.score) for grade in hung.grades] == [("says", 1.0), ("hangs", None)]
     assert hung.grades[1].rationale == "no grade within 0.3 s"

@@ -11,7 +11,7 @@ from pytest_agenteval.records.plan import Conditions, Model, Plan
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool
-from tests.engine.carried_out import plan, registry
+from tests.engine.executing import plan, registry
 
 LOOK = Tool(ToolSpec("look", taped=True), lambda args: None)
 

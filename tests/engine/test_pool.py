@@ -16,7 +16,7 @@ from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
-from tests.engine.carried_out import plan
+from tests.engine.executing import plan
 
 PATIENCE = 5.0
 

@@ -14,7 +14,7 @@ from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import PlannedGrader
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 
 class Raising:
@@ -33,7 +33,7 @@ class Raising:
 )
 def test_our_own_errors_need_no_traceback(raised: Exception, traced: bool) -> None:
     """Somebody's mistake is shown with its lines; what is foreseen is one sentence, a thousand times over."""
-    (trial,) = carried_out(registry(odd=lambda: Raising(raised)), plan("t", PlannedGrader("odd", "odd")))
+    (trial,) = execute(registry(odd=lambda: Raising(raised)), plan("t", PlannedGrader("odd", "odd")))
     (grade,) = trial.grades
     assert str(raised) in grade.rationale
     assert ("traceback" in grade.details) is traced
@@ -77,7 +77,7 @@ def test_what_cannot_be_looked_at_breaks_its_grader_only(grader: Callable[[], ob
     graders = registry(odd=grader, fine=Content)
     planned = plan("t", PlannedGrader("odd", "odd"), PlannedGrader("fine", "fine"))
 
-    (trial,) = carried_out(graders, planned)
+    (trial,) = execute(graders, planned)
 
     assert (trial.ending, trial.cause) == ("errored", "grader_crash")
     assert [grade.score for grade in trial.grades] == [None, 1.0]

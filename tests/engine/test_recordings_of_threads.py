@@ -24,7 +24,7 @@ from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool
 from pytest_agenteval.tools.toolbox import ToolBox
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 THREADS = 32
 ANY_ANSWER = PlannedGrader("answer_contains", "answer", {"text": "seen"})
@@ -85,7 +85,7 @@ def test_what_sync_agents_record_is_on_disk(tmp_path: Path, quick_switches: None
         for number in range(THREADS)
     ]
 
-    trials = carried_out(known, *plans)
+    trials = execute(known, *plans)
 
     assert [trial.message for trial in trials if trial.ending != "passed"] == []
     assert sum(trial.tool_tape.recorded for trial in trials) == THREADS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.plan import Allowance, PlannedGrader
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 IMPORT_S = 1.0
 SLOW = f"""
@@ -53,7 +53,7 @@ def test_importing_an_agent_is_no_second_of_its_trial(slow_import: str) -> None:
     known.agent("slow", slow_import)
     asked = plan("t", GREETED, agent="slow", limits=Allowance(seconds=IMPORT_S / 2))
 
-    (trial,) = carried_out(known, asked)
+    (trial,) = execute(known, asked)
 
     assert (trial.ending, trial.limit) == ("passed", "")
     assert trial.seconds < IMPORT_S / 2
@@ -66,7 +66,7 @@ def test_an_import_that_holds_up_the_loop_is_no_second_of_the_others(slow_import
     known.agent("waiting", Waiting)
     waiting = plan("w", GREETED, agent="waiting", limits=Allowance(seconds=0.25 + IMPORT_S / 2))
 
-    trial, _ = carried_out(known, waiting, plan("s", GREETED, agent="slow"))
+    trial, _ = execute(known, waiting, plan("s", GREETED, agent="slow"))
 
     assert (trial.ending, trial.limit) == ("passed", "")
     assert 0.2 < trial.seconds < 0.25 + IMPORT_S / 2
@@ -84,7 +84,7 @@ def test_an_import_that_holds_up_the_loop_is_no_second_of_a_functions(slow_impor
     known.agent("quick", quick)
 
     limited = plan("q", GREETED, agent="quick", limits=Allowance(seconds=IMPORT_S / 2))
-    trial, _ = carried_out(known, limited, plan("s", GREETED, agent="slow"))
+    trial, _ = execute(known, limited, plan("s", GREETED, agent="slow"))
 
     assert (trial.ending, trial.limit) == ("passed", "")
     assert trial.seconds < IMPORT_S / 2
@@ -95,7 +95,7 @@ import asyncio, sys
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.tools.tool import Tool
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 before = {}
 
@@ -116,7 +116,7 @@ known = registry()
 known.agent("mine", Agent)
 known.tool(Tool(ToolSpec("greet", parameters=schema), lambda args: "Hello"))
 asked = PlannedGrader("answer_contains", "a", {"text": "Mina"})
-(trial,) = carried_out(known, plan("t", asked, agent="mine"))
+(trial,) = execute(known, plan("t", asked, agent="mine"))
 assert trial.ending == "passed", trial.message
 late = sorted(name for name in before["after"] if name.partition(".")[0] in ("jinja2", "jsonschema"))
 sys.exit(repr(late) if late else 0)

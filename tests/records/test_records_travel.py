@@ -23,7 +23,7 @@ from pytest_agenteval.records.record import NOTHING, FrozenMap, Record
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
-from tests.engine.test_plans_travel import plans
+from tests.records.test_plans_travel import plans
 from tests.store.samples import FULL, TRIALS, trial
 
 MINIMAL = Plan(PlannedTask("s", "t", "a", "mixed", "b", ()), Model("m", "m"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cassettes.http_server import serving
+from tests.cassettes.http.server import serving
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]

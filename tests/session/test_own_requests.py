@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cassettes.http_server import Server, serving
+from tests.cassettes.http.server import Server, serving
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]

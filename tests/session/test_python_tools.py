@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.suites import run, suite, task, write
-from tests.tools.http.playing import playing
+from tests.tools.http.provider import playing
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_agenteval.cassettes.http import own_requests
-from tests.cassettes.http_server import Server, serving
+from tests.cassettes.http.server import Server, serving
 from tests.journals import finished
 from tests.suites import run, suite, task, write
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.journals import trials
 from tests.suites import run, suite, write
-from tests.tools.http.playing import Answer, Asked, Provider, playing
+from tests.tools.http.provider import Answer, Asked, Provider, playing
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")

@@ -14,7 +14,7 @@ from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.tools.toolsets import load_tools
-from tests.tools.http.playing import playing
+from tests.tools.http.provider import playing
 
 DECLARED = """
 provider: {{name: loop, base: "{base}", headers: {{X-Api-Key: "${{{secret}}}"}}, secrets: [{secret}]}}

@@ -16,7 +16,7 @@ from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 from pytest_agenteval.tools.toolsets import packaged
 
-from .playing import Answer, Asked, playing
+from .provider import Answer, Asked, playing
 
 PLACES = {
     "meta": {"total_count": 1},

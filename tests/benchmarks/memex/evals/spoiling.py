@@ -14,7 +14,7 @@ from typing import Any
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.planning import Planner
-from tests.engine.carried_out import carried_out, registry
+from tests.engine.executing import execute, registry
 
 ROOT = Path(__file__).parents[4]
 ORACLE = Model("oracle", "oracle", offline=True)
@@ -72,7 +72,7 @@ def acted_out(spoilt: Sequence[Spoilt]) -> list[Trial]:
     """Carry out these trials; a judge is not asked."""
     known, trials = registry(), []
     for start in range(0, len(spoilt), AT_ONCE):
-        trials += carried_out(known, *(each.plan for each in spoilt[start : start + AT_ONCE]))
+        trials += execute(known, *(each.plan for each in spoilt[start : start + AT_ONCE]))
     return trials
 
 

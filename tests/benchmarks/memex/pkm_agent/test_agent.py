@@ -12,7 +12,7 @@ import pytest
 from pytest_agenteval.benchmarks.memex.pkm_agent import PkmAgent
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.trial import Trial
-from tests.engine.carried_out import carried_out, plan, registry
+from tests.engine.executing import execute, plan, registry
 
 NOW = "2026-09-17T20:30:00+00:00"
 FACT = "2026/09/17.md#ts_1"
@@ -54,7 +54,7 @@ def played(layer: Path, *script: Mapping[str, Any], model: str = "scripted", **m
         **more,
     }
     planned = replace(plan(**said), model=Model(model, model, offline=True))
-    (trial,) = carried_out(registry(), planned)
+    (trial,) = execute(registry(), planned)
     return trial
 
 

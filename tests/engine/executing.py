@@ -42,7 +42,7 @@ def plan(
     return Plan(task, SCRIPTED, conditions=conditions)
 
 
-def carried_out(known: Registry, *plans: Plan) -> list[Trial]:
+def execute(known: Registry, *plans: Plan) -> list[Trial]:
     """Carry out plans side by side, and give their trials in this order."""
 
     async def all_of_them() -> list[Trial]:

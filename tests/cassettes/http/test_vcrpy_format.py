@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.cassettes.http import remove, taped_http
-from tests.cassettes.http_server import Server, serving
+from tests.cassettes.http.server import Server, serving
 
 vcr = pytest.importorskip("vcr")
 httpx = pytest.importorskip("httpx")

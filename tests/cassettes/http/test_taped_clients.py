@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes import Interaction, Library, Request, Response, 
 from pytest_agenteval.cassettes.cassette import Mode
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.http import NotRecorded, remove, taped_http, untaped
-from tests.cassettes.http_server import Server, serving
+from tests.cassettes.http.server import Server, serving
 
 httpx = pytest.importorskip("httpx")
 aiohttp = pytest.importorskip("aiohttp")

@@ -16,7 +16,7 @@ from tests.suites import only_our_plugin, run
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[4]
 
 REGISTERED = '''
 """Registers an agent that does what the references say: as a plain function, or as a program of its own."""
@@ -59,7 +59,7 @@ def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRU
         path = pytester.path / "evals" / suite / "suite.yaml"
         path.write_text(path.read_text("utf-8").replace(f"agent: {suite}", "agent: foreign"), "utf-8")
     shutil.copytree(ROOT / "fixtures", pytester.path / "fixtures")
-    shutil.copy(ROOT / "tests" / "foreign_agent.py", pytester.path)
+    shutil.copy(Path(__file__).with_name("foreign_agent.py"), pytester.path)
     said = REGISTERED.replace("KIND", kind).replace("STATE", repr(dict(state)))
     (pytester.path / "conftest.py").write_text(said, encoding="utf-8")
     run(pytester, "evals", "-q", "--agent-split=all", "--repetitions=1")
@@ -71,7 +71,7 @@ def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRU
 def alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Load nothing but this plugin."""
     only_our_plugin(monkeypatch)
-    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
 @pytest.mark.parametrize("kind", ["function", "Program"])

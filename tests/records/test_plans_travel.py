@@ -23,7 +23,7 @@ from pytest_agenteval.records.plan import (
     PlannedTask,
     Variant,
 )
-from tests.engine.carried_out import carried_out, plan
+from tests.engine.executing import execute, plan
 
 texts = st.text(max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
@@ -168,7 +168,7 @@ def test_a_spawned_process_gives_the_same_grades(
     )
     made = plan("t", *asked, agent="greeter", input={"name": "Mina"}, script=None)
     there = elsewhere({"plan": made.to_json(), "conftests": [str(evals)]}, tmp_path)
-    (here,) = carried_out(load_registry([evals]), made)
+    (here,) = execute(load_registry([evals]), made)
     assert there["grades"] == [
         [grade.grader, grade.score, grade.rationale, grade.passed] for grade in here.grades
     ]

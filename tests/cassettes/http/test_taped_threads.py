@@ -16,7 +16,7 @@ from pytest_agenteval.cassettes import Library
 from pytest_agenteval.cassettes.http import NotRecorded, own_requests, remove, taped_http, untaped
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.threads import DaemonThreads
-from tests.cassettes.http_server import Server, serving
+from tests.cassettes.http.server import Server, serving
 
 urllib3 = pytest.importorskip("urllib3")
 
