@@ -26,7 +26,7 @@ from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = tuple(sorted((ROOT / "docs").glob("*.md")))
 OURS = tuple(file for file in DOCS if not file.name.startswith("ko-"))

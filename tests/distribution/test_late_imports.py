@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "src" / "pytest_agenteval"
+PACKAGE = Path(__file__).parents[2] / "src" / "pytest_agenteval"
 LOADED_BEFORE = {"litellm", "aiohttp", "_pytest"}
 """One behind a lock of ours, one by whoever uses it, one by pytest."""
 
