@@ -135,11 +135,11 @@ def _others_told(others: Sequence[Path]) -> Iterator[str]:
 
 
 def _memex(args: argparse.Namespace) -> int:
-    from pytest_agenteval.benchmarks.memex.importer.importing import Known, import_folder
+    from pytest_agenteval.benchmarks.memex.importer.importing import RegisteredNames, import_folder
     from pytest_agenteval.builtin import AGENTS, GRADERS
 
     registry = _registry()
-    known = Known(sorted(AGENTS), sorted(GRADERS), _refusal(registry), _modes(registry))
+    known = RegisteredNames(sorted(AGENTS), sorted(GRADERS), _refusal(registry), _modes(registry))
     with _writing():
         imported = import_folder(Path(args.source), Path(args.to), known, force=args.force, mode=args.mode)
     for one in imported:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.benchmarks.memex.card_agent.evidence import CardEvidence, saved
+from pytest_agenteval.benchmarks.memex.card_agent.end_state import CardEndState, was_saved
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 
 ORACLE = yaml.safe_load((Path(__file__).parents[3] / "oracle/memex_card.yaml").read_text(encoding="utf-8"))
@@ -28,8 +28,8 @@ def _calls(case: Mapping[str, Any]) -> list[ToolCall]:
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_evidence_is_as_upstream(case: Mapping[str, Any]) -> None:
     """Completeness and the missing requirements, in their order, are those of the original."""
-    found = CardEvidence(
-        FACT, saved(FACT, _calls(case)), case["card"], save_required=case.get("require_save", True)
+    found = CardEndState(
+        FACT, was_saved(FACT, _calls(case)), case["card"], save_required=case.get("require_save", True)
     )
     state = found.state()
 
@@ -39,7 +39,7 @@ def test_evidence_is_as_upstream(case: Mapping[str, Any]) -> None:
 def test_a_template_without_an_id_has_the_old_name() -> None:
     """A stored template without an id counts as the one id that no agent can choose."""
     card = {"ui_configs": [{"data": {}}, {"template_id": ""}, "odd", {"template_id": "task"}], "tags": "odd"}
-    state = CardEvidence(FACT, True, card).state()
+    state = CardEndState(FACT, True, card).state()
 
     assert state["template_ids"] == ["classic_card"] * 3 + ["task"]
     assert state["card_tags"] == []
@@ -47,7 +47,7 @@ def test_a_template_without_an_id_has_the_old_name() -> None:
 
 def test_a_cards_own_failure_is_the_reason() -> None:
     """What the card says of its failure goes before what is missing."""
-    state = CardEvidence(FACT, True, {"status": "failed", "failure_reason": "no model"}).state()
+    state = CardEndState(FACT, True, {"status": "failed", "failure_reason": "no model"}).state()
 
     assert state["failure_reason"] == "no model"
     assert state["status"] == "failed"
@@ -56,4 +56,4 @@ def test_a_cards_own_failure_is_the_reason() -> None:
 @pytest.mark.parametrize("title", ["", "  ", None, 5])
 def test_a_blank_title_is_no_title(title: object) -> None:
     """White space, and what is no text, does not make a title."""
-    assert "title_present" in CardEvidence(FACT, True, {"title": title}).missing
+    assert "title_present" in CardEndState(FACT, True, {"title": title}).missing

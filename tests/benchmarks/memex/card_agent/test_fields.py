@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
-from pytest_agenteval.benchmarks.memex.card_agent.fields import complaints
+from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue, template_problems
 
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "link": {"url": "https://example.org"},
@@ -45,14 +44,14 @@ def test_there_are_the_22_templates() -> None:
 @pytest.mark.parametrize("id", LEAST)
 def test_the_required_fields_are_enough(id: str) -> None:
     """A template with its required fields, and with odd extra ones, is accepted."""
-    assert complaints(catalogue()[id], {**LEAST[id], "something": ["else"], "title": None}) == []
+    assert template_problems(catalogue()[id], {**LEAST[id], "something": ["else"], "title": None}) == []
 
 
 @pytest.mark.parametrize(("id", "gone"), ONE_GONE)
 def test_a_required_field_must_be_there(id: str, gone: str) -> None:
     """Without any one of its required fields a template is refused, and the field is named."""
     data = {name: value for name, value in LEAST[id].items() if name != gone}
-    found = complaints(catalogue()[id], data)
+    found = template_problems(catalogue()[id], data)
 
     assert len(found) == 1
     assert gone in found[0]
@@ -61,7 +60,7 @@ def test_a_required_field_must_be_there(id: str, gone: str) -> None:
 @pytest.mark.parametrize(("id", "wrong"), ONE_GONE)
 def test_a_required_field_must_be_of_its_kind(id: str, wrong: str) -> None:
     """A required field of another kind is refused: true is no text, no number and no list."""
-    found = complaints(catalogue()[id], {**LEAST[id], wrong: True})
+    found = template_problems(catalogue()[id], {**LEAST[id], wrong: True})
 
     assert len(found) == 1
     assert wrong in found[0]
@@ -93,11 +92,11 @@ def test_a_required_field_must_be_of_its_kind(id: str, wrong: str) -> None:
 )
 def test_a_complaint_says_where_and_what(id: str, data: Mapping[str, Any], said: str) -> None:
     """A refusal names the place, what was expected and what was found."""
-    (found,) = complaints(catalogue()[id], data)
+    (found,) = template_problems(catalogue()[id], data)
 
     assert found.startswith(said)
 
 
 def test_a_mood_may_go_by_either_name() -> None:
     """Of two fields that mean the same, one is enough."""
-    assert complaints(catalogue()["mood"], {"mood": "calm", "color_hex": "#fff"}) == []
+    assert template_problems(catalogue()["mood"], {"mood": "calm", "color_hex": "#fff"}) == []

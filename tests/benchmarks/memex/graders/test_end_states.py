@@ -18,7 +18,7 @@ from pytest_agenteval.benchmarks.memex.graders import (
     PkmInsightQuality,
     PkmReadBeforeWrite,
 )
-from pytest_agenteval.benchmarks.memex.graders.on_disk import Insight, insight_of
+from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
 from tests.benchmarks.memex.graders.sample_trials import (

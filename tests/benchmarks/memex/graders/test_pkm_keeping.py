@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.graders import PkmNoOverwrite
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import times
-from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines, survival
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker
+from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import count_lines, line_survival
 from pytest_agenteval.records.evidence import FileText, Tree
 from tests.benchmarks.memex.graders.sample_trials import Files, graded, tree, trial
 
@@ -252,9 +252,9 @@ def test_a_share_is_a_share(before: Files, after: Files) -> None:
     """Never below 0, never above 1, and every line is kept, edited or lost."""
     score = graded(ALL, trial(before, after)).score
     assert score is None or 0 <= score <= 1
-    there = counted_lines(str(text) for text in after.values())
+    there = count_lines(str(text) for text in after.values())
     for text in map(str, before.values()):
-        found = survival(text, there, there)
+        found = line_survival(text, there, there)
         assert found.lines == found.kept + found.edited + len(found.lost)
         assert 0 <= found.share <= 1
 
@@ -263,7 +263,7 @@ def test_a_share_is_a_share(before: Files, after: Files) -> None:
 @settings(deadline=None)
 def test_who_lost_every_line_never_passes(before: Files, after: Files) -> None:
     """However alike the new lines look: with no original line left, the score stays under the threshold."""
-    gone = counted_lines(str(text) for text in before.values())
+    gone = count_lines(str(text) for text in before.values())
     left = {
         path: "\n".join(each for each in str(text).splitlines() if each.rstrip() not in gone)
         for path, text in after.items()
@@ -287,7 +287,7 @@ def test_who_lost_every_line_never_passes(before: Files, after: Files) -> None:
 )
 def test_marks_end_where_a_latin_word_would(mark: str, text: str, count: int) -> None:
     """Only a side that is a Latin letter, a digit or _ asks for an end there: Hangul joins to anything."""
-    assert times(mark, text) == count
+    assert count_marker(mark, text) == count
 
 
 @pytest.mark.parametrize("marker", ["", " \n", 5])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.graders import PkmRoutedCorrectly
-from pytest_agenteval.benchmarks.memex.graders.pkm_paths import cleaned, headed, lies_in, placed
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import clean_path, lies_in, pkm_path, upstream_path
 from pytest_agenteval.records.evidence import FileText, Tree
 from tests.benchmarks.memex.graders.sample_trials import SKIPPED, Files, graded, tree, trial
 
@@ -190,23 +190,23 @@ def test_other_parts_of_the_workspace_are_no_place() -> None:
 )
 def test_a_bucket_is_a_folder_or_a_file_by_its_whole_name(path: str, bucket: str, lies: bool) -> None:
     """Names are compared from slash to slash; a slash at the end means a folder."""
-    assert lies_in(placed(path), bucket) is lies
+    assert lies_in(pkm_path(path), bucket) is lies
 
 
 @given(paths)
 def test_writing_a_path_anew_changes_nothing_more(path: str) -> None:
     """A path that was cleaned is clean, for routing as for reading; Memex's own way stops after one slash."""
-    assert cleaned(cleaned(path)) == cleaned(path)
-    assert placed(placed(path)) == placed(path)
-    assert not placed(path).startswith(("/", "./"))
-    assert "//" not in placed(path)
-    assert headed("//a/b") == "/a/b"
+    assert clean_path(clean_path(path)) == clean_path(path)
+    assert pkm_path(pkm_path(path)) == pkm_path(path)
+    assert not pkm_path(path).startswith(("/", "./"))
+    assert "//" not in pkm_path(path)
+    assert upstream_path("//a/b") == "/a/b"
 
 
 @given(paths, st.sampled_from(["Areas/", "Areas", "a/", "A/b"]))
 def test_what_lies_in_a_bucket_lies_there_however_it_is_written(path: str, bucket: str) -> None:
     """Slashes and dots that say nothing do not change where a path lies."""
-    assert lies_in(placed(f"/.//{path}"), bucket) == lies_in(placed(path), f"/./{bucket}")
+    assert lies_in(pkm_path(f"/.//{path}"), bucket) == lies_in(pkm_path(path), f"/./{bucket}")
 
 
 @settings(deadline=None)

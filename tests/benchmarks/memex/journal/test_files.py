@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.journal.files import entry, fact_id, read, write
+from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, find_entry, read, write
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import Workspace
 
@@ -73,7 +73,7 @@ def test_an_entry_runs_to_the_next_heading(id: str, written: str, text: str) -> 
     """An entry is found by its own number, not by a longer one that begins alike."""
     fact = fact_id(f"2026/09/17.md#{id}")
     assert fact is not None
-    found = entry(DAY, fact)
+    found = find_entry(DAY, fact)
 
     assert found is not None
     assert found.written == datetime.fromisoformat(f"2026-09-17T{written}")
@@ -86,7 +86,7 @@ def test_an_entry_that_is_not_there_is_none(daily: str | None) -> None:
     fact = fact_id("2026/09/17.md#ts_3")
     assert fact is not None
 
-    assert entry(daily, fact) is None
+    assert find_entry(daily, fact) is None
 
 
 def test_reading_makes_no_tree(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.journal.task_input import prepared
+from pytest_agenteval.benchmarks.memex.journal.entries import prepared
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.store.run_reader import read_run
 from pytest_agenteval.workspace.workspace import Workspace

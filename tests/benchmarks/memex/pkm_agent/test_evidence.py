@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.evidence import PkmEvidence, pkm_evidence
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import INSIGHT, SKIP
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import INSIGHT, SKIP
+from pytest_agenteval.benchmarks.memex.pkm_agent.end_state import PkmEndState, pkm_end_state
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 
 ORACLE = Path(__file__).parents[3] / "oracle/memex_pkm_evidence.yaml"
@@ -32,14 +32,14 @@ def test_evidence_is_as_upstream(case: Mapping[str, Any]) -> None:
     calls = [
         call(each["t"], error=REFUSED if each.get("err") else None, **each["a"]) for each in case["calls"]
     ]
-    state = pkm_evidence(FACT, calls).state()
+    state = pkm_end_state(FACT, calls).state()
 
     assert {key: state[key] for key in case["expect"]} == case["expect"]
 
 
 def test_the_state_has_its_seven_keys() -> None:
     """Graders find every key, whatever happened; without a skip there is no quote."""
-    assert pkm_evidence(FACT, ()).state() == {
+    assert pkm_end_state(FACT, ()).state() == {
         "is_complete": False,
         "wrote_para": False,
         "updated_insight": False,
@@ -62,7 +62,7 @@ def test_the_quote_is_that_of_the_last_skip() -> None:
         call(SKIP, evidence="no", error=REFUSED),
     ]
 
-    assert pkm_evidence(FACT, calls).skip_evidence == "nicht merken"
+    assert pkm_end_state(FACT, calls).skip_evidence == "nicht merken"
 
 
 @pytest.mark.parametrize(
@@ -75,22 +75,22 @@ def test_the_quote_is_that_of_the_last_skip() -> None:
 )
 def test_the_fact_id_counts_wherever_it_stands(args: Mapping[str, Any]) -> None:
     """The id is looked for in all arguments as they were sent, in whatever company."""
-    assert pkm_evidence(FACT, [call("Write", **args)]).wrote_para
+    assert pkm_end_state(FACT, [call("Write", **args)]).wrote_para
 
 
 @pytest.mark.parametrize("tool", ["Move", "Remove", "Read", "Grep"])
 def test_only_writing_counts_as_filed(tool: str) -> None:
     """A call of any other tool that names the fact id files nothing."""
-    assert not pkm_evidence(FACT, [call(tool, path=FACT)]).wrote_para
+    assert not pkm_end_state(FACT, [call(tool, path=FACT)]).wrote_para
 
 
 def test_an_unknown_fact_is_filed_nowhere() -> None:
     """Where the task names no fact, no call can have filed it."""
-    assert not pkm_evidence("", [call("Write", content="x")]).wrote_para
+    assert not pkm_end_state("", [call("Write", content="x")]).wrote_para
 
 
-@given(st.builds(PkmEvidence, *[st.booleans()] * 4))
-def test_what_is_complete_misses_nothing(found: PkmEvidence) -> None:
+@given(st.builds(PkmEndState, *[st.booleans()] * 4))
+def test_what_is_complete_misses_nothing(found: PkmEndState) -> None:
     """Nothing is missing exactly where the entry is dealt with; a skip that was made is not missing."""
     assert found.is_complete == (found.missing == [])
     assert not (found.skipped_pkm and "skip_pkm_organization" in found.missing)
@@ -101,4 +101,4 @@ def test_refused_calls_tell_nothing(tools: list[str]) -> None:
     """Whatever was only tried leaves the evidence as if it had not been."""
     calls = [call(tool, error=REFUSED, content=FACT, evidence="e") for tool in tools]
 
-    assert pkm_evidence(FACT, calls) == PkmEvidence()
+    assert pkm_end_state(FACT, calls) == PkmEndState()

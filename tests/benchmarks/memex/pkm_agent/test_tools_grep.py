@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import searching
-from pytest_agenteval.benchmarks.memex.pkm_agent.scanning import found as scanned
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent import grep_tool
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.grep_process import find_matches as scanned
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.limits import Clock
 
@@ -176,7 +176,7 @@ def test_a_result_has_an_end(tools: Called) -> None:
 
     assert many.endswith("(Stopped after 1000 lines. There is more.)")
     assert "(1000 more characters)" in wide
-    assert 250_000 < len(wide.encode()) < searching.MOST_BYTES + 100
+    assert 250_000 < len(wide.encode()) < grep_tool.MOST_BYTES + 100
 
 
 def test_files_that_are_not_text_are_passed_by_and_named(tools: Called) -> None:
@@ -221,7 +221,7 @@ def test_a_search_that_makes_no_sense_is_an_error(
 
 def test_a_pattern_that_never_ends_is_given_up(tools: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern may try more ways than there is time for: the search ends, and the agent is told."""
-    monkeypatch.setattr(searching, "SECONDS", 0.5)
+    monkeypatch.setattr(grep_tool, "SECONDS", 0.5)
     tools.put("PKM/Long.txt", FOR_EVER.encode())
 
     assert tools.refused("Grep", pattern=HANGS) == (
@@ -232,7 +232,7 @@ def test_a_pattern_that_never_ends_is_given_up(tools: Called, monkeypatch: pytes
 
 def test_other_trials_go_on_during_a_search(tools: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one trial's search takes its time, the loop on which the others run is free."""
-    monkeypatch.setattr(searching, "SECONDS", 2.0)
+    monkeypatch.setattr(grep_tool, "SECONDS", 2.0)
     tools.put("PKM/Long.txt", FOR_EVER.encode())
     grep = {tool.spec.name: tool for tool in pkm_tools(tools.workspace, Clock())}["Grep"]
     longest = 0.0
@@ -299,7 +299,7 @@ def test_a_process_that_does_not_come_up_is_started_again(
     program = tmp_path / "program"
     monkeypatch.setattr(time, "sleep", lambda seconds: program.symlink_to(sys.executable))
 
-    process = searching.started([str(program), "-c", ""])
+    process = grep_tool.start_process([str(program), "-c", ""])
 
     process.communicate()
     assert process.returncode == 0
@@ -309,7 +309,7 @@ def test_a_search_that_cannot_be_started_breaks_the_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent is not told of it: it would look elsewhere, and be judged for that."""
-    monkeypatch.setattr(searching, "WAIT_S", 0.0)
+    monkeypatch.setattr(grep_tool, "WAIT_S", 0.0)
 
     with pytest.raises(TrialBroken, match=r"the search of Grep could not be started: .*No such file"):
-        searching.started([str(tmp_path / "none")])
+        grep_tool.start_process([str(tmp_path / "none")])

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.paths import MOST_LEVELS, parts_of, virtual
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import pkm_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import MOST_LEVELS, format_path, parts_of
 from pytest_agenteval.limits import Clock
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import Workspace
@@ -126,7 +126,7 @@ def test_a_path_that_was_read_is_read_again_as_the_same(path: str) -> None:
         parts = parts_of(path)
     except ToolFailed:
         return
-    assert parts_of(virtual(parts)) == parts
+    assert parts_of(format_path(parts)) == parts
 
 
 @pytest.mark.parametrize(

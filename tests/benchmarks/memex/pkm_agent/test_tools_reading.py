@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import reading
-from pytest_agenteval.benchmarks.memex.pkm_agent.lines import lines_of
-from pytest_agenteval.benchmarks.memex.pkm_agent.reading import excerpt
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import REMINDER
+from pytest_agenteval.benchmarks.memex.pkm_agent import read_tools
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import REMINDER
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import lines_of
+from pytest_agenteval.benchmarks.memex.pkm_agent.read_tools import excerpt
 
 from .called import Called
 
@@ -276,7 +276,7 @@ def test_a_batch_has_an_end_and_says_what_it_left_out(tools: Called) -> None:
 
     shown = tools.ok("BatchRead", file_patterns=["?.md"])
 
-    assert len(shown.encode()) < reading.MOST_BYTES_TOGETHER + 1000
+    assert len(shown.encode()) < read_tools.MOST_BYTES_TOGETHER + 1000
     assert "=== /b.md (200 lines)" in shown
     assert shown.endswith(
         "=== left out, as this is long already: /c.md, /d.md, /e.md. Read them in another call."

@@ -10,13 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_agenteval.benchmarks.memex.pkm_agent import (
-    editing,
-    finding,
-    insight,
-    listing,
-    moving,
-    reading,
-    searching,
+    closing_tools,
+    grep_tool,
+    list_tools,
+    read_tools,
+    write_tools,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.specs import specs
 from pytest_agenteval.records.tool import ToolSpec
@@ -61,7 +59,7 @@ def test_every_tool_and_argument_is_explained(spec: ToolSpec) -> None:
 
 def test_every_argument_that_is_told_of_is_read() -> None:
     """No tool promises an argument that its code never looks at."""
-    modules = (editing, finding, insight, listing, moving, reading, searching)
+    modules = (write_tools, list_tools, closing_tools, read_tools, grep_tool)
     read = set(re.findall(r'args(?:\.get\(|, )"(\w+)"', "".join(map(inspect.getsource, modules))))
 
     assert read == {name for required, optional in ARGUMENTS.values() for name in (*required, *optional)}

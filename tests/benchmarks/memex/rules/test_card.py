@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.rules.card_fields import Note, filled
-from pytest_agenteval.benchmarks.memex.rules.card_rules import RULES, ideas
+from pytest_agenteval.benchmarks.memex.rules.card import RULES, CardEntry, fill_template, template_cues
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.offline.rules import rules
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
@@ -131,9 +130,11 @@ def test_usage_is_estimated_and_free() -> None:
 def test_every_rule_has_something_to_fill_it_with(id: str) -> None:
     """Whatever comes to mind can be filled, or is left out, for any text; nothing breaks."""
     for text in ("", "Met Ada Lovelace", '7/10, 3 of 4, "a quote of some length", 9:30, https://a.b 5 euros'):
-        assert filled(id, Note(FACT, "", text)) is None or filled(id, Note(FACT, "2026-09-17", text))
+        assert fill_template(id, CardEntry(FACT, "", text)) is None or fill_template(
+            id, CardEntry(FACT, "2026-09-17", text)
+        )
 
 
 def test_ideas_come_in_the_order_of_the_text() -> None:
     """The earliest cue wins; of two cues at one place, the earlier rule."""
-    assert ideas("proud of 7/10 today") == ["mood", "metric", "rating", "event"]
+    assert template_cues("proud of 7/10 today") == ["mood", "metric", "rating", "event"]

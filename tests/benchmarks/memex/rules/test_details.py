@@ -7,23 +7,25 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.rules.card_fields import (
-    Note,
-    filled,
+from pytest_agenteval.benchmarks.memex.rules.card import (
+    CardEntry,
+    fill_template,
     hashtags,
     name,
     number,
     sentence,
+    template_cues,
     title,
 )
-from pytest_agenteval.benchmarks.memex.rules.card_rules import ideas
-from pytest_agenteval.benchmarks.memex.rules.pkm_tree import files_of, paths_in, unique_end
-from pytest_agenteval.benchmarks.memex.rules.pkm_words import (
+from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
     best_file,
+    files_of,
     is_trivial,
     new_file,
     opt_out,
+    paths_in,
     telling_words,
+    unique_end,
 )
 from pytest_agenteval.chat.offline import rules as rules_model
 from pytest_agenteval.records.tool import ToolSpec
@@ -102,7 +104,7 @@ PUBLISHED = "Thursday, 2026-09-17 20:30:00"
 )
 def test_a_cue_brings_its_template_to_mind(text: str, ids: list[str]) -> None:
     """Each cue of each rule, at a word's beginning and end, the earliest first, then by rule."""
-    assert ideas(text) == ids
+    assert template_cues(text) == ids
 
 
 @pytest.mark.parametrize(
@@ -134,12 +136,12 @@ def test_a_template_is_filled_in_the_simplest_way(
     id: str, text: str, fields: Mapping[str, Any] | None
 ) -> None:
     """Each template's fields, and nothing where the entry has not what they need."""
-    assert filled(id, Note("f", PUBLISHED, text)) == fields
+    assert fill_template(id, CardEntry("f", PUBLISHED, text)) == fields
 
 
 def test_an_event_without_a_day_is_none() -> None:
     """An entry that does not say when it was published gives no event."""
-    assert filled("event", Note("f", "some day", "tea at 7:05")) is None
+    assert fill_template("event", CardEntry("f", "some day", "tea at 7:05")) is None
 
 
 def test_pieces_are_taken_out_of_a_text() -> None:

@@ -12,8 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.rules.pkm_tree import files_of, lines_read, unique_end
-from pytest_agenteval.benchmarks.memex.rules.pkm_words import best_file, is_trivial, new_file, opt_out
+from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
+    best_file,
+    files_of,
+    is_trivial,
+    lines_read,
+    new_file,
+    opt_out,
+    unique_end,
+)
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.offline.rules import rules
 from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask

@@ -11,12 +11,17 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.loop import Finished, converse
 from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
-from pytest_agenteval.benchmarks.memex.card_agent.evidence import CardEvidence, saved
+from pytest_agenteval.benchmarks.memex.card_agent.end_state import CardEndState, was_saved
 from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, card_tools
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
-from pytest_agenteval.benchmarks.memex.journal.files import fact_id, read
+from pytest_agenteval.benchmarks.memex.journal.entries import (
+    fact_id,
+    format_moment,
+    input_problems,
+    prepared,
+    read,
+)
 from pytest_agenteval.benchmarks.memex.journal.runs import EqualCalls, until_complete
-from pytest_agenteval.benchmarks.memex.journal.task_input import input_problems, prepared, published
 from pytest_agenteval.prompts import Prompts, packaged
 from pytest_agenteval.records.evidence import Answer
 
@@ -55,8 +60,8 @@ class CardAgent:
         fact = fact_id(target)
         path = "" if fact is None else fact.card_file
         blob = read(ctx.workspace, path) if path else None
-        found = CardEvidence(
-            target, saved(target, ctx.transcript.calls), card_yaml.read(blob), path, blob or ""
+        found = CardEndState(
+            target, was_saved(target, ctx.transcript.calls), card_yaml.read(blob), path, blob or ""
         )
         return found.state()
 
@@ -66,7 +71,7 @@ class CardAgent:
             language=self.user_language,
             tags=TAGS,
             fact_id=task_input["fact_id"],
-            published=published(ctx.clock.now()),
+            published=format_moment(ctx.clock.now()),
             content=task_input["content"],
         )
         system = _system(tuple(sorted(ctx.prompts.texts.items())), self.user_language)

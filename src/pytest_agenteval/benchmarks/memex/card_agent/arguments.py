@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
-from pytest_agenteval.benchmarks.memex.card_agent.fields import complaints
-from pytest_agenteval.benchmarks.memex.journal.files import FactId, fact_id
-from pytest_agenteval.benchmarks.memex.journal.naming import named
+from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue, template_problems
+from pytest_agenteval.benchmarks.memex.journal.entries import FactId, describe_value, fact_id
 from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.tools.tool import ToolFailed
@@ -30,7 +28,7 @@ TAGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class CardDraft:
     """A card as the agent wants it saved; what was not given is empty or None."""
 
     fact: FactId
@@ -43,11 +41,11 @@ class Draft:
     warning: str = ""
 
 
-def draft(args: Mapping[str, Any]) -> Draft:
+def read_card_draft(args: Mapping[str, Any]) -> CardDraft:
     """Read the arguments; raises ToolFailed at the first thing that is wrong."""
     title, configs = _title(args.get("title")), _configs(args.get("ui_configs"))
     created, warning = _created(args.get("content_creation_date"))
-    return Draft(
+    return CardDraft(
         _fact(args.get("fact_id")),
         title,
         configs,
@@ -59,28 +57,30 @@ def draft(args: Mapping[str, Any]) -> Draft:
     )
 
 
-def refuse(message: str) -> ToolFailed:
+def bad_argument(message: str) -> ToolFailed:
     """Make the error that tells an agent which argument to mend."""
     return ToolFailed(message, "bad_arguments")
 
 
 def _title(title: Any) -> str:
     if not isinstance(title, str) or not title.strip():
-        raise refuse("title must be a text that is not empty")
+        raise bad_argument("title must be a text that is not empty")
     return title.strip()
 
 
 def _fact(text: Any) -> FactId:
     found = fact_id(text)
     if found is None:
-        raise refuse(f"fact_id must look like 2026/09/17.md#ts_1, not {named(text)}")
+        raise bad_argument(f"fact_id must look like 2026/09/17.md#ts_1, not {describe_value(text)}")
     return found
 
 
 def _configs(given: Any) -> tuple[Mapping[str, Any], ...]:
     configs = _from_json(given) if isinstance(given, str) else given
     if not isinstance(configs, list) or not configs:
-        raise refuse(f"ui_configs must be a list with at least one template, not {named(configs)}")
+        raise bad_argument(
+            f"ui_configs must be a list with at least one template, not {describe_value(configs)}"
+        )
     return _without_stray_snapshots([_config(config, number) for number, config in enumerate(configs)])
 
 
@@ -88,22 +88,26 @@ def _from_json(text: str) -> Any:
     try:
         return read_json(text)
     except ValueError as wrong:
-        raise refuse(f"ui_configs is a text that is not JSON: {wrong}") from wrong
+        raise bad_argument(f"ui_configs is a text that is not JSON: {wrong}") from wrong
 
 
 def _config(config: Any, number: int) -> Mapping[str, Any]:
     place = f"ui_configs[{number}]"
     if not isinstance(config, Mapping):
-        raise refuse(f"{place} must be an object with template_id and data, not {named(config)}")
+        raise bad_argument(
+            f"{place} must be an object with template_id and data, not {describe_value(config)}"
+        )
     id, data = config.get("template_id"), config.get("data")
     template = catalogue().get(id) if isinstance(id, str) else None
     if template is None:
-        raise refuse(f"{place}.template_id: {_no_template(id)}")
+        raise bad_argument(f"{place}.template_id: {_no_template(id)}")
     if not isinstance(data, Mapping):
-        raise refuse(f"{place}.data must be an object with the fields of {id}, not {named(data)}")
-    wrong = complaints(template, data)
+        raise bad_argument(
+            f"{place}.data must be an object with the fields of {id}, not {describe_value(data)}"
+        )
+    wrong = template_problems(template, data)
     if wrong:
-        raise refuse(f"{place}.data does not fill {id}: {'; '.join(wrong)}")
+        raise bad_argument(f"{place}.data does not fill {id}: {'; '.join(wrong)}")
     return {"template_id": id, "data": dict(data)}
 
 
@@ -124,7 +128,7 @@ def _tags(given: Any) -> tuple[str, ...]:
     if given is None:
         return ()
     if not isinstance(given, list):
-        raise refuse(f"tags must be a list, not {named(given)}")
+        raise bad_argument(f"tags must be a list, not {describe_value(given)}")
     names = (_tag(tag, number) for number, tag in enumerate(given))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -132,17 +136,17 @@ def _tags(given: Any) -> tuple[str, ...]:
 def _tag(tag: Any, number: int) -> str:
     name = tag.get("name") if isinstance(tag, Mapping) else tag
     if name is not None and not isinstance(name, str):
-        raise refuse(f"tags[{number}] must be an object with a name, not {named(tag)}")
+        raise bad_argument(f"tags[{number}] must be an object with a name, not {describe_value(tag)}")
     proper = (name or "").strip().capitalize()
     if proper and proper not in TAGS:
-        raise refuse(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
+        raise bad_argument(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
     return proper
 
 
 def _optional_text(args: Mapping[str, Any], name: str) -> str:
     value = args.get(name)
     if value is not None and not isinstance(value, str):
-        raise refuse(f"{name} must be a text, not {named(value)}")
+        raise bad_argument(f"{name} must be a text, not {describe_value(value)}")
     return (value or "").strip()
 
 

@@ -1,8 +1,8 @@
-"""The catalogue of card templates, read from ``templates.yaml``."""
+"""The catalogue of card templates, read from ``templates.yaml``, and what a template's fields must hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,7 +10,9 @@ from typing import Any
 
 import yaml
 
-_SAID = {
+from pytest_agenteval.benchmarks.memex.journal.entries import describe_value
+
+_KIND_WORDS = {
     "filled": "text",
     "given": "text or number",
     "texts": "list of texts",
@@ -33,7 +35,7 @@ class Field:
         star = "*" if self.required else ""
         if self.parts:
             return f"{self.name}{star} (list of {{{', '.join(map(str, self.parts))}}})"
-        said = [_SAID.get(self.kind, self.kind), self.note]
+        said = [_KIND_WORDS.get(self.kind, self.kind), self.note]
         return f"{self.name}{star} ({', '.join(part for part in said if part)})"
 
 
@@ -76,3 +78,81 @@ def _field(name: str, required: bool, said: str | Mapping[str, Any]) -> Field:
         return Field(name, required, parts=_fields(said))
     kind, _, note = said.partition(",")
     return Field(name, required, kind, note.strip())
+
+
+def template_problems(template: Template, data: Mapping[str, Any]) -> list[str]:
+    """Say what is wrong with a template's data, field by field; nothing when it will do.
+
+    Only required fields are checked, and the members of lists of objects; a card with an odd optional field
+    is still a card.
+    """
+    found = list(_of_fields(template.fields, data, ""))
+    if template.either and not any(isinstance(data.get(name), str) for name in template.either):
+        found.append(f"one of {', '.join(template.either)} must be there, as a text")
+    return found
+
+
+def _of_fields(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for field in fields:
+        value, place = data.get(field.name), prefix + field.name
+        if value is None:
+            if field.required:
+                yield f"{place} is missing: {_expected(field)}"
+        elif field.parts:
+            yield from _of_list(field, value, place)
+        elif field.required and not _FITS[field.kind](value):
+            yield f"{place} must be {_EXPECTED[field.kind]}, not {describe_value(value)}"
+
+
+def _of_list(field: Field, value: Any, place: str) -> Iterator[str]:
+    if not isinstance(value, list) or (field.required and not value):
+        yield f"{place} must be {_expected(field)}, not {describe_value(value)}"
+        return
+    for number, member in enumerate(value):
+        if isinstance(member, Mapping):
+            yield from _of_fields(field.parts, member, f"{place}[{number}].")
+        else:
+            yield f"{place}[{number}] must be an object, not {describe_value(member)}"
+
+
+def _expected(field: Field) -> str:
+    return "a list of objects, at least one" if field.parts else _EXPECTED[field.kind]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(member, str) for member in value)
+
+
+_FITS: Mapping[str, Callable[[Any], bool]] = {
+    "text": _is_text,
+    "filled": _is_filled,
+    "number": _is_number,
+    "integer": _is_integer,
+    "texts": _is_texts,
+    "given": lambda value: True,
+}
+
+_EXPECTED: Mapping[str, str] = {
+    "text": "a text",
+    "filled": "a text that is not blank",
+    "number": "a number",
+    "integer": "a whole number",
+    "texts": "a list of texts, at least one",
+    "given": "anything but nothing",
+}

@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
-from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS, Draft, draft
+from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS, CardDraft, read_card_draft
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
-from pytest_agenteval.benchmarks.memex.journal.files import Entry, entry, read, write
+from pytest_agenteval.benchmarks.memex.journal.entries import JournalEntry, find_entry, read, write
 from pytest_agenteval.limits import Clock
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.tools.tool import Tool, ToolFailed
@@ -19,7 +19,7 @@ from pytest_agenteval.workspace.workspace import Workspace
 METADATA = "get_card_metadata"
 SAVE = "save_timeline_card"
 
-_KEPT_LAST = ("comments", "insight", "deleted")
+_LAST_KEYS = ("comments", "insight", "deleted")
 _TEXT = {"type": "string"}
 
 
@@ -81,9 +81,9 @@ def tags_in_use(args: Mapping[str, Any]) -> str:
 
 def save_card(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
     """Save a card over what may already be there; raises ToolFailed when it cannot be."""
-    wanted = draft(args)
+    wanted = read_card_draft(args)
     fact = wanted.fact
-    found = entry(read(workspace, fact.daily_file), fact)
+    found = find_entry(read(workspace, fact.daily_file), fact)
     if found is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
     old = card_yaml.read(read(workspace, fact.card_file)) or {}
@@ -91,7 +91,7 @@ def save_card(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> st
     return f"The card of {fact.text} is saved." + (f" Note: {wanted.warning}." if wanted.warning else "")
 
 
-def _card(wanted: Draft, found: Entry, old: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+def _card(wanted: CardDraft, found: JournalEntry, old: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     """Put the card together in its file's order; what was not given stays as it was."""
     card: dict[str, Any] = {
         "fact_id": wanted.fact.text,
@@ -107,10 +107,10 @@ def _card(wanted: Draft, found: Entry, old: Mapping[str, Any], clock: Clock) -> 
     card |= {key: value for key, value in old.items() if str(key).startswith("user_fixed_")}
     if wanted.user_mark_address:
         card["user_fixed_address"] = wanted.user_mark_address
-    return card | {key: old[key] for key in _KEPT_LAST if key in old}
+    return card | {key: old[key] for key in _LAST_KEYS if key in old}
 
 
-def _timestamp(wanted: Draft, found: Entry, old: Mapping[str, Any], clock: Clock) -> int:
+def _timestamp(wanted: CardDraft, found: JournalEntry, old: Mapping[str, Any], clock: Clock) -> int:
     """Give the card's moment: as told, else as it was, else when the entry was written."""
     was = old.get("timestamp")
     if wanted.created is None and isinstance(was, int):

@@ -5,13 +5,11 @@ compared with its own. ``default`` scores what Memex says it means to.
 """
 
 from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
-from pytest_agenteval.benchmarks.memex.graders.card_numbers import CardNumbersGiven
-from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain
-from pytest_agenteval.benchmarks.memex.graders.pkm_append import PkmAppendCoherence
+from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain, CardNumbersGiven
 from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
 from pytest_agenteval.benchmarks.memex.graders.pkm_facts import PkmFactsFiled
-from pytest_agenteval.benchmarks.memex.graders.pkm_insight import PkmInsightQuality
-from pytest_agenteval.benchmarks.memex.graders.pkm_keeping import PkmNoOverwrite
+from pytest_agenteval.benchmarks.memex.graders.pkm_judged import PkmAppendCoherence, PkmInsightQuality
+from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import PkmNoOverwrite
 from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
 from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
 

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pytest_agenteval.benchmarks.memex.graders.both_sides import (
-    as_upstream,
-    contrast,
-    disagreement,
-    merged,
+from pytest_agenteval.benchmarks.memex.graders.end_state import (
+    State,
+    UnreadableState,
+    contrast_text,
+    disagreement_checks,
+    merge_states,
+    undecided_where_unreadable,
+    upstream_state,
     value_check,
 )
-from pytest_agenteval.benchmarks.memex.graders.on_disk import State, card_path, card_state, title_of
 from pytest_agenteval.benchmarks.memex.graders.settings import (
     Mode,
     check_flag,
@@ -21,7 +23,7 @@ from pytest_agenteval.benchmarks.memex.graders.settings import (
     check_template_ids,
     texts,
 )
-from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable, undecided_where_unreadable
+from pytest_agenteval.benchmarks.memex.graders.workspace_state import card_path, card_state, title_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -53,22 +55,26 @@ class CardCompletion:
     @undecided_where_unreadable("card_completion")
     def grade(self, evidence: Evidence) -> Grade:
         """Ask the five questions of the card's end state."""
-        stated, shown = card_sides(evidence, self.mode)
+        stated, shown = card_states(evidence, self.mode)
         if self.mode == "upstream" and not isinstance(stated.get("status"), str | None):
-            raise Unreadable("status in the agent's state", "a text", stated["status"])
+            raise UnreadableState("status in the agent's state", "a text", stated["status"])
         checks: tuple[Check, ...] = (
             value_check("the card was saved", "card_save_tool_called", True, stated, shown),
             value_check("the card's status is completed", "status", "completed", stated, shown),
             value_check("the card has a title", "has_title", True, stated, shown),
             value_check("the card has a filled template", "has_ui_configs", True, stated, shown),
-            _nothing_missing(stated, shown),
+            _completeness_check(stated, shown),
         )
         if self.mode == "default":
-            checks = (*checks, *_copied_title(merged(stated, shown), evidence), *_other_cards(evidence))
-        return scored("card_completion", checks)
+            checks = (
+                *checks,
+                *_copied_title_checks(merge_states(stated, shown), evidence),
+                *_other_cards_checks(evidence),
+            )
+        return share_grade("card_completion", checks)
 
 
-def _copied_title(state: State, evidence: Evidence) -> tuple[Check, ...]:
+def _copied_title_checks(state: State, evidence: Evidence) -> tuple[Check, ...]:
     """Give a failed check where the title is the entry over again; a good one earns nothing more."""
     content = " ".join(str(evidence.task_input.get("content") or "").split())
     title = title_of(state.get("card_yaml_blob"))
@@ -77,7 +83,7 @@ def _copied_title(state: State, evidence: Evidence) -> tuple[Check, ...]:
     return (Check(claim, False, "a title of its own", "the whole entry"),) if copied else ()
 
 
-def _other_cards(evidence: Evidence) -> tuple[Check, ...]:
+def _other_cards_checks(evidence: Evidence) -> tuple[Check, ...]:
     """Give a failed check where another entry's card was touched."""
     own, changes = card_path(evidence), evidence.diff
     touched = [*changes.created, *changes.modified, *changes.deleted]
@@ -86,10 +92,10 @@ def _other_cards(evidence: Evidence) -> tuple[Check, ...]:
     return (Check(claim, False, "no other card", ", ".join(others)),) if own and others else ()
 
 
-def _nothing_missing(stated: State, shown: State | None) -> Check:
-    sides = [merged(stated, shown), *([] if shown is None else [shown])]
+def _completeness_check(stated: State, shown: State | None) -> Check:
+    sides = [merge_states(stated, shown), *([] if shown is None else [shown])]
     words = [_what_is_missing(side) for side in sides]
-    found = words[0] if len(set(words)) == 1 else contrast(*words)
+    found = words[0] if len(set(words)) == 1 else contrast_text(*words)
     return Check("nothing is missing", set(words) == {COMPLETE}, COMPLETE, found)
 
 
@@ -131,9 +137,9 @@ class CardTemplateChoice:
     @undecided_where_unreadable("card_template_choice")
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the templates of the card, in their order, with the expected ones."""
-        stated, shown = card_sides(evidence, self.mode)
-        picked = _list(merged(stated, shown), "template_ids")
-        untrue = disagreement(stated, shown, "template_ids")
+        stated, shown = card_states(evidence, self.mode)
+        picked = _list(merge_states(stated, shown), "template_ids")
+        untrue = disagreement_checks(stated, shown, "template_ids")
         score, why = self._judged(picked)
         found = ", ".join(map(str, picked)) or "no template"
         check = Check(
@@ -165,17 +171,17 @@ class CardTemplateChoice:
         return 0.0, f"expected {expected}, found {shown}"
 
 
-def card_sides(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
+def card_states(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:
     """Give what the agent tells of the card, and what its file shows; in upstream mode only one of them."""
     if mode == "upstream":
-        return as_upstream(evidence, card_state), None
+        return upstream_state(evidence, card_state), None
     stated = evidence.state
     if stated.get("card_save_tool_called") is False:  # how a card came to its file is the agent's own affair
         stated = {key: value for key, value in stated.items() if key != "card_save_tool_called"}
     return stated, card_state(evidence)
 
 
-def scored(grader: str, checks: tuple[Check, ...]) -> Grade:
+def share_grade(grader: str, checks: tuple[Check, ...]) -> Grade:
     """Give the share of checks that passed, counted as Memex counts it: none asked, none passed."""
     missed = [check for check in checks if not check.passed]
     why = "; ".join(map(str, missed)) or f"all {len(checks)} checks passed"
@@ -191,5 +197,5 @@ def _list(state: Mapping[str, Any], key: str) -> Sequence[Any]:
     """Take a list out of the state; one that is not there is empty, anything else is unreadable."""
     value = state.get(key)
     if value is not None and not isinstance(value, list | tuple):
-        raise Unreadable(f"{key} in the agent's state", "a list", value)
+        raise UnreadableState(f"{key} in the agent's state", "a list", value)
     return value or ()

@@ -1,20 +1,42 @@
-"""Does the card say what it must?"""
+"""Does the card say what it must, and does every number on it come from the entry?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import yaml
 
-from pytest_agenteval.benchmarks.memex.graders.both_sides import disagreement, merged
-from pytest_agenteval.benchmarks.memex.graders.card import card_sides, scored
-from pytest_agenteval.benchmarks.memex.graders.on_disk import State
-from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode, needles, texts
-from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable, undecided_where_unreadable
+from pytest_agenteval.benchmarks.memex.graders.card import card_states, share_grade
+from pytest_agenteval.benchmarks.memex.graders.end_state import (
+    State,
+    UnreadableState,
+    disagreement_checks,
+    merge_states,
+    undecided_where_unreadable,
+)
+from pytest_agenteval.benchmarks.memex.graders.settings import (
+    Mode,
+    check_mode,
+    days,
+    entry_day,
+    needles,
+    texts,
+)
 from pytest_agenteval.graders.formatting import cut
-from pytest_agenteval.graders.matching.mentions import mentions
+from pytest_agenteval.graders.matching.addresses import parse_address
+from pytest_agenteval.graders.matching.dates import (
+    Day,
+    find_days,
+    find_times,
+    parse_times,
+    without_days_and_times,
+)
+from pytest_agenteval.graders.matching.mentions import NUMBER_WORDS, mentions, normalize_mention
+from pytest_agenteval.graders.matching.tokens import tokens
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -24,8 +46,8 @@ else:
     # Every scalar comes as it was written: 118.50 stays 118.50.
     _Loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
 
-NAME = "card_must_contain"
-_NOT_SAID = frozenset({"", "true", "false", "null", "~"})
+MUST_CONTAIN = "card_must_contain"
+_NO_VALUES = frozenset({"", "true", "false", "null", "~"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +79,38 @@ class CardMustContain:
         )
         object.__setattr__(self, "substrings", given)
 
-    @undecided_where_unreadable(NAME)
+    @undecided_where_unreadable(MUST_CONTAIN)
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each text on the card."""
-        stated, shown = card_sides(evidence, self.mode)
-        blob = blob_of(merged(stated, shown))
+        stated, shown = card_states(evidence, self.mode)
+        blob = card_text(merge_states(stated, shown))
         if self.mode == "upstream":
-            return _summed_up(tuple(_raw_check(str(text), blob) for text in self.substrings))
+            return _text_grade(tuple(_raw_check(str(text), blob) for text in self.substrings))
         if not self.substrings:
-            return Grade(NAME, None, "nothing to check")
-        said = values(blob)
-        untrue = disagreement(stated, shown, "card_yaml_blob")
-        grade = _summed_up((*(_check(tuple(each), said) for each in self.substrings), *untrue))
+            return Grade(MUST_CONTAIN, None, "nothing to check")
+        said = card_values(blob)
+        untrue = disagreement_checks(stated, shown, "card_yaml_blob")
+        grade = _text_grade((*(_check(tuple(each), said) for each in self.substrings), *untrue))
         return replace(grade, rationale=str(untrue[0])) if untrue else grade
 
 
-def _summed_up(checks: tuple[Check, ...]) -> Grade:
+def _text_grade(checks: tuple[Check, ...]) -> Grade:
     """Score the checks; the reason names what is not there, and leaves the card's text to the checks."""
     missed = ", ".join(repr(check.expected) for check in checks if not check.passed)
-    grade = scored(NAME, checks)
+    grade = share_grade(MUST_CONTAIN, checks)
     return replace(grade, rationale=f"not on the card: {missed}") if missed else grade
 
 
-def values(blob: str) -> list[str]:
+def card_values(blob: str) -> list[str]:
     """Give the title and all values of the filled templates; a card that cannot be read has none."""
     try:
         card = yaml.load(blob, _Loader)  # makes texts, lists and maps only
     except yaml.YAMLError:
         return []
-    return list(_seen(card)) if isinstance(card, dict) else []
+    return list(_visible_values(card)) if isinstance(card, dict) else []
 
 
-def _seen(card: dict[str, Any]) -> Iterator[str]:
+def _visible_values(card: dict[str, Any]) -> Iterator[str]:
     yield from _leaves(card.get("title"))
     configs = card.get("ui_configs")
     for config in configs if isinstance(configs, list) else ():
@@ -98,7 +120,7 @@ def _seen(card: dict[str, Any]) -> Iterator[str]:
 
 def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        if value.lower() not in _NOT_SAID:
+        if value.lower() not in _NO_VALUES:
             yield value
     elif isinstance(value, dict):
         for inner in value.values():
@@ -123,9 +145,101 @@ def _raw_check(text: str, blob: str) -> Check:
     return Check(f"the card contains {text!r}", text.lower() in blob.lower(), text, found)
 
 
-def blob_of(state: State) -> str:
+def card_text(state: State) -> str:
     """Give the card's text; one that is not there is empty, anything but text is unreadable."""
     blob = state.get("card_yaml_blob")
     if blob is not None and not isinstance(blob, str):
-        raise Unreadable("card_yaml_blob in the agent's state", "a text", blob)
+        raise UnreadableState("card_yaml_blob in the agent's state", "a text", blob)
     return blob or ""
+
+
+NUMBERS_GIVEN = "card_numbers_given"
+_SCALES = frozenset(map(Decimal, (0, 1, 10, 100)))
+"""Where a streak begins and where scales end: no entry has to say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardNumbersGiven:
+    """Is every number on the card one that the entry gives? The score is the share that is.
+
+    Looked at are the title and the values of the filled templates, except dates, times, addresses and
+    colours: what those have to be, ``card_must_contain`` can say. A number counts by its value, whatever its
+    spelling and sign; of the entry, English number words count too. 0, 1, 10 and 100 are where scales begin
+    and end, and the entry's year is known; whatever else may stand there, such as what can be worked out, is
+    given in ``also``. Where ``days`` are given, every full date is one of them, or the entry's day. A card
+    without a number or such a date to look at leaves the grade undecided.
+    """
+
+    also: Sequence[str] = ()
+    days: Sequence[str] = ()
+
+    agent: ClassVar[str] = "card"
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "also", texts("also", self.also))
+        days("days", self.days)
+
+    @undecided_where_unreadable(NUMBERS_GIVEN)
+    def grade(self, evidence: Evidence) -> Grade:
+        """Compare the numbers of the card with those of the entry."""
+        stated, shown = card_states(evidence, "default")
+        entry = str(evidence.task_input.get("content") or "")
+        own = entry_day(evidence.task_input.get("fact_id"))
+        year = {Decimal(own.year)} if own else set()
+        given = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
+        untrue = disagreement_checks(stated, shown, "card_yaml_blob")
+        said = card_values(card_text(merge_states(stated, shown)))
+        days_known, times_known = self._days_known(entry, own), find_times(normalize_mention(entry))
+        checks = tuple(
+            Check(f"{written} comes from the entry", bool(readings & given), "a number of the entry", written)
+            for value in said
+            for written, readings in _numbers(value)
+            if not _is_known_day_or_time(written, days_known, times_known)
+        )
+        checks += tuple(self._days(said, own)) if self.days else ()
+        if not checks:
+            return Grade(NUMBERS_GIVEN, None, "the card has no number to look at")
+        return Grade.from_checks(NUMBERS_GIVEN, (*checks, *untrue))
+
+    def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
+        return self._days_meant(own) | find_days(normalize_mention(entry), short=False)
+
+    def _days_meant(self, own: date | None) -> frozenset[Day]:
+        return days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
+
+    def _days(self, said: Sequence[str], own: date | None) -> Iterator[Check]:
+        known = self._days_meant(own)
+        for value in said:
+            for found in find_days(normalize_mention(value), short=False):
+                passed = any(found.is_registrable(day) for day in known)
+                yield Check(f"{value} is a day that was meant", passed, " or ".join(self.days), value)
+
+
+def _is_known_day_or_time(written: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
+    """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
+    days_said = find_days(written) if "." in written else ()
+    times_said = parse_times(written.replace(".", ":"))
+    return any(one.is_registrable(other) for one in days_said for other in days_known) or bool(
+        times_said & times_known
+    )
+
+
+def _numbers_of_entry(entry: str) -> Iterator[Decimal]:
+    said = tokens(normalize_mention(entry))
+    for place, token in enumerate(said):
+        yield from token.readings
+        number = NUMBER_WORDS.get(token.text)
+        if number is not None:
+            yield Decimal(number)
+            after = NUMBER_WORDS.get(said[place + 1].text, 0) if place + 1 < len(said) else 0
+            yield Decimal(number + after) if number >= 20 and 0 < after < 10 else Decimal(number)
+
+
+def _numbers(value: str) -> Iterator[tuple[str, frozenset[Decimal]]]:
+    said = normalize_mention(value)
+    words = (word for word in said.split() if parse_address(word.strip(".,;:!?()")) is None)
+    for token in tokens(without_days_and_times(" ".join(words), named=True)):
+        if token.readings:
+            yield token.text, token.readings

@@ -1,4 +1,4 @@
-"""What a trial did to the knowledge base: files before and after, and what is new in them."""
+"""What a trial did to the knowledge base: files before and after, what is new in them, how paths compare."""
 
 from __future__ import annotations
 
@@ -7,9 +7,48 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_paths import below_root
-from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable
+from pytest_agenteval.benchmarks.memex.graders.end_state import UnreadableState
 from pytest_agenteval.records.evidence import Evidence, FileText, Tree, TreeDiff
+
+ROOT = "PKM/"
+
+
+def below_root(path: str) -> str | None:
+    """Give a path of the workspace as the knowledge base knows it, None when it lies outside."""
+    return path.removeprefix(ROOT) if path.startswith(ROOT) else None
+
+
+def upstream_path(path: str) -> str:
+    """Write a path as Memex does: one leading slash goes, the top folder's first letter is upper case."""
+    path = path.removeprefix("/")
+    return path[:1].upper() + path[1:] if "/" in path[1:] else path
+
+
+def clean_path(path: str) -> str:
+    """Write a path without slashes at its ends, doubled slashes and single dots."""
+    return "/".join(step for step in path.split("/") if step not in ("", "."))
+
+
+def pkm_path(path: str) -> str:
+    """Write a path cleaned, its top folder's first letter in upper case."""
+    return upstream_path(clean_path(path))
+
+
+def lies_in(path: str, bucket: str) -> bool:
+    """Whether a placed path belongs to a bucket, whole names compared.
+
+    ``Areas/Health/`` is a folder and all below it. ``Inbox``, without a slash at its end, may also be a file:
+    ``Inbox``, ``Inbox.md``.
+    """
+    folder = upstream_path(f"{clean_path(bucket)}/")
+    if path.startswith(folder):
+        return True
+    return not bucket.endswith("/") and folder in (f"{path}/", f"{_without_ending(path)}/")
+
+
+def _without_ending(path: str) -> str:
+    above, slash, name = path.rpartition("/")
+    return above + slash + (name.rpartition(".")[0] or name)
 
 
 def files_below(tree: Tree) -> dict[str, FileText]:
@@ -63,11 +102,11 @@ def end_texts(evidence: Evidence) -> Mapping[str, str]:
     if given is None:
         return {path: file.text or "" for path, file in files_below(evidence.after).items()}
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
-        raise Unreadable("file_contents in the agent's state", "a map of texts", given)
+        raise UnreadableState("file_contents in the agent's state", "a map of texts", given)
     return given
 
 
-def times(mark: str, text: str | None) -> int:
+def count_marker(mark: str, text: str | None) -> int:
     """Count how often a mark stands in a text by itself: ``…#ts_1`` does not stand in ``…#ts_12``."""
     start = r"(?<![0-9A-Za-z_])" if _is_word(mark[:1]) else ""
     end = r"(?![0-9A-Za-z_])" if _is_word(mark[-1:]) else ""
@@ -82,5 +121,5 @@ def missing_requirements(state: Mapping[str, Any]) -> Sequence[Any]:
     """Take the list of what is missing out of the state; none is empty, anything but a list Unreadable."""
     value = state.get("missing_requirements")
     if value is not None and not isinstance(value, list | tuple):
-        raise Unreadable("missing_requirements in the agent's state", "a list", value)
+        raise UnreadableState("missing_requirements in the agent's state", "a list", value)
     return value or ()

@@ -6,18 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
-from pytest_agenteval.benchmarks.memex.graders.both_sides import as_upstream, contrast, merged
-from pytest_agenteval.benchmarks.memex.graders.card import scored
-from pytest_agenteval.benchmarks.memex.graders.on_disk import State, insights_given, newly_holding, pkm_state
+from pytest_agenteval.benchmarks.memex.graders.card import share_grade
+from pytest_agenteval.benchmarks.memex.graders.end_state import (
+    State,
+    UnreadableState,
+    contrast_text,
+    merge_states,
+    undecided_where_unreadable,
+    upstream_state,
+)
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import (
     changed_below,
     files_below,
     missing_requirements,
 )
-from pytest_agenteval.benchmarks.memex.graders.pkm_keeping import survivals
-from pytest_agenteval.benchmarks.memex.graders.pkm_others import others_filed
+from pytest_agenteval.benchmarks.memex.graders.pkm_facts import other_entries_filed
+from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import file_survivals
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
-from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable, undecided_where_unreadable
+from pytest_agenteval.benchmarks.memex.graders.workspace_state import (
+    files_newly_holding,
+    insights_given,
+    pkm_state,
+)
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -61,13 +71,13 @@ class PkmCompletion:
     def grade(self, evidence: Evidence) -> Grade:
         """Ask about the expected ending."""
         if self.mode == "upstream":
-            state = as_upstream(evidence, pkm_state)
-            return scored("pkm_completion", _upstream(state, tuple(missing_requirements(state))))
-        state = merged(evidence.state, pkm_state(evidence))
+            state = upstream_state(evidence, pkm_state)
+            return share_grade("pkm_completion", _upstream_checks(state, tuple(missing_requirements(state))))
+        state = merge_states(evidence.state, pkm_state(evidence))
         path = self._path()
-        skips = path == "skip" or (path == "either" and _says(state, "skipped_pkm"))
+        skips = path == "skip" or (path == "either" and _is_true(state, "skipped_pkm"))
         checks = _skip_checks(evidence, state) if skips else _filing_checks(evidence, state)
-        grade = scored("pkm_completion", (*checks, _completeness_check(state)))
+        grade = share_grade("pkm_completion", (*checks, _completeness_check(state)))
         return replace(grade, details={"expected_path": path, "ending": _ending(state)})
 
     def _path(self) -> ExpectedPath:
@@ -80,7 +90,7 @@ class PkmCompletion:
         return "persist" if outcome.get("wrote_para") is True else "either"
 
 
-def _upstream(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check, ...]:
+def _upstream_checks(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check, ...]:
     skipped, changed = state.get("skipped_pkm") is True, state.get("successful_pkm_mutation") is True
     wrote, insight = state.get("wrote_para") is True, state.get("updated_insight") is True
     return (
@@ -94,59 +104,63 @@ def _upstream(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tuple[Check
 
 def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
     fact, filed, told = _fact_id(evidence), state.get("wrote_para"), state.get("updated_insight")
-    files, insights = newly_holding(fact, evidence), insights_given(evidence)
+    files, insights = files_newly_holding(fact, evidence), insights_given(evidence)
     return (
         Check(
             "a file of the knowledge base newly holds the entry's id",
             bool(files) and filed is not False,
             fact,
-            _beside(filed, bool(files), _some(files, "no file")),
+            _contrast_finding(filed, bool(files), _short_list(files, "no file")),
         ),
         Check(
             "an insight was given for the entry",
             fact in insights and told is not False,
             fact,
-            _beside(told, fact in insights, _some(insights, "no insight")),
+            _contrast_finding(told, fact in insights, _short_list(insights, "no insight")),
         ),
-        _check("the entry was not skipped", not _says(state, "skipped_pkm")),
+        _check("the entry was not skipped", not _is_true(state, "skipped_pkm")),
         *_failed_check("no other entry of the day was dealt with", _other_facts(fact, insights, evidence)),
         *_failed_check("no line that was there is gone", _files_that_lost_words(evidence)),
     )
 
 
 def _other_facts(fact: str, insights: list[str], evidence: Evidence) -> list[str]:
-    return list(dict.fromkeys((*others_filed(evidence), *(id for id in insights if id != fact))))
+    return list(dict.fromkeys((*other_entries_filed(evidence), *(id for id in insights if id != fact))))
 
 
 def _files_that_lost_words(evidence: Evidence) -> list[str]:
-    found = survivals(files_below(evidence.before), files_below(evidence.after))
+    found = file_survivals(files_below(evidence.before), files_below(evidence.after))
     return [path for path, each in found.items() if each.loses_words]
 
 
 def _failed_check(claim: str, found: list[str]) -> tuple[Check, ...]:
     """Give a failed check where something was found that must not be; what was left alone earns nothing."""
-    return (Check(claim, False, "none", _some(found, "none")),) if found else ()
+    return (Check(claim, False, "none", _short_list(found, "none")),) if found else ()
 
 
-def _beside(stated: Any, shown: bool, found: str) -> str:
+def _contrast_finding(stated: Any, shown: bool, found: str) -> str:
     """Write what was found, and what the agent says of it where that is something else."""
-    return found if stated is None or stated is shown else contrast("yes" if stated is True else "no", found)
+    return (
+        found
+        if stated is None or stated is shown
+        else contrast_text("yes" if stated is True else "no", found)
+    )
 
 
 def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
     changes, insights = changed_below(evidence), insights_given(evidence)
     touched = [*changes.created, *changes.modified, *changes.deleted]
-    called = "changes that left no trace" if _says(state, "successful_pkm_mutation") else "no change"
-    given = insights or (["an insight"] if _says(state, "updated_insight") else [])
+    called = "changes that left no trace" if _is_true(state, "successful_pkm_mutation") else "no change"
+    given = insights or (["an insight"] if _is_true(state, "updated_insight") else [])
     return (
-        _check("the entry was skipped", _says(state, "skipped_pkm")),
+        _check("the entry was skipped", _is_true(state, "skipped_pkm")),
         Check(
             "no file of the knowledge base was touched",
-            not touched and not _says(state, "successful_pkm_mutation"),
+            not touched and not _is_true(state, "successful_pkm_mutation"),
             "no change",
-            _some(touched, called),
+            _short_list(touched, called),
         ),
-        Check("no insight was given", not given, "no insight", _some(given, "no insight")),
+        Check("no insight was given", not given, "no insight", _short_list(given, "no insight")),
     )
 
 
@@ -156,14 +170,14 @@ def _completeness_check(state: State) -> Check:
     return Check("nothing is missing", complete and not missing, "nothing", found)
 
 
-def _says(state: State, key: str) -> bool:
+def _is_true(state: State, key: str) -> bool:
     """Whether the end state says so; only the truth value true counts."""
     return state.get(key) is True
 
 
 def _ending(state: State) -> str:
-    filed = _says(state, "wrote_para") or _says(state, "successful_pkm_mutation")
-    if _says(state, "skipped_pkm"):
+    filed = _is_true(state, "wrote_para") or _is_true(state, "successful_pkm_mutation")
+    if _is_true(state, "skipped_pkm"):
         return "both" if filed else "skipped"
     return "filed" if filed else "neither"
 
@@ -171,11 +185,11 @@ def _ending(state: State) -> str:
 def _fact_id(evidence: Evidence) -> str:
     fact = evidence.task_input.get("fact_id")
     if not isinstance(fact, str) or not fact:
-        raise Unreadable("fact_id in the task's input", "the entry's id", fact)
+        raise UnreadableState("fact_id in the task's input", "the entry's id", fact)
     return fact
 
 
-def _some(found: list[str], none: str) -> str:
+def _short_list(found: list[str], none: str) -> str:
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return ", ".join(found[:MOST_NAMED]) + more or none
 

@@ -1,28 +1,90 @@
-"""Did what the entry says come into the knowledge base, worked in and without strays?"""
+"""Did what the entry says come into the knowledge base, worked in and without strays? Were others filed?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import ClassVar
 
-from pytest_agenteval.benchmarks.memex.graders.both_sides import merged
-from pytest_agenteval.benchmarks.memex.graders.on_disk import pkm_state
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, files_below, times
-from pytest_agenteval.benchmarks.memex.graders.pkm_keeping import Files
-from pytest_agenteval.benchmarks.memex.graders.pkm_lines import counted_lines
-from pytest_agenteval.benchmarks.memex.graders.pkm_others import new_text
+from pytest_agenteval.benchmarks.memex.graders.end_state import merge_states, undecided_where_unreadable
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
+from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import Files, count_lines
 from pytest_agenteval.benchmarks.memex.graders.settings import days, entry_day, needles
-from pytest_agenteval.benchmarks.memex.graders.unreadable import undecided_where_unreadable
+from pytest_agenteval.benchmarks.memex.graders.workspace_state import pkm_state
 from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.matching.dates import Day, find_days
 from pytest_agenteval.graders.matching.mentions import mentions, normalize_mention
 from pytest_agenteval.graders.matching.tokens import tokens
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.grade import Check, Grade
+
+FACT_ID = re.compile(r"\d{4}/\d\d/\d\d\.md#ts_\d+")
+_HEADING = re.compile(r"^## <id:(?P<id>ts_\d+)>.*$", re.MULTILINE)
+FILED_SHARE, FILED_WORDS = 0.5, 2
+"""An entry is filed where so many of the words stand in the notes that only it can have brought there."""
+
+
+def other_entries_filed(evidence: Evidence) -> list[str]:
+    """Give the ids of the day's other entries that came into the knowledge base, by id or by their words."""
+    day, sign, own = str(evidence.task_input.get("fact_id") or "").partition("#")
+    entries = dict(_entries(evidence.before.text(f"Facts/{day}") or ""))
+    others = {f"{day}{sign}{id}": text for id, text in entries.items() if id != own}
+    if not others:
+        return []
+    was = _telling_words("\n".join(count_lines(file.text for file in files_below(evidence.before).values())))
+    was |= _telling_words(str(evidence.task_input.get("content") or ""))
+    new = _telling_words(new_text(evidence))
+    return [
+        id
+        for id, text in others.items()
+        if _is_newly_marked(id, evidence.before, evidence.after) or _is_filed(_telling_words(text) - was, new)
+    ]
+
+
+def new_text(evidence: Evidence) -> str:
+    """Give the lines that are new in the knowledge base, without the ids of entries."""
+    before, after = files_below(evidence.before), files_below(evidence.after)
+    left = count_lines(file.text for file in before.values())
+    left -= count_lines(file.text for path, file in after.items() if before.get(path) == file)
+    changed = (file.text or "" for path, file in after.items() if before.get(path) != file)
+    new = []
+    for line in (line.rstrip() for text in changed for line in text.splitlines()):
+        if left[line] > 0:
+            left[line] -= 1
+        elif line:
+            new.append(line)
+    return FACT_ID.sub(" ", "\n".join(new))
+
+
+def _entries(day: str) -> Iterator[tuple[str, str]]:
+    headings = list(_HEADING.finditer(day))
+    for heading, after in zip(headings, [*headings, None][1:], strict=True):
+        yield heading["id"], day[heading.end() : after.start() if after else None]
+
+
+def _is_newly_marked(id: str, before: Tree, after: Tree) -> bool:
+    was, now = (
+        sum(count_marker(id, file.text) for file in files_below(tree).values()) for tree in (before, after)
+    )
+    return now > was
+
+
+def _is_filed(only_here: set[str], new: set[str]) -> bool:
+    brought = only_here & new
+    return len(brought) >= FILED_WORDS and len(brought) >= FILED_SHARE * len(only_here)
+
+
+def _telling_words(text: str) -> set[str]:
+    """Give the words that tell entries apart: numbers, long words, pairs of letters without spaces."""
+    found = tokens(normalize_mention(text))
+    single = {token.text for token in found if token.readings or len(token.text) > 3}
+    letters = [token.text if len(token.text) == 1 and not token.text.isascii() else "" for token in found]
+    return single | {one + other for one, other in pairwise(letters) if one and other}
+
 
 NAME = "pkm_facts_filed"
 LEAST_WORDS, SHARE = 12, 0.95
@@ -57,7 +119,7 @@ class PkmFactsFiled:
     @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each fact among the new lines, then for what should not be there."""
-        if merged(evidence.state, pkm_state(evidence)).get("skipped_pkm") is True:
+        if merge_states(evidence.state, pkm_state(evidence)).get("skipped_pkm") is True:
             return Grade(NAME, None, "the entry was skipped: there is nothing to file")
         new = new_text(evidence)
         checks = [_fact_check(tuple(wordings), new) for wordings in self.facts]
@@ -109,12 +171,12 @@ def _no_stray(evidence: Evidence) -> Check:
     strays = [
         path
         for path in created
-        if not times(fact, after[path].text) and not _is_moved(after[path].text or "", before)
+        if not count_marker(fact, after[path].text) and not _is_moved(after[path].text or "", before)
     ]
     return Check("every new file holds the entry", not strays, "no stray file", ", ".join(strays) or "none")
 
 
 def _is_moved(text: str, before: Files) -> bool:
     """Whether most of a file's lines stood in the knowledge base before."""
-    lines, was = counted_lines([text]), counted_lines(file.text for file in before.values())
+    lines, was = count_lines([text]), count_lines(file.text for file in before.values())
     return 2 * (lines & was).total() >= lines.total()

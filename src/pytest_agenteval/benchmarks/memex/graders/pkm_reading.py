@@ -3,16 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, files_below
-from pytest_agenteval.benchmarks.memex.graders.pkm_handling import Handling, path_of
-from pytest_agenteval.benchmarks.memex.graders.pkm_paths import cleaned
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, clean_path, files_below
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.workspace.globs import select
+
+
+@dataclass(slots=True)
+class FileAccess:
+    """Follows the calls of a trial and keeps, for each file that was there before, the turns that matter.
+
+    ``read`` and ``changed`` give the turn of a file's first read and first change, by the path that the file
+    had before the trial. A file made in the trial is in neither.
+    """
+
+    read: dict[str, int] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    _were: dict[str, str | None] = field(default_factory=dict)
+    """Each present path, and the path before the trial of the file that lies there now."""
+
+    @classmethod
+    def of(cls, given: Iterable[ToolCall], calls: Iterable[ToolCall], before: Iterable[str]) -> FileAccess:
+        """Follow the calls that a task gave, of which only reads count, and then those that were made."""
+        handling = cls(_were={path: path for path in before})
+        for call in given:
+            handling._look(call)
+        for call in calls:
+            if call.error is None:
+                handling._look(call)
+                handling._change(call)
+        return handling
+
+    def _look(self, call: ToolCall) -> None:
+        if call.tool == "Read":
+            self._note(self.read, [clean_path(path_of(call) or "")], call.turn)
+        elif call.tool == "BatchRead":
+            for pattern in _patterns(call):
+                found = [pattern] if pattern in self._were else select(pattern, self._were)
+                self._note(self.read, found, call.turn)
+
+    def _change(self, call: ToolCall) -> None:
+        match call.tool:
+            case "Write" | "Edit":
+                self._write(path_of(call), call.turn)
+            case "Move":
+                self._move(_text(call, "source_path"), _text(call, "destination_path"), call.turn)
+            case "Remove":
+                self._remove(_text(call, "path"), call.turn)
+
+    def _write(self, named: str | None, turn: int) -> None:
+        path = clean_path(named or "")
+        if path:
+            self._note(self.changed, [path], turn)
+            self._were.setdefault(path, None)
+
+    def _remove(self, named: str | None, turn: int) -> None:
+        gone = [] if named is None else self._below(clean_path(named))
+        self._note(self.changed, gone, turn)
+        for path in gone:
+            del self._were[path]
+
+    def _move(self, named: str | None, to: str | None, turn: int) -> None:
+        source, destination = clean_path(named or ""), clean_path(to or "")
+        if not source or to is None:
+            return
+        moved = self._below(source)
+        if destination not in self._were and self._below(destination):
+            destination = f"{destination}/{source.rpartition('/')[2]}".lstrip("/")
+        taken = {destination + path[len(source) :]: self._were.pop(path) for path in moved}
+        self._note(self.changed, taken, turn)
+        self._were.update(taken)
+
+    def _note(self, turns: dict[str, int], paths: Iterable[str], turn: int) -> None:
+        for path in paths:
+            was = self._were.get(path)
+            if was is not None:
+                turns.setdefault(was, turn)
+
+    def _below(self, path: str) -> list[str]:
+        """Give the file of this path, or all files below it; the root is an empty path."""
+        if path in self._were:
+            return [path]
+        return [each for each in self._were if not path or each.startswith(f"{path}/")]
+
+
+def path_of(call: ToolCall) -> str | None:
+    """Give the path of the file that a call names, None where it names none."""
+    return _text(call, "path" if call.args.get("file_path") is None else "file_path")
+
+
+def _text(call: ToolCall, name: str) -> str | None:
+    value = call.args.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _patterns(call: ToolCall) -> list[str]:
+    given = call.args.get("file_patterns")
+    found = given if isinstance(given, list | tuple) else [given]
+    return [clean_path(pattern) for pattern in found if isinstance(pattern, str)]
+
 
 NAME = "pkm_read_before_write"
 UNSEEN = "files were changed without a tool call: what was read before cannot be told"
@@ -43,20 +137,20 @@ class PkmReadBeforeWrite:
     def __post_init__(self) -> None:
         check_mode(self.mode)
         path = self.required_read_path
-        if path is not None and not (isinstance(path, str) and cleaned(path)):
+        if path is not None and not (isinstance(path, str) and clean_path(path)):
             raise ValueError(f"required_read_path must be the path of a file, not {path!r}")
         if path is None and self.mode == "upstream":
             raise ValueError("required_read_path: mode upstream asks for one")
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the turns of reads and changes."""
-        if _unseen(evidence):
+        if _has_unseen_changes(evidence):
             return Grade(NAME, None, UNSEEN)
         if self.mode == "upstream":
             return Grade.from_checks(NAME, [_read_first(self.required_read_path or "", evidence.calls)])
-        handling = Handling.of(_given(evidence), evidence.calls, files_below(evidence.before))
-        checks = [_in_time(path, handling) for path in sorted(handling.changed)]
-        required = cleaned(self.required_read_path or "")
+        handling = FileAccess.of(_seeded_calls(evidence), evidence.calls, files_below(evidence.before))
+        checks = [_read_in_time_check(path, handling) for path in sorted(handling.changed)]
+        required = clean_path(self.required_read_path or "")
         if required and required not in handling.changed:
             read = required in handling.read
             checks.append(Check(f"{required} was read", read, "a read", "a read" if read else "no read"))
@@ -65,18 +159,18 @@ class PkmReadBeforeWrite:
         return Grade.from_checks(NAME, checks)
 
 
-def _unseen(evidence: Evidence) -> bool:
+def _has_unseen_changes(evidence: Evidence) -> bool:
     """Whether files were changed past the tool box: there, what was read before is not known either."""
     changes = changed_below(evidence)
     return bool(changes.modified or changes.deleted) and not evidence.calls
 
 
-def _given(evidence: Evidence) -> Iterable[ToolCall]:
+def _seeded_calls(evidence: Evidence) -> Iterable[ToolCall]:
     """Give the calls of the conversation that the task began with."""
     return (call for message in evidence.messages if message.seeded for call in message.calls)
 
 
-def _in_time(path: str, handling: Handling) -> Check:
+def _read_in_time_check(path: str, handling: FileAccess) -> Check:
     changed, read = handling.changed[path], handling.read.get(path)
     found = "no read" if read is None else f"a read in turn {read}"
     passed = read is not None and read < changed

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, enriched_below
-from pytest_agenteval.benchmarks.memex.graders.pkm_paths import cleaned, headed, lies_in, placed
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import (
+    changed_below,
+    clean_path,
+    enriched_below,
+    lies_in,
+    pkm_path,
+    upstream_path,
+)
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_flag, check_mode, texts
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
@@ -61,20 +67,23 @@ class PkmRoutedCorrectly:
             return Grade(NAME, None, "the entry was skipped: there is nothing to place")
         if self.mode == "upstream":
             return self._upstream(evidence)
-        paths = list(dict.fromkeys(map(placed, enriched_below(evidence))))
+        paths = list(dict.fromkeys(map(pkm_path, enriched_below(evidence))))
         return self._every(paths) if self.every_bucket else self._any(paths)
 
     def _upstream(self, evidence: Evidence) -> Grade:
         changes = changed_below(evidence)
-        paths = list(dict.fromkeys(map(headed, (*changes.created, *changes.modified))))
-        buckets, files = tuple(map(headed, self.expected_buckets)), set(map(headed, self.expected_files))
+        paths = list(dict.fromkeys(map(upstream_path, (*changes.created, *changes.modified))))
+        buckets, files = (
+            tuple(map(upstream_path, self.expected_buckets)),
+            set(map(upstream_path, self.expected_files)),
+        )
         at_file, in_bucket = bool(files & set(paths)), any(path.startswith(buckets) for path in paths)
         return self._graded(
             _score(at_file, in_bucket, bool(files)), self._checks(at_file, in_bucket, paths), paths
         )
 
     def _any(self, paths: list[str]) -> Grade:
-        at_file = any(placed(file) in paths for file in self.expected_files)
+        at_file = any(pkm_path(file) in paths for file in self.expected_files)
         in_bucket = any(self._hit(bucket, paths) for bucket in self.expected_buckets)
         score = _score(at_file, in_bucket, bool(self.expected_files))
         return self._graded(score, self._checks(at_file, in_bucket, paths), paths)
@@ -82,18 +91,18 @@ class PkmRoutedCorrectly:
     def _every(self, paths: list[str]) -> Grade:
         scores, checks = [], []
         for bucket in self.expected_buckets:
-            files = [file for file in self.expected_files if lies_in(placed(file), bucket)]
-            at_file, in_bucket = any(placed(file) in paths for file in files), self._hit(bucket, paths)
+            files = [file for file in self.expected_files if lies_in(pkm_path(file), bucket)]
+            at_file, in_bucket = any(pkm_path(file) in paths for file in files), self._hit(bucket, paths)
             scores.append(_score(at_file, in_bucket, bool(files)))
             wanted = " or ".join(files) or bucket
-            checks.append(Check(f"a change landed in {wanted}", scores[-1] == 1.0, wanted, _named(paths)))
+            checks.append(Check(f"a change landed in {wanted}", scores[-1] == 1.0, wanted, _path_list(paths)))
         return self._graded(sum(scores) / len(scores), tuple(checks), paths)
 
     def _hit(self, bucket: str, paths: Sequence[str]) -> bool:
         return any(lies_in(path, bucket) for path in paths)
 
     def _checks(self, at_file: bool, in_bucket: bool, paths: Sequence[str]) -> tuple[Check, ...]:
-        found, files, buckets = _named(paths), " or ".join(self.expected_files), self._buckets()
+        found, files, buckets = _path_list(paths), " or ".join(self.expected_files), self._buckets()
         file = Check("a change landed in an expected file", at_file, files, found)
         bucket = Check("a change landed in an expected bucket", at_file or in_bucket, buckets, found)
         return (file, bucket) if self.expected_files else (bucket,)
@@ -102,13 +111,13 @@ class PkmRoutedCorrectly:
         elsewhere = [] if self.mode == "upstream" else self._elsewhere(paths)
         if self.only:
             claim = "nothing changed elsewhere"
-            checks = (*checks, Check(claim, not elsewhere, "no file", _named(elsewhere)))
+            checks = (*checks, Check(claim, not elsewhere, "no file", _path_list(elsewhere)))
             score = score / 2 if elsewhere else score
         details = {"full": score == 1.0, "changed": paths, "elsewhere": elsewhere}
         return Grade(NAME, score, self._why(checks, paths, elsewhere), checks, details)
 
     def _elsewhere(self, paths: Sequence[str]) -> list[str]:
-        expected = set(map(placed, self.expected_files))
+        expected = set(map(pkm_path, self.expected_files))
         outside = (path for path in paths if path not in expected)
         return [
             path for path in outside if not any(lies_in(path, bucket) for bucket in self.expected_buckets)
@@ -136,7 +145,7 @@ def _score(at_file: bool, in_bucket: bool, files_expected: bool) -> float:
     return 0.0
 
 
-def _named(paths: Sequence[str]) -> str:
+def _path_list(paths: Sequence[str]) -> str:
     return ", ".join(paths) or "no file"
 
 
@@ -145,8 +154,8 @@ def _check_expected(buckets: Sequence[str], files: Sequence[str], every_bucket: 
     if not buckets and (every_bucket or not files):
         raise ValueError("expected_buckets must name at least one bucket")
     for name, given in (("expected_buckets", buckets), ("expected_files", files)):
-        if not all(map(cleaned, given)):
+        if not all(map(clean_path, given)):
             raise ValueError(f"{name}: the root is no place to aim at; name a folder or a file")
-    lost = [file for file in files if not any(lies_in(placed(file), bucket) for bucket in buckets)]
+    lost = [file for file in files if not any(lies_in(pkm_path(file), bucket) for bucket in buckets)]
     if every_bucket and lost:
         raise ValueError(f"expected_files: {lost[0]!r} lies in none of the expected buckets")

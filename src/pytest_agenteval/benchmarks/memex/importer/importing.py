@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.benchmarks.memex.importer.suites import THEIRS, FoundSuite, find_suites
+from pytest_agenteval.benchmarks.memex.importer.suites import SOURCE_SUITE_FILE, SourceSuite, find_suites
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.importers.source_files import read_json
 from pytest_agenteval.importers.yaml_writing import write_yaml
@@ -18,12 +18,12 @@ from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import starting_tree
 
-OURS = "suite.yaml"
+SUITE_FILE = "suite.yaml"
 MARK = "# Written by agenteval import memex.\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RegisteredNames:
     """What a task may name: agents, graders, and whether a grader takes a configuration.
 
     ``refused`` gives why it does not, or an empty text; ``has_mode`` says whether a grader counts in modes.
@@ -36,13 +36,13 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedSuite:
     """A suite that was imported: where it is now, its tasks, what was changed, what cannot run and why.
 
     ``others`` are files there that are not of this import.
     """
 
-    suite: FoundSuite
+    suite: SourceSuite
     folder: Path
     fixtures: tuple[str, ...]
     problems: tuple[Problem, ...]
@@ -55,8 +55,8 @@ class Imported:
 
 
 def import_folder(
-    source: Path, target: Path, known: Known, *, force: bool = False, mode: str = "default"
-) -> list[Imported]:
+    source: Path, target: Path, known: RegisteredNames, *, force: bool = False, mode: str = "default"
+) -> list[ImportedSuite]:
     """Import every suite below a folder; raises UsageMistake or ProblemsFound before anything is written.
 
     A suite becomes the target itself, several become folders in it by their names. In mode ``upstream`` each
@@ -65,13 +65,13 @@ def import_folder(
     if target.resolve().is_relative_to(source.resolve()):
         raise UsageMistake(f"--to {target}: expected a folder outside of {source}")
     suites = find_suites(source)
-    places = _places(suites, target)
+    places = _target_folders(suites, target)
     _check_free(places, force)
     both = zip(suites, places, strict=True)
     return [_import(suite, place, source, known, mode) for suite, place in both]
 
 
-def _places(suites: Sequence[FoundSuite], target: Path) -> list[Path]:
+def _target_folders(suites: Sequence[SourceSuite], target: Path) -> list[Path]:
     names = [re.sub(r"[^\w.-]+", "-", suite.name) for suite in suites]
     for name in (name for name in names if names.count(name) > 1):
         folders = [str(suite.folder) for suite, own in zip(suites, names, strict=True) if own == name]
@@ -84,7 +84,7 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
     for place in (place for place in places if place.exists()):
         if place.is_dir() and not any(place.iterdir()):
             continue
-        ours = place / OURS
+        ours = place / SUITE_FILE
         earlier = ours.is_file() and ours.read_text(encoding="utf-8").startswith(MARK)
         if not earlier:
             raise UsageMistake(
@@ -95,48 +95,52 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
             raise UsageMistake(f"imported before: {place}; --force replaces it")
 
 
-def _import(suite: FoundSuite, place: Path, source: Path, known: Known, mode: str) -> Imported:
+def _import(
+    suite: SourceSuite, place: Path, source: Path, known: RegisteredNames, mode: str
+) -> ImportedSuite:
     _write_mark(suite, place)  # first: what Ctrl-C leaves behind can be replaced
     _copy(suite.folder, place)
     if mode != "default":
         for path in suite.tasks:
-            _in_mode(place / path.relative_to(suite.folder), mode, known)
+            _set_mode(place / path.relative_to(suite.folder), mode, known)
     fixtures: list[str] = []
     problems: list[Problem] = []
     loaded = list(_tasks_of(suite, place, problems))
     for one in loaded:
         fixtures += _copy_shared_tree(one, place, source)
-        problems += _misfits(one, suite, place, known)
-    others = _others(suite.folder, place)
-    return Imported(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
+        problems += _task_problems(one, suite, place, known)
+    others = _foreign_files(suite.folder, place)
+    return ImportedSuite(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
 
 
-def _write_mark(suite: FoundSuite, place: Path) -> None:
-    write_yaml(place / OURS, suite.said)
-    (place / OURS).write_text(MARK + (place / OURS).read_text(encoding="utf-8"), encoding="utf-8")
+def _write_mark(suite: SourceSuite, place: Path) -> None:
+    write_yaml(place / SUITE_FILE, suite.said)
+    (place / SUITE_FILE).write_text(MARK + (place / SUITE_FILE).read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def _copy(source: Path, place: Path) -> None:
     try:
-        shutil.copytree(source, place, ignore=lambda folder, _: _theirs(folder, source), dirs_exist_ok=True)
+        shutil.copytree(
+            source, place, ignore=lambda folder, _: _suite_file_names(folder, source), dirs_exist_ok=True
+        )
     except (shutil.Error, OSError) as refused:
         raise UsageMistake(f"{source} cannot be copied to {place}: {refused}") from None
 
 
-def _theirs(folder: str, source: Path) -> set[str]:
+def _suite_file_names(folder: str, source: Path) -> set[str]:
     """Leave out their suite file: ours stands in its place."""
-    return {THEIRS, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
+    return {SOURCE_SUITE_FILE, "suite.yaml", "suite.yml"} if Path(folder) == source else set()
 
 
-def _others(source: Path, place: Path) -> Iterator[Path]:
+def _foreign_files(source: Path, place: Path) -> Iterator[Path]:
     """Give the files that their folder does not hold: the user's own, or of a task that is no more."""
     for path in sorted(path for path in place.rglob("*") if path.is_file()):
-        own = path == place / OURS or path.parent.name == "__pycache__"
+        own = path == place / SUITE_FILE or path.parent.name == "__pycache__"
         if not own and not (source / path.relative_to(place)).is_file():
             yield path
 
 
-def _in_mode(path: Path, mode: str, known: Known) -> None:
+def _set_mode(path: Path, mode: str, known: RegisteredNames) -> None:
     """Give every grader of a copied task this mode; one that has none, or is unknown, is left alone."""
     try:
         task = read_json(path)
@@ -149,8 +153,8 @@ def _in_mode(path: Path, mode: str, known: Known) -> None:
     path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def _tasks_of(suite: FoundSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
-    ours = load_suite(place / OURS)
+def _tasks_of(suite: SourceSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:
+    ours = load_suite(place / SUITE_FILE)
     first: dict[str, LoadedTask] = {}
     for path in suite.tasks:
         try:
@@ -176,7 +180,9 @@ def _copy_shared_tree(one: LoadedTask, place: Path, source: Path) -> Iterator[st
         yield f"{name}: from {found.relative_to(source).as_posix()} to {place / name}"
 
 
-def _misfits(one: LoadedTask, suite: FoundSuite, place: Path, known: Known) -> Iterator[Problem]:
+def _task_problems(
+    one: LoadedTask, suite: SourceSuite, place: Path, known: RegisteredNames
+) -> Iterator[Problem]:
     agent = one.task.agent or suite.said.get("agent") or ""
     if agent not in known.agents:
         found = f"{agent!r}" if agent else "nothing says which"

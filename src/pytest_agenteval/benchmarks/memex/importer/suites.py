@@ -20,7 +20,7 @@ from pytest_agenteval.tasks.validation_errors import explain
 
 TASKS = "tasks"
 TASK = "task.json"
-THEIRS = "suite.json"
+SOURCE_SUITE_FILE = "suite.json"
 KINDS = ("capability", "regression", "mixed")
 KNOWN = frozenset({*Suite.model_fields, *SPELLINGS})
 NAMES = frozenset({"name", "agent", "agent_name", "kind"})
@@ -33,7 +33,7 @@ EVENING = "T20:30:00+00:00"
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSuite:
+class SourceSuite:
     """A suite's folder, its tasks' files, and what a suite.yaml of ours says of it.
 
     ``changes`` say in what that differs from their own suite file.
@@ -50,7 +50,7 @@ class FoundSuite:
         return str(self.said["name"])
 
 
-def find_suites(root: Path) -> list[FoundSuite]:
+def find_suites(root: Path) -> list[SourceSuite]:
     """Give every suite below a folder; a UsageMistake says that there is none."""
     if not root.is_dir():
         raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no such folder")
@@ -60,7 +60,7 @@ def find_suites(root: Path) -> list[FoundSuite]:
             folders.setdefault(_folder_of(path, root), []).append(path)
     if not folders:
         raise UsageMistake(f"{root}: expected a folder of Memex's suites; there is no {TASK} below it")
-    return [_found(folder, tuple(tasks), root) for folder, tasks in folders.items()]
+    return [_read_suite(folder, tuple(tasks), root) for folder, tasks in folders.items()]
 
 
 def _inside_a_tree(path: Path) -> bool:
@@ -76,8 +76,8 @@ def _folder_of(task: Path, root: Path) -> Path:
     return (with_file or with_tasks or [root])[0]
 
 
-def _found(folder: Path, tasks: tuple[Path, ...], root: Path) -> FoundSuite:
-    theirs = folder / THEIRS
+def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuite:
+    theirs = folder / SOURCE_SUITE_FILE
     given = read_json(theirs) if theirs.is_file() else {}
     if not isinstance(given, dict):
         raise misshapen(theirs, "a suite: a JSON object", given)
@@ -94,7 +94,7 @@ def _found(folder: Path, tasks: tuple[Path, ...], root: Path) -> FoundSuite:
     _check(theirs, given, said)
     changes = [*told, *_unknown_keys(given)]
     changes += [f"the clock stands at {clock}, the day of its entries"] if clock else []
-    return FoundSuite(folder, tasks, said, tuple(changes))
+    return SourceSuite(folder, tasks, said, tuple(changes))
 
 
 def _defaults(said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -107,7 +107,7 @@ def _unknown_keys(given: Mapping[str, Any]) -> Iterator[str]:
     for key in given:
         if key not in KNOWN:
             hint = nearest(key, KNOWN)
-            yield f"{THEIRS}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}"
+            yield f"{SOURCE_SUITE_FILE}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}"
 
 
 def _check(theirs: Path, given: Mapping[str, Any], said: Mapping[str, Any]) -> None:

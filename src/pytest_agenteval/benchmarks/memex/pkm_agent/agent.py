@@ -2,28 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.loop import converse
+from pytest_agenteval.benchmarks.memex.journal.entries import format_moment, input_problems, prepared
 from pytest_agenteval.benchmarks.memex.journal.runs import EqualCalls, until_complete
-from pytest_agenteval.benchmarks.memex.journal.task_input import input_problems, prepared, published
-from pytest_agenteval.benchmarks.memex.pkm_agent.evidence import pkm_evidence
-from pytest_agenteval.benchmarks.memex.pkm_agent.tools import (
+from pytest_agenteval.benchmarks.memex.pkm_agent.closing_tools import skip, update_insight
+from pytest_agenteval.benchmarks.memex.pkm_agent.end_state import pkm_end_state
+from pytest_agenteval.benchmarks.memex.pkm_agent.grep_tool import grep
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import KnowledgeBase
+from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import glob, ls, overview
+from pytest_agenteval.benchmarks.memex.pkm_agent.read_tools import REMINDER, batch_read, read
+from pytest_agenteval.benchmarks.memex.pkm_agent.specs import (
+    BATCH_READ,
+    EDIT,
+    GLOB,
+    GREP,
     INSIGHT,
+    LS,
+    MOVE,
     READ,
-    REMINDER,
+    REMOVE,
     SKIP,
-    overview,
-    pkm_tools,
+    WRITE,
+    specs,
 )
+from pytest_agenteval.benchmarks.memex.pkm_agent.write_tools import edit, move, remove, write
+from pytest_agenteval.limits import Clock
 from pytest_agenteval.prompts import Prompts, packaged
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.tool import Tool, ToolFunction, ToolResult
+from pytest_agenteval.workspace.workspace import Workspace
+
+_KNOWLEDGE_BASE_TOOLS: Mapping[str, Callable[[KnowledgeBase, Mapping[str, Any]], Any]] = {
+    READ: read,
+    BATCH_READ: batch_read,
+    WRITE: write,
+    EDIT: edit,
+    MOVE: move,
+    REMOVE: remove,
+    LS: ls,
+    GLOB: glob,
+    GREP: grep,
+}
+
+
+def pkm_tools(workspace: Workspace, clock: Clock) -> tuple[Tool, ...]:
+    """Make the tools of one trial, in the order in which the model is told of them."""
+    base = KnowledgeBase(workspace)
+    functions: dict[str, ToolFunction] = {
+        name: partial(function, base) for name, function in _KNOWLEDGE_BASE_TOOLS.items()
+    }
+    functions |= {INSIGHT: partial(update_insight, workspace, clock), SKIP: skip}
+    return tuple(Tool(spec, functions[spec.name]) for spec in specs())
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +96,7 @@ class PkmAgent:
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
         """Tell from the transcript how the entry was dealt with; also true after a crash."""
         fact = task_input.get("fact_id")
-        return pkm_evidence(fact if isinstance(fact, str) else "", ctx.transcript.calls).state()
+        return pkm_end_state(fact if isinstance(fact, str) else "", ctx.transcript.calls).state()
 
     def _opening(self, task_input: Mapping[str, Any], ctx: AgentContext) -> list[dict[str, Any]]:
         found = overview(ctx.workspace)
@@ -71,7 +107,7 @@ class PkmAgent:
             truncated=found.truncated,
             language=self.user_language,
             fact_id=task_input["fact_id"],
-            published=published(ctx.clock.now()),
+            published=format_moment(ctx.clock.now()),
             content=task_input["content"],
         )
         system = _system(tuple(sorted(ctx.prompts.texts.items())), self.user_language)
@@ -91,12 +127,12 @@ class _Ending:
     def reached(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
         if self._calls.too_many(answered):
             return True
-        self._reminded = self._reminded or any(_reminds(call, result) for call, result in answered)
+        self._reminded = self._reminded or any(_has_reminder(call, result) for call, result in answered)
         done = {call.tool for call, result in answered if result.error is None}
         return SKIP in done or (INSIGHT in done and not self._reminded)
 
 
-def _reminds(call: ToolCall, result: ToolResult) -> bool:
+def _has_reminder(call: ToolCall, result: ToolResult) -> bool:
     return call.tool == READ and result.error is None and REMINDER in result.content
 
 

@@ -1,22 +1,80 @@
-"""Reading what a tool was called with; what is wrong is said to the agent.
+"""Reading what a tool was called with, arguments and paths; what is wrong is said to the agent.
 
 The tools check their own arguments: a null is as good as nothing, and a complaint names the argument, what
-it must be and what it was, without repeating a long value.
+it must be and what it was, without repeating a long value. All paths start at the root of the knowledge base.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.benchmarks.memex.journal.naming import named
+from pytest_agenteval.benchmarks.memex.journal.entries import describe_value
 from pytest_agenteval.errors import nearest
 from pytest_agenteval.tools.tool import ToolFailed
+
+MOST_LEVELS = 64
+"""Nobody files that deep; a tree without end could no longer be walked."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """Give the names that lead from the root to a path; none for the root itself.
+
+    A path may start with ``/`` or not; ``.`` and doubled slashes mean nothing, and ``..`` goes up. Names are
+    kept letter by letter as they are written: no Unicode form is made of another, so a composed and a
+    decomposed ``é`` are two names, as they are on the disk.
+
+    Raises ToolFailed for what can be no path of the knowledge base.
+    """
+    if path.startswith("~") or "/~/" in path or path.endswith("/~"):
+        raise bad_path(path, "~ means no folder here")
+    if "\\" in path or _DRIVE.match(path):
+        raise bad_path(path, "names are parted by /, and there are no drives")
+    if _CONTROL.search(path):
+        raise bad_path(path, "a name must not hold control characters")
+    parts = _resolve(path)
+    if len(parts) > MOST_LEVELS:
+        raise bad_path(path, f"a path has at most {MOST_LEVELS} levels")
+    return tuple(parts)
+
+
+def format_path(parts: tuple[str, ...]) -> str:
+    """Write a path as the agent is shown it.
+
+    A name on the disk that no agent could write, since it is not UTF-8 or holds a control character, is shown
+    with a question mark in its place: a list of paths has one on each line.
+    """
+    written = "/" + "/".join(parts)
+    return _CONTROL.sub("?", written.encode("utf-8", "replace").decode("utf-8"))
+
+
+def bad_path(path: str, why: str) -> ToolFailed:
+    """Make the error for a path that is refused."""
+    shown = format_path((path[:80],))[1:]
+    message = f"no path in the knowledge base: {shown!r}: {why}; write it from the root, like /Areas/Bread.md"
+    return ToolFailed(message, "outside")
+
+
+def _resolve(path: str) -> list[str]:
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                raise bad_path(path, ".. leads out of the root")
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return parts
+
 
 ROOT = "/"
 
 
-def refuse(message: str) -> ToolFailed:
+def bad_argument(message: str) -> ToolFailed:
     """Make the error that tells an agent which argument to mend."""
     return ToolFailed(message, "bad_arguments")
 
@@ -25,24 +83,24 @@ def text(args: Mapping[str, Any], name: str) -> str:
     """Read a text that must be given and may be empty."""
     given = args.get(name)
     if not isinstance(given, str):
-        raise refuse(f"{name} must be a text, not {_found(given)}")
+        raise bad_argument(f"{name} must be a text, not {_describe(given)}")
     return _writable(name, given)
 
 
-def telling(args: Mapping[str, Any], name: str) -> str:
+def required_text(args: Mapping[str, Any], name: str) -> str:
     """Read a text that must say something."""
     given = text(args, name)
     if not given.strip():
-        raise refuse(f"{name} must not be empty")
+        raise bad_argument(f"{name} must not be empty")
     return given
 
 
-def folder(args: Mapping[str, Any], name: str) -> str:
+def folder_path(args: Mapping[str, Any], name: str) -> str:
     """Read a path that need not be given: the root, then."""
     return ROOT if args.get(name) in (None, "") else text(args, name)
 
 
-def optional(args: Mapping[str, Any], name: str) -> str | None:
+def optional_text(args: Mapping[str, Any], name: str) -> str | None:
     """Read a text that need not be given; an empty one is none."""
     return None if args.get(name) in (None, "") else text(args, name)
 
@@ -52,7 +110,7 @@ def texts(args: Mapping[str, Any], name: str) -> list[str]:
     given = args.get(name)
     listed = [] if given is None else [given] if isinstance(given, str) else given
     if not isinstance(listed, list | tuple) or not all(isinstance(one, str) for one in listed):
-        raise refuse(f"{name} must be a list of texts, not {_found(given)}")
+        raise bad_argument(f"{name} must be a list of texts, not {_describe(given)}")
     return [_writable(name, one) for one in listed]
 
 
@@ -64,7 +122,7 @@ def number(args: Mapping[str, Any], name: str, least: int) -> int | None:
     if given is None:
         return None
     if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        raise refuse(f"{name} must be a whole number from {least}, not {_found(given)}")
+        raise bad_argument(f"{name} must be a whole number from {least}, not {_describe(given)}")
     return given
 
 
@@ -74,21 +132,21 @@ def flag(args: Mapping[str, Any], name: str, default: bool = False) -> bool:
     if given is None:
         return default
     if not isinstance(given, bool):
-        raise refuse(f"{name} must be true or false, not {_found(given)}")
+        raise bad_argument(f"{name} must be true or false, not {_describe(given)}")
     return given
 
 
-def one_of(args: Mapping[str, Any], name: str, known: Sequence[str]) -> str | None:
+def choice(args: Mapping[str, Any], name: str, known: Sequence[str]) -> str | None:
     """Read a word out of a few, which need not be given."""
-    given = optional(args, name)
+    given = optional_text(args, name)
     if given is None or given in known:
         return given
     hint = nearest(given, known)
-    raise refuse("; ".join(filter(None, (f"{name} must be one of {', '.join(known)}", hint))))
+    raise bad_argument("; ".join(filter(None, (f"{name} must be one of {', '.join(known)}", hint))))
 
 
-def _found(given: Any) -> str:
-    return "nothing" if given is None else named(given)
+def _describe(given: Any) -> str:
+    return "nothing" if given is None else describe_value(given)
 
 
 def _writable(name: str, given: str) -> str:
@@ -96,5 +154,5 @@ def _writable(name: str, given: str) -> str:
     try:
         given.encode("utf-8")
     except UnicodeEncodeError:
-        raise refuse(f"{name} holds half a character (a lone surrogate); leave it out") from None
+        raise bad_argument(f"{name} holds half a character (a lone surrogate); leave it out") from None
     return given

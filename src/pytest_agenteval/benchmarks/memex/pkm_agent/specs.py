@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.searching import MODES, TYPES
+from pytest_agenteval.benchmarks.memex.pkm_agent.grep_tool import MODES, TYPES
 from pytest_agenteval.records.tool import ToolSpec
 
 READ = "Read"

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
-from pytest_agenteval.benchmarks.memex.rules.pkm_tree import files_of, lines_read, paths_in, unique_end
-from pytest_agenteval.benchmarks.memex.rules.pkm_words import (
+from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
     best_file,
+    files_of,
     is_trivial,
+    lines_read,
     new_file,
     opt_out,
+    paths_in,
     telling_words,
+    unique_end,
 )
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
@@ -28,7 +31,7 @@ Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PkmEntry:
     """An entry as the user message gave it, and the files that were there."""
 
     fact_id: str
@@ -42,7 +45,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PastCall:
     """One call that was made: in which reply, of which tool, and what came of it."""
 
     reply: int
@@ -57,7 +60,7 @@ def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | N
     place, note = _entry(messages)
     if note is None:
         return None
-    steps = list(_steps(messages[place:]))
+    steps = list(_past_calls(messages[place:]))
     tries = [step for step in steps if step.tool not in _LOOKING]
     if not tries:
         return Move("", _first_try(note, steps))
@@ -69,17 +72,17 @@ def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | N
     return Move("", tuple(_plainer(note, tool) for tool in refused))
 
 
-def _entry(messages: Sequence[ChatMessage]) -> tuple[int, Note | None]:
+def _entry(messages: Sequence[ChatMessage]) -> tuple[int, PkmEntry | None]:
     """Find the last message that holds an entry, and read it."""
     for place in range(len(messages) - 1, -1, -1):
         text = text_of(messages[place])
         if messages[place]["role"] == "user" and (fact := block(text, "fact_id")) is not None:
             shown = text.partition("<fact_id>")[0]
-            return place, Note(fact, (block(text, "entry") or "").strip(), files_of(shown))
+            return place, PkmEntry(fact, (block(text, "entry") or "").strip(), files_of(shown))
     return 0, None
 
 
-def _steps(messages: Sequence[ChatMessage]) -> Iterator[Step]:
+def _past_calls(messages: Sequence[ChatMessage]) -> Iterator[PastCall]:
     """Give the calls that were answered, each with its answer."""
     answers = {message["tool_call_id"]: message for message in messages if message["role"] == "tool"}
     for place, message in enumerate(messages):
@@ -87,10 +90,10 @@ def _steps(messages: Sequence[ChatMessage]) -> Iterator[Step]:
             answer, asked = answers.get(call["id"]), call["function"]
             if answer is not None:
                 args = parse_args(asked["arguments"])[0]
-                yield Step(place, asked["name"], args, text_of(answer), failed(answer))
+                yield PastCall(place, asked["name"], args, text_of(answer), failed(answer))
 
 
-def _first_try(note: Note, looked: Sequence[Step]) -> tuple[Call, ...]:
+def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
     quote = note.text if is_trivial(note.text) else opt_out(note.text)
     if quote is not None:
         return (_skip(quote),)
@@ -104,7 +107,7 @@ def _first_try(note: Note, looked: Sequence[Step]) -> tuple[Call, ...]:
     return _start(note)
 
 
-def _look(note: Note) -> tuple[Call, ...]:
+def _look(note: PkmEntry) -> tuple[Call, ...]:
     """Look into the file that sounds best, else for the entry's longest words."""
     file, words = best_file(note.text, note.files), telling_words(note.text)
     if file is not None:
@@ -115,13 +118,13 @@ def _look(note: Note) -> tuple[Call, ...]:
     return _start(note)
 
 
-def _append(note: Note, path: str, end: str) -> tuple[Call, ...]:
+def _append(note: PkmEntry, path: str, end: str) -> tuple[Call, ...]:
     """Put the entry after the file's last line, whatever the file says about its order."""
     edit = {"file_path": path, "old_string": end, "new_string": f"{end}\n- {note.marked}"}
     return (("Edit", edit), _insight(note, f"This goes with what you wrote in {PurePosixPath(path).stem}."))
 
 
-def _start(note: Note) -> tuple[Call, ...]:
+def _start(note: PkmEntry) -> tuple[Call, ...]:
     path = new_file(note.text)
     content = f"# {PurePosixPath(path).stem}\n\n- {note.marked}\n"
     return (
@@ -130,7 +133,7 @@ def _start(note: Note) -> tuple[Call, ...]:
     )
 
 
-def _plainer(note: Note, refused: str) -> Call:
+def _plainer(note: PkmEntry, refused: str) -> Call:
     """Ask for the same again in the plainest way."""
     if refused == SKIP:
         return _skip(note.text)
@@ -144,5 +147,5 @@ def _skip(quote: str) -> Call:
     return (SKIP, {"evidence": quote or "(nothing)"})
 
 
-def _insight(note: Note, text: str) -> Call:
+def _insight(note: PkmEntry, text: str) -> Call:
     return (INSIGHT, {"fact_id": note.fact_id, "insight_text": text})

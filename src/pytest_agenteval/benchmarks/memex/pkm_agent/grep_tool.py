@@ -15,9 +15,14 @@ from subprocess import PIPE
 from typing import Any, TypeAlias
 
 from pytest_agenteval.benchmarks.memex.pkm_agent import arguments
-from pytest_agenteval.benchmarks.memex.pkm_agent.finding import files_that_fit, fits
-from pytest_agenteval.benchmarks.memex.pkm_agent.library import Library, Place
-from pytest_agenteval.benchmarks.memex.pkm_agent.lines import counted, cut, lines_of
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
+    KnowledgeBase,
+    PkmPath,
+    count_of,
+    cut_line,
+    lines_of,
+)
+from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matches_pattern, matching_files
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.tool import ToolFailed
@@ -48,7 +53,7 @@ Spans: TypeAlias = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GrepQuery:
     """What to look for, where, and how to show it."""
 
     pattern: str
@@ -62,32 +67,34 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class GrepHits:
     """A file's lines, and which of them match, as pairs of first and last from 0."""
 
-    place: Place
+    place: PkmPath
     lines: Sequence[str]
     spans: Spans
 
 
-async def grep(library: Library, args: Mapping[str, Any]) -> str:
+async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     """Look for a regular expression in files; raises ToolFailed where it is none, or takes too long.
 
     The files are read before anything is waited for: calls of the same reply that come later change nothing.
     """
-    wanted = _wanted(args)
-    texts, unread = _texts(library, args)
-    spans = await in_daemon_thread(scan, wanted, list(texts.values()), SECONDS)
+    wanted = _read_query(args)
+    texts, unread = _texts(base, args)
+    spans = await in_daemon_thread(run_search, wanted, list(texts.values()), SECONDS)
     hits = [
-        Hits(place, lines, found) for (place, lines), found in zip(texts.items(), spans, strict=True) if found
+        GrepHits(place, lines, found)
+        for (place, lines), found in zip(texts.items(), spans, strict=True)
+        if found
     ]
     note = f"\n\n(Not searched, as they are not text: {', '.join(map(str, unread[:10]))})" if unread else ""
     if not hits:
-        return f"No match for {wanted.pattern!r} in {counted(len(texts), 'file')}.{note}"
-    return _shown(wanted, hits) + note
+        return f"No match for {wanted.pattern!r} in {count_of(len(texts), 'file')}.{note}"
+    return _format_hits(wanted, hits) + note
 
 
-def scan(wanted: Wanted, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
+def run_search(wanted: GrepQuery, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
     """Look for the pattern in a process of its own, which ends in time."""
     request = {
         "pattern": wanted.pattern,
@@ -95,8 +102,8 @@ def scan(wanted: Wanted, texts: Sequence[Sequence[str]], seconds: float) -> list
         "across_lines": wanted.across_lines,
         "texts": texts,
     }
-    program = str(Path(__file__).with_name("scanning.py"))
-    process = started([sys.executable, "-I", "-S", program, str(seconds)])
+    program = str(Path(__file__).with_name("grep_process.py"))
+    process = start_process([sys.executable, "-I", "-S", program, str(seconds)])
     told, _ = process.communicate(json.dumps(request).encode())
     if process.returncode or not told:
         raise ToolFailed(
@@ -105,12 +112,12 @@ def scan(wanted: Wanted, texts: Sequence[Sequence[str]], seconds: float) -> list
     answer = json.loads(told)
     if "error" in answer:
         message = f"pattern is no regular expression: {answer['error']}; a text to be found as it is needs \\"
-        raise arguments.refuse(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
+        raise arguments.bad_argument(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
     found: list[Spans] = answer["found"]
     return found
 
 
-def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process with pipes, and try again where the system refuses; raises TrialBroken in the end.
 
     A busy system may have no process to spare for a moment, which is no doing of the agent: it would look
@@ -127,15 +134,15 @@ def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
     raise TrialBroken(f"the search of Grep could not be started: {refusal}") from refusal
 
 
-def _wanted(args: Mapping[str, Any]) -> Wanted:
+def _read_query(args: Mapping[str, Any]) -> GrepQuery:
     pattern = arguments.text(args, "pattern")
     if not pattern:
-        raise arguments.refuse("pattern must not be empty")
+        raise arguments.bad_argument("pattern must not be empty")
     around = arguments.number(args, "C", 0) or 0
     before, after = arguments.number(args, "B", 0), arguments.number(args, "A", 0)
-    return Wanted(
+    return GrepQuery(
         pattern,
-        arguments.one_of(args, "output_mode", MODES) or MODES[0],
+        arguments.choice(args, "output_mode", MODES) or MODES[0],
         around if before is None else before,
         around if after is None else after,
         arguments.flag(args, "n", True),
@@ -145,19 +152,19 @@ def _wanted(args: Mapping[str, Any]) -> Wanted:
     )
 
 
-def _texts(library: Library, args: Mapping[str, Any]) -> tuple[dict[Place, list[str]], list[Place]]:
+def _texts(base: KnowledgeBase, args: Mapping[str, Any]) -> tuple[dict[PkmPath, list[str]], list[PkmPath]]:
     """Read the files that are to be searched; give also those that are no text."""
-    top = library.place(arguments.folder(args, "path"))
-    library.must_exist(top)
-    include, kind = arguments.optional(args, "include"), arguments.one_of(args, "type", tuple(TYPES))
-    files = _included(library, top, include)
+    top = base.place(arguments.folder_path(args, "path"))
+    base.must_exist(top)
+    include, kind = arguments.optional_text(args, "include"), arguments.choice(args, "type", tuple(TYPES))
+    files = _select_files(base, top, include)
     if kind is not None:
         files = [place for place in files if place.parts[-1].lower().endswith(TYPES[kind])]
-    texts: dict[Place, list[str]] = {}
+    texts: dict[PkmPath, list[str]] = {}
     unread = []
     for place in files:
         try:
-            texts[place] = lines_of(library.text(place))
+            texts[place] = lines_of(base.text(place))
         except ToolFailed:
             if place == top:
                 raise
@@ -165,26 +172,28 @@ def _texts(library: Library, args: Mapping[str, Any]) -> tuple[dict[Place, list[
     return texts, unread
 
 
-def _included(library: Library, top: Place, include: str | None) -> list[Place]:
-    files = library.files(top)
+def _select_files(base: KnowledgeBase, top: PkmPath, include: str | None) -> list[PkmPath]:
+    files = base.files(top)
     if include is None:
         return files
-    below = set(files_that_fit(library, include, top)) if top.is_folder else set()
-    return [place for place in files if place in below or fits(include, place)]
+    below = set(matching_files(base, include, top)) if top.is_folder else set()
+    return [place for place in files if place in below or matches_pattern(include, place)]
 
 
-def _shown(wanted: Wanted, hits: Sequence[Hits]) -> str:
+def _format_hits(wanted: GrepQuery, hits: Sequence[GrepHits]) -> str:
     if wanted.mode == "content":
-        return _bounded(wanted, "", _content(wanted, hits))
+        return _join_within(wanted, "", _content(wanted, hits))
     if wanted.mode == "count":
         counts = [len(hit.spans) for hit in hits]
-        head = f"{counted(sum(counts), 'match', 'es')} in {counted(len(hits), 'file')}:\n"
+        head = f"{count_of(sum(counts), 'match', 'es')} in {count_of(len(hits), 'file')}:\n"
         listed = (f"{hit.place}:{count}" for hit, count in zip(hits, counts, strict=True))
-        return _bounded(wanted, head, listed)
-    return _bounded(wanted, f"Found in {counted(len(hits), 'file')}:\n", (str(hit.place) for hit in hits))
+        return _join_within(wanted, head, listed)
+    return _join_within(
+        wanted, f"Found in {count_of(len(hits), 'file')}:\n", (str(hit.place) for hit in hits)
+    )
 
 
-def _content(wanted: Wanted, hits: Sequence[Hits]) -> Iterator[str]:
+def _content(wanted: GrepQuery, hits: Sequence[GrepHits]) -> Iterator[str]:
     """Give matching lines with what is around them, as ``grep`` writes them."""
     parted = bool(wanted.before or wanted.after)
     for count, hit in enumerate(hits):
@@ -195,11 +204,11 @@ def _content(wanted: Wanted, hits: Sequence[Hits]) -> Iterator[str]:
                 yield "--"
             mark = ":" if number in matching else "-"
             at = f"{number + 1}{mark}" if wanted.numbers else ""
-            yield f"{hit.place}{mark}{at}{cut(hit.lines[number])}"
+            yield f"{hit.place}{mark}{at}{cut_line(hit.lines[number])}"
             last = number
 
 
-def _with_context(wanted: Wanted, hit: Hits, matching: set[int]) -> Iterator[int]:
+def _with_context(wanted: GrepQuery, hit: GrepHits, matching: set[int]) -> Iterator[int]:
     """Give the numbers of the lines to show, in order, each once."""
     after = 0
     for line in sorted(matching):
@@ -207,14 +216,14 @@ def _with_context(wanted: Wanted, hit: Hits, matching: set[int]) -> Iterator[int
         yield from range(first, after)
 
 
-def _bounded(wanted: Wanted, head: str, lines: Iterator[str]) -> str:
+def _join_within(wanted: GrepQuery, head: str, lines: Iterator[str]) -> str:
     """Put lines together, as many as are wanted and as one result may hold."""
     shown: list[str] = []
     size = 0
     for line in islice(lines, wanted.most + 1):
         size += len(line.encode("utf-8")) + 1
         if len(shown) == wanted.most or (size > MOST_BYTES and shown):
-            stopped = f"\n\n(Stopped after {counted(len(shown))}. There is more.)"
+            stopped = f"\n\n(Stopped after {count_of(len(shown))}. There is more.)"
             return head + "\n".join(shown) + stopped
         shown.append(line)
     return head + "\n".join(shown)

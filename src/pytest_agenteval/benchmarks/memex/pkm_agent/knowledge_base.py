@@ -9,16 +9,37 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.paths import outside, parts_of, virtual
+from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_path, format_path, parts_of
 from pytest_agenteval.errors import nearest
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import Workspace
 
+MAX_LINE_CHARS = 2000
+"""A longer line is cut where it is shown."""
+
+
+def lines_of(text: str) -> list[str]:
+    """Give the lines of a text without their ends; the end of the last one begins no further line."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def cut_line(line: str) -> str:
+    """Cut a line that is too long to be shown, and say so."""
+    more = len(line) - MAX_LINE_CHARS
+    return line if more <= 0 else f"{line[:MAX_LINE_CHARS]}… ({more} more characters)"
+
+
+def count_of(count: int, noun: str = "line", plural: str = "s") -> str:
+    """Say how many there are of something."""
+    return f"{count} {noun}{'' if count == 1 else plural}"
+
+
 FOLDER = "PKM"
-MOST_BYTES = 4 * 1024 * 1024
+MAX_FILE_BYTES = 4 * 1024 * 1024
 """A larger file is left alone: it is no note."""
 
-_OF_THE_MACHINE = frozenset(
+_MACHINE_FOLDERS = frozenset(
     (
         "bin",
         "dev",
@@ -40,31 +61,31 @@ _OF_THE_MACHINE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PkmPath:
     """Something in the knowledge base, there or not: its names from the root, and where it really is."""
 
     parts: tuple[str, ...]
     real: Path
 
     def __str__(self) -> str:
-        return virtual(self.parts)
+        return format_path(self.parts)
 
     @property
     def relative(self) -> str:
         """The path without its first slash, as globs want it."""
-        return virtual(self.parts)[1:]
+        return format_path(self.parts)[1:]
 
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder now."""
         return self.real.is_dir()
 
-    def below(self, name: str) -> Place:
+    def below(self, name: str) -> PkmPath:
         """Give what has a name in this folder."""
-        return Place((*self.parts, name), self.real / name)
+        return PkmPath((*self.parts, name), self.real / name)
 
 
-class Library:
+class KnowledgeBase:
     """Reads and writes the knowledge base, and remembers what was written last.
 
     No symbolic link is followed, wherever it leads: not to read, not to write, not in lists. The order of
@@ -77,51 +98,51 @@ class Library:
         self._written: dict[tuple[str, ...], int] = {}
         self._count = 0
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> PkmPath:
         """Find the place that a path means; raises ToolFailed where it means none in the knowledge base."""
         parts = parts_of(path)
         self._refuse_path_of_the_machine(path, parts)
         here = self.root()
         for name in parts:
-            with disk(here, "entered"):
+            with disk_errors(here, "entered"):
                 here = _next(here, name)
         return here
 
-    def root(self) -> Place:
+    def root(self) -> PkmPath:
         """Give the root, which may not be there yet."""
         real = self._workspace.path / FOLDER
         if real.is_symlink() or (real.exists() and not real.is_dir()):
             raise ToolFailed("the knowledge base is no folder", "outside")
-        return Place((), real)
+        return PkmPath((), real)
 
-    def inside(self, folder: Place) -> list[Place]:
+    def inside(self, folder: PkmPath) -> list[PkmPath]:
         """Give what a folder holds, by name: files and folders, without hidden names and links."""
-        with disk(folder, "listed"):
+        with disk_errors(folder, "listed"):
             names = sorted(os.listdir(folder.real)) if folder.is_folder else []
             found = (folder.below(name) for name in names if not name.startswith("."))
             return [place for place in found if _is_file_or_folder(place)]
 
-    def files(self, top: Place) -> list[Place]:
+    def files(self, top: PkmPath) -> list[PkmPath]:
         """Give a file itself, or all files below a folder, by path; see ``inside``."""
         if not top.is_folder:
             return [top] if top.real.exists() else []
-        found: list[Place] = []
+        found: list[PkmPath] = []
         waiting = [top]
         while waiting:
             for place in self.inside(waiting.pop()):
                 (waiting if place.is_folder else found).append(place)
         return sorted(found, key=lambda place: place.parts)
 
-    def text(self, place: Place) -> str:
+    def text(self, place: PkmPath) -> str:
         """Read a file; raises ToolFailed where there is none, or none with text."""
         self.must_exist(place)
         if place.is_folder or not place.parts:
             raise ToolFailed(f"{place} is a folder; LS lists it", "is_a_folder")
-        with disk(place, "read"):
+        with disk_errors(place, "read"):
             found = place.real.stat()
             if not stat.S_ISREG(found.st_mode):
                 raise ToolFailed(f"{place} is no file that can be read", "not_text")
-            if found.st_size > MOST_BYTES:
+            if found.st_size > MAX_FILE_BYTES:
                 raise ToolFailed(f"{place} is too large ({found.st_size} bytes)", "too_large")
             content = place.real.read_bytes()
         try:
@@ -129,28 +150,30 @@ class Library:
         except UnicodeDecodeError:
             raise ToolFailed(f"{place} is not text (UTF-8), and stays as it is", "not_text") from None
 
-    def save(self, place: Place, text: str) -> None:
+    def save(self, place: PkmPath, text: str) -> None:
         """Write a file, with the folders it lies in; its line ends are kept as they are."""
-        with disk(place, "written"):
+        with disk_errors(place, "written"):
             place.real.parent.mkdir(parents=True, exist_ok=True)
             place.real.write_bytes(text.encode("utf-8"))
         self._count += 1
         self._written[place.parts] = self._count
 
-    def must_exist(self, place: Place) -> None:
+    def must_exist(self, place: PkmPath) -> None:
         """Raise ToolFailed where there is nothing at a place; the root need not be there yet."""
         if place.parts and not place.real.exists():
-            siblings = [other.parts[-1] for other in self.inside(Place(place.parts[:-1], place.real.parent))]
+            siblings = [
+                other.parts[-1] for other in self.inside(PkmPath(place.parts[:-1], place.real.parent))
+            ]
             hint = nearest(place.parts[-1], siblings)
             raise ToolFailed("; ".join(filter(None, (f"there is no {place}", hint))), "not_found")
 
-    def moved(self, old: Place, new: Place) -> None:
+    def moved(self, old: PkmPath, new: PkmPath) -> None:
         """Take note that a place has another name now: what was written there stays as new as it was."""
         there = self.removed(old)
         self.removed(new)
         self._written |= {(*new.parts, *parts[len(old.parts) :]): count for parts, count in there.items()}
 
-    def removed(self, place: Place) -> dict[tuple[str, ...], int]:
+    def removed(self, place: PkmPath) -> dict[tuple[str, ...], int]:
         """Take note that there is nothing at a place any more; give what was noted there."""
         length = len(place.parts)
         gone = {parts: count for parts, count in self._written.items() if parts[:length] == place.parts}
@@ -158,7 +181,7 @@ class Library:
             del self._written[parts]
         return gone
 
-    def written(self, place: Place) -> int:
+    def written(self, place: PkmPath) -> int:
         """Give which of the trial's writes made a file what it is; 0 where none did."""
         return self._written.get(place.parts, 0)
 
@@ -167,13 +190,13 @@ class Library:
         if not path.startswith("/") or len(parts) < 2:
             return
         real = {str(self._workspace.path), str(self._workspace.path.resolve())}
-        meant = any(virtual(parts).startswith(tree) for tree in real)
-        if meant or (parts[0] in _OF_THE_MACHINE and not (self.root().real / parts[0]).is_dir()):
-            raise outside(path, "/ is the root of the knowledge base, not of the machine")
+        meant = any(format_path(parts).startswith(tree) for tree in real)
+        if meant or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
+            raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
 
 
 @contextmanager
-def disk(place: Place, done: str) -> Iterator[None]:
+def disk_errors(place: PkmPath, done: str) -> Iterator[None]:
     """Turn the disk's errors into the tool's, which name no real path."""
     try:
         yield
@@ -182,7 +205,7 @@ def disk(place: Place, done: str) -> Iterator[None]:
         raise ToolFailed(f"{place} could not be {done}: {why}", "disk") from failed
 
 
-def _next(here: Place, name: str) -> Place:
+def _next(here: PkmPath, name: str) -> PkmPath:
     """Go down by one name; no link is followed."""
     if here.real.exists() and not here.is_folder:
         raise ToolFailed(f"{here} is a file, so nothing lies below it", "not_a_folder")
@@ -192,6 +215,6 @@ def _next(here: Place, name: str) -> Place:
     return below
 
 
-def _is_file_or_folder(place: Place) -> bool:
+def _is_file_or_folder(place: PkmPath) -> bool:
     mode = place.real.lstat().st_mode
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)

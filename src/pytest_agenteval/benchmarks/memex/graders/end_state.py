@@ -1,24 +1,63 @@
-"""What an agent says of its end state, laid beside what the workspace shows."""
+"""What an agent says of its end state, laid beside what the workspace shows.
+
+Where an agent left something in a shape that cannot be read, the grade is undecided, as in the original.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
 
-from pytest_agenteval.benchmarks.memex.graders.on_disk import State
 from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.grade import Check, Grade
+
+State = Mapping[str, Any]
+"""What is told or shown of a trial's end, by the keys of docs/end-state.md."""
+
+_Grader = TypeVar("_Grader")
+
+
+class UnreadableState(TypeError):
+    """Raised where a value is of another type than it must be; the message names it and what it is."""
+
+    def __init__(self, what: str, expected: str, value: Any) -> None:
+        super().__init__(f"{what} must be {expected}, not {value!r}")
+
+
+def undecided_where_unreadable(
+    name: str,
+) -> Callable[[Callable[[_Grader, Evidence], Grade]], Callable[[_Grader, Evidence], Grade]]:
+    """Make a grader's ``grade`` say that it could not tell where it meets something unreadable."""
+
+    def decorated(grade: Callable[[_Grader, Evidence], Grade]) -> Callable[[_Grader, Evidence], Grade]:
+        @wraps(grade)
+        def graded(self: _Grader, evidence: Evidence) -> Grade:
+            try:
+                return grade(self, evidence)
+            except UnreadableState as unreadable:
+                return unreadable_grade(name, unreadable)
+
+        return graded
+
+    return decorated
+
+
+def unreadable_grade(name: str, unreadable: UnreadableState) -> Grade:
+    """Give the undecided grade that says what could not be read."""
+    return Grade(name, None, str(unreadable), details={"undecided": "unreadable"})
+
 
 MOST_SHOWN = 80
 
 
-def merged(stated: State, shown: State | None) -> State:
+def merge_states(stated: State, shown: State | None) -> State:
     """Give the end state: what the agent says, and what the workspace shows wherever it says nothing."""
     return {**(shown or {}), **{key: value for key, value in stated.items() if value is not None}}
 
 
-def as_upstream(evidence: Evidence, shown: Callable[[Evidence], State | None]) -> State:
+def upstream_state(evidence: Evidence, shown: Callable[[Evidence], State | None]) -> State:
     """Give the end state as Memex's harness would: the agent's own; of one that says none, what is shown."""
     stated, seen = evidence.state, None
     if not any(key in stated for key in _KEYS):
@@ -31,23 +70,23 @@ def value_check(claim: str, key: str, wanted: Any, stated: State, shown: State |
 
     Only the very value counts: what is merely true is not ``True``.
     """
-    told, there = merged(stated, shown).get(key), None if shown is None else shown[key]
+    told, there = merge_states(stated, shown).get(key), None if shown is None else shown[key]
     passed = all(type(value) is type(wanted) and value == wanted for value in _values(told, there, shown))
     differs = shown is not None and told != there
-    found = contrast(_word(told), _word(there)) if differs else _word(told)
-    return Check(claim, passed, _word(wanted), found)
+    found = contrast_text(_value_text(told), _value_text(there)) if differs else _value_text(told)
+    return Check(claim, passed, _value_text(wanted), found)
 
 
 def _values(told: Any, there: Any, shown: State | None) -> tuple[Any, ...]:
     return (told,) if shown is None else (told, there)
 
 
-def contrast(stated: str, shown: str) -> str:
+def contrast_text(stated: str, shown: str) -> str:
     """Write what an agent says beside what the workspace shows."""
     return f"{stated} in the agent's state, {shown} in the workspace"
 
 
-def disagreement(stated: State, shown: State | None, key: str) -> tuple[Check, ...]:
+def disagreement_checks(stated: State, shown: State | None, key: str) -> tuple[Check, ...]:
     """Give a failed check where an agent says of this key what the workspace does not show; else none."""
     if shown is None or stated.get(key) is None or _same(stated[key], shown[key]):
         return ()
@@ -55,7 +94,7 @@ def disagreement(stated: State, shown: State | None, key: str) -> tuple[Check, .
     return (Check(claim, False, cut(repr(shown[key]), MOST_SHOWN), cut(repr(stated[key]), MOST_SHOWN)),)
 
 
-def _word(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str) else repr(value)

@@ -15,7 +15,7 @@ _CHANGING = _WRITING | {MOVE, REMOVE}
 
 
 @dataclass(frozen=True, slots=True)
-class PkmEvidence:
+class PkmEndState:
     """What is known of one entry's way into the knowledge base.
 
     It is complete when it was filed and has its insight, or when it was skipped and no file was touched.
@@ -62,11 +62,11 @@ class PkmEvidence:
         }
 
 
-def pkm_evidence(fact_id: str, calls: Iterable[ToolCall]) -> PkmEvidence:
+def pkm_end_state(fact_id: str, calls: Iterable[ToolCall]) -> PkmEndState:
     """Gather what the calls tell; a call that failed tells nothing, and whose insight it was is not asked."""
     done = [call for call in calls if call.error is None]
     skips = [call for call in done if call.tool == SKIP]
-    return PkmEvidence(
+    return PkmEndState(
         wrote_para=any(call.tool in _WRITING and _mentions(call, fact_id) for call in done),
         updated_insight=any(call.tool == INSIGHT for call in done),
         skipped_pkm=bool(skips),

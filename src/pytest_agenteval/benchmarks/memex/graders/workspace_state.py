@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, files_below, times
-from pytest_agenteval.benchmarks.memex.graders.unreadable import Unreadable
+from pytest_agenteval.benchmarks.memex.graders.end_state import State, UnreadableState
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
 from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.transcript import ToolCall
 
@@ -25,8 +25,6 @@ NO_TEMPLATE_ID = "classic_card"
 """What a stored template without an id counts as."""
 
 _FACT_ID = re.compile(r"(?P<day>.+)\.md#(?P<entry>ts_[0-9]+)")
-
-State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def card_state(evidence: Evidence) -> State | None:
         _check_the_entry_s_name(evidence)
         return None
     blob, card = evidence.after.text(path), _card(evidence.after, path)
-    missing = [name for name, is_met in _of_a_card(evidence, path, card).items() if not is_met]
+    missing = [name for name, is_met in _card_requirements(evidence, path, card).items() if not is_met]
     return {
         "is_complete": not missing,
         "card_save_tool_called": "matching_successful_save_timeline_card_tool_call" not in missing,
@@ -79,7 +77,7 @@ def pkm_state(evidence: Evidence) -> State | None:
         _check_the_entry_s_name(evidence)
         return None
     fact = str(evidence.task_input["fact_id"])
-    changed, filed = bool(changed_below(evidence)), bool(newly_holding(fact, evidence))
+    changed, filed = bool(changed_below(evidence)), bool(files_newly_holding(fact, evidence))
     told = fact in insights_given(evidence)
     skipped = not changed and not told
     met = {"wrote_para_with_fact_id": filed, "updated_timeline_card_insight": told}
@@ -106,12 +104,12 @@ def _check_the_entry_s_name(evidence: Evidence) -> None:
     fact = evidence.task_input.get("fact_id")
     seen = evidence.before.files or evidence.after.files
     if fact and seen and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
-        raise Unreadable("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
+        raise UnreadableState("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
 
 
-def newly_holding(fact: str, evidence: Evidence) -> list[str]:
+def files_newly_holding(fact: str, evidence: Evidence) -> list[str]:
     """Give the files of the knowledge base that hold the id at the end; none where it only moved."""
-    before, after = _holding(fact, evidence.before), _holding(fact, evidence.after)
+    before, after = _marker_counts(fact, evidence.before), _marker_counts(fact, evidence.after)
     return sorted(after) if sum(after.values()) > sum(before.values()) else []
 
 
@@ -132,7 +130,7 @@ def insight_of(evidence: Evidence) -> Insight | None:
         return _new_insight(evidence)
     given, text = call.args.get("related_fact_ids"), call.args.get("insight_text")
     related = given if isinstance(given, list | tuple) else ()
-    return Insight(text.strip() if isinstance(text, str) else "", tuple(_ids(related)))
+    return Insight(text.strip() if isinstance(text, str) else "", tuple(_text_ids(related)))
 
 
 def last_insight_call(evidence: Evidence) -> ToolCall | None:
@@ -160,10 +158,10 @@ def _insight(card: Mapping[str, Any]) -> Insight:
     related = found.get("related_facts")
     named = related if isinstance(related, list) else []
     ids = (one.get("id") if isinstance(one, dict) else one for one in named)
-    return Insight((_text(found.get("text")) or "").strip(), tuple(_ids(ids)))
+    return Insight((_text(found.get("text")) or "").strip(), tuple(_text_ids(ids)))
 
 
-def _ids(given: Any) -> Iterator[str]:
+def _text_ids(given: Any) -> Iterator[str]:
     return (id for id in given if isinstance(id, str) and id)
 
 
@@ -176,7 +174,7 @@ def _card(tree: Tree, path: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _of_a_card(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[str, bool]:
+def _card_requirements(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[str, bool]:
     """Ask what a finished card needs, by the names that Memex has for each."""
     fact = evidence.task_input["fact_id"]
     return {
@@ -212,6 +210,6 @@ def _text(value: Any) -> str | None:
     return None if value is None or isinstance(value, dict | list) else str(value)
 
 
-def _holding(fact: str, tree: Tree) -> dict[str, int]:
-    found = {path: times(fact, file.text) for path, file in files_below(tree).items()}
+def _marker_counts(fact: str, tree: Tree) -> dict[str, int]:
+    found = {path: count_marker(fact, file.text) for path, file in files_below(tree).items()}
     return {path: number for path, number in found.items() if number}

@@ -14,7 +14,7 @@ NO_TEMPLATE_ID = "classic_card"
 
 
 @dataclass(frozen=True, slots=True)
-class CardEvidence:
+class CardEndState:
     """What is known of one card.
 
     ``card`` is what its file holds, None when there is no file. ``saved`` says that a save of this very card
@@ -74,7 +74,7 @@ class CardEvidence:
         }
 
 
-def saved(fact_id: str, calls: Iterable[ToolCall]) -> bool:
+def was_saved(fact_id: str, calls: Iterable[ToolCall]) -> bool:
     """Whether a save of this very card succeeded."""
     return any(
         call.tool == SAVE and call.error is None and call.args.get("fact_id") == fact_id for call in calls

@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
-from pytest_agenteval.benchmarks.memex.journal.files import Entry, FactId, entry, fact_id, read, write
-from pytest_agenteval.benchmarks.memex.journal.naming import named
-from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import refuse, telling, texts
-from pytest_agenteval.benchmarks.memex.pkm_agent.lines import counted
+from pytest_agenteval.benchmarks.memex.journal.entries import (
+    FactId,
+    JournalEntry,
+    describe_value,
+    fact_id,
+    find_entry,
+    read,
+    write,
+)
+from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_argument, required_text, texts
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import count_of
 from pytest_agenteval.limits import Clock
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import OutsideWorkspace, Workspace
@@ -21,35 +28,34 @@ COMPANION = "0"
 def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
     """Write an entry's insight into its card, and nothing else there; a card that is missing is begun."""
     fact = _fact("fact_id", args.get("fact_id"))
-    text = telling(args, "insight_text").strip()
-    related = _related(fact, texts(args, "related_fact_ids"))
-    found = entry(read(workspace, fact.daily_file), fact)
+    text = required_text(args, "insight_text").strip()
+    related = _related_facts(fact, texts(args, "related_fact_ids"))
+    found = find_entry(read(workspace, fact.daily_file), fact)
     if found is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
-    card = _card(workspace, fact) or _begun(fact, found, clock)
+    card = _card(workspace, fact) or _pending_card(fact, found, clock)
     facts = [{"id": other} for other in related]
     card["insight"] = {"text": text, "related_facts": facts, "character_id": COMPANION}
     write(workspace, fact.card_file, card_yaml.write(card))
-    tied = f", tied to {counted(len(related), 'other fact')}" if related else ""
+    tied = f", tied to {count_of(len(related), 'other fact')}" if related else ""
     return f"The insight is on the card of {fact.text}{tied}."
 
 
 def skip(args: Mapping[str, Any]) -> str:
     """Take note that an entry is not to be filed; nothing is written."""
-    telling(args, "evidence")
+    required_text(args, "evidence")
     return "The entry is left alone; nothing was filed."
 
 
 def _fact(name: str, given: Any) -> FactId:
     found = fact_id(given)
     if found is None:
-        raise refuse(
-            f"{name} must look like 2026/09/17.md#ts_1, not {'nothing' if given is None else named(given)}"
-        )
+        described = "nothing" if given is None else describe_value(given)
+        raise bad_argument(f"{name} must look like 2026/09/17.md#ts_1, not {described}")
     return found
 
 
-def _related(fact: FactId, given: list[str]) -> list[str]:
+def _related_facts(fact: FactId, given: list[str]) -> list[str]:
     """Give the other entries, each once, in the order in which they were named."""
     found = (_fact("each of related_fact_ids", one).text for one in given)
     return [one for one in dict.fromkeys(found) if one != fact.text]
@@ -75,7 +81,7 @@ def _refuse_links(workspace: Workspace, fact: FactId) -> None:
         raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
 
 
-def _begun(fact: FactId, found: Entry, clock: Clock) -> dict[str, Any]:
+def _pending_card(fact: FactId, found: JournalEntry, clock: Clock) -> dict[str, Any]:
     """Begin a card as the journal begins one: it waits to be made."""
     written = found.written.replace(tzinfo=clock.now().tzinfo)
     return {

@@ -4,7 +4,7 @@ A pattern can keep Python busy for longer than anyone waits, and nothing in its 
 would stop every trial beside it. So it runs here, in a process that ends itself in time, whatever becomes of
 the one that started it. The program imports nothing of the project, which makes it quick to start.
 
-Started as ``python scanning.py SECONDS``. A process that ended itself has written nothing.
+Started as ``python grep_process.py SECONDS``. A process that ended itself has written nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def main() -> None:
     """Read the request, answer it, and end."""
     with open(os.devnull, "w") as nowhere:
         faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True, file=nowhere)
-        answer = found(json.load(sys.stdin))
+        answer = find_matches(json.load(sys.stdin))
         faulthandler.cancel_dump_traceback_later()
     json.dump(answer, sys.stdout)
 
 
-def found(request: dict[str, Any]) -> dict[str, Any]:
+def find_matches(request: dict[str, Any]) -> dict[str, Any]:
     """Give each text's matches, as pairs of first and last line from 0; or what is wrong with the pattern."""
     flags = (re.IGNORECASE if request["ignore_case"] else 0) | re.MULTILINE
     try:

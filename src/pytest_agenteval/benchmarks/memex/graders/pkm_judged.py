@@ -1,0 +1,255 @@
+"""Is the insight a good one, and does what was added to a file fit the file? Judges tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any, ClassVar
+
+from pytest_agenteval.benchmarks.memex.graders.end_state import UnreadableState, unreadable_grade
+from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, files_below
+from pytest_agenteval.benchmarks.memex.graders.pkm_reading import FileAccess
+from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
+from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of, last_insight_call
+from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.graders.judge.aggregation import Judgement
+from pytest_agenteval.graders.judge.evidence_text import (
+    MAX_CHARS,
+    MAX_CHARS_OF_ONE,
+    cut_middle,
+    diffs,
+    join_within,
+)
+from pytest_agenteval.graders.judge.grader import (
+    WithJudges,
+    dimension_check,
+    grade_from_judgement,
+    judgement_details,
+    no_judge_grade,
+)
+from pytest_agenteval.graders.judge.panel import ask_judges
+from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import packaged_rubric
+from pytest_agenteval.records.evidence import Evidence, Tree, diff, unified
+from pytest_agenteval.records.grade import Check, Grade
+
+INSIGHT_QUALITY = "pkm_insight_quality"
+
+
+@dataclass(frozen=True, slots=True)
+class PkmInsightQuality:
+    """Is the insight grounded, new, well put and short? The mean of what could be told.
+
+    A skipped entry has no insight to judge; one without an insight, or with a blank one, scores 0.
+    ``default`` shows judges the entry, the notes that bear on it and what became of them, and asks once more
+    where a reply cannot be read; a dimension that could not be told is no check. ``upstream`` reads replies
+    and counts as Memex does, a dimension that could not be told being a check that failed; of several
+    judges it takes the mean, and asks of three dimensions: Memex's code does not ask for conciseness, as its
+    description does. Only reading and arithmetic are Memex's there: the prompt is ours in both modes.
+    """
+
+    mode: Mode = "default"
+
+    agent: ClassVar[str] = "pkm"
+    version: ClassVar[str] = "2"
+    threshold: ClassVar[float] = 0.6
+
+    def __post_init__(self) -> None:
+        check_mode(self.mode)
+
+    @property
+    def rubric_digest(self) -> str:
+        """A digest of all that judges are told, for the ruler's."""
+        return self._rubric.digest()
+
+    @property
+    def _rubric(self) -> Rubric:
+        return packaged_rubric(f"{INSIGHT_QUALITY}_upstream" if self.mode == "upstream" else INSIGHT_QUALITY)
+
+    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
+        """Give a grader that asks these judges."""
+        return WithJudges(self, tuple(judges))
+
+    async def grade(self, evidence: Evidence) -> Grade:
+        """Grade without judges."""
+        return await self.judged(evidence, ())
+
+    async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
+        """Show judges the last insight that was written: the call's, else the one on the entry's card."""
+        if evidence.state.get("skipped_pkm") is True:
+            return Grade(INSIGHT_QUALITY, None, "the entry was skipped: there is no insight to judge")
+        call = last_insight_call(evidence)
+        given = call.args.get("insight_text") if call else None
+        if self.mode == "upstream" and not isinstance(given, str | None):
+            return unreadable_grade(
+                INSIGHT_QUALITY, UnreadableState("the call's insight_text", "a text", given)
+            )
+        insight = insight_of(evidence)
+        if insight is None or not insight.text:
+            return self._without_insight()
+        if not judges:
+            return no_judge_grade(INSIGHT_QUALITY)
+        values = {**notes_for_judges(evidence, insight), "insight": insight.text}
+        judgement = await ask_judges(self._rubric, values, judges, mode=self.mode)
+        if self.mode == "upstream":
+            return upstream_grade(INSIGHT_QUALITY, judgement, self.threshold)
+        return grade_from_judgement(INSIGHT_QUALITY, judgement, self.threshold)
+
+    def _without_insight(self) -> Grade:
+        check = Check("an insight was written", False, "some words", "none")
+        checks = () if self.mode == "upstream" else (check,)
+        return Grade(INSIGHT_QUALITY, 0.0, "no insight was written, or a blank one", checks)
+
+
+def upstream_grade(grader: str, judgement: Judgement, threshold: float) -> Grade:
+    """Make a grade as Memex does: no check where no reply could be read, else one for every dimension."""
+    if all(vote.problem for vote in judgement.votes):
+        return Grade(grader, None, f"unreadable: {judgement.rationale}", details=judgement_details(judgement))
+    checks = tuple(dimension_check(name, score, threshold) for name, score in judgement.scores.items())
+    return Grade(grader, judgement.score, judgement.rationale, checks, judgement_details(judgement))
+
+
+def knowledge_base(tree: Tree) -> Tree:
+    """Give what is below the knowledge base's folder, by paths from there."""
+    return Tree(files_below(tree))
+
+
+def entry_text(evidence: Evidence) -> str:
+    """Give the text of the journal entry."""
+    return _text(evidence.task_input.get("content"))
+
+
+def notes_for_judges(evidence: Evidence, insight: Insight | None) -> dict[str, str]:
+    """Give the entry, the notes that bear on it as they were before, and what was changed in the notes."""
+    before, after = knowledge_base(evidence.before), knowledge_base(evidence.after)
+    found = diff(before, after)
+    changed = sorted((*found.created, *found.modified, *found.deleted))
+    related = insight.related if insight else ()
+    read = FileAccess.of((), evidence.calls, before).read
+    paths = (*_files_with_marker(before, related), *changed, *read)
+    notes = [
+        *_entry_texts(evidence.before, related),
+        *(
+            f"{path}:\n{cut_middle(before.text(path) or '')}"
+            for path in dict.fromkeys(paths)
+            if path in before
+        ),
+    ]
+    return {
+        "fact": entry_text(evidence),
+        "notes": join_within(notes),
+        "changes": join_within(diffs(before, after, changed)),
+    }
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _files_with_marker(before: Tree, ids: Sequence[str]) -> list[str]:
+    """Give the files that hold the marker of one of these entries."""
+    return [path for path in before if any(count_marker(f"fact_id: {id}", before.text(path)) for id in ids)]
+
+
+def _entry_texts(before: Tree, ids: Sequence[str]) -> Iterator[str]:
+    """Give the texts of journal entries, each with its id."""
+    for id in dict.fromkeys(ids):
+        day, _, number = id.partition("#")
+        heading = re.compile(rf"^## <id:{re.escape(number)}>.*\n((?:(?!## <id:).*\n?)*)", re.MULTILINE)
+        found = heading.search(before.text(f"Facts/{day}") or "")
+        if found is not None:
+            yield f"entry {id}:\n{cut_middle(found[1].strip())}"
+
+
+APPEND_COHERENCE = "pkm_append_coherence"
+ROOM_FOR_PATH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class PkmAppendCoherence:
+    """Do additions to files that were there before take up those files' form, order and voice?
+
+    ``default`` shows judges every such file as it was, and one diff of all that was done to it, by whatever
+    tool; where nothing was added to a file that was there before, there is nothing to judge.
+    ``upstream`` looks at the first edit that succeeded, as Memex does, at its two texts and no file, and
+    reads replies and counts as Memex does; of several judges it takes the mean. Only the choice of the edit,
+    reading and arithmetic are Memex's there: the prompt is ours in both modes. A skipped entry was added to
+    nothing.
+    """
+
+    mode: Mode = "default"
+
+    agent: ClassVar[str] = "pkm"
+    version: ClassVar[str] = "1"
+    threshold: ClassVar[float] = 0.6
+
+    def __post_init__(self) -> None:
+        check_mode(self.mode)
+
+    @property
+    def rubric_digest(self) -> str:
+        """A digest of all that judges are told, for the ruler's."""
+        return packaged_rubric(APPEND_COHERENCE).digest()
+
+    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
+        """Give a grader that asks these judges."""
+        return WithJudges(self, tuple(judges))
+
+    async def grade(self, evidence: Evidence) -> Grade:
+        """Grade without judges."""
+        return await self.judged(evidence, ())
+
+    async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
+        """Show judges what was added to what."""
+        if evidence.state.get("skipped_pkm") is True:
+            return Grade(APPEND_COHERENCE, None, "the entry was skipped: nothing was added")
+        added = _first_edit(evidence) if self.mode == "upstream" else _additions(evidence)
+        if isinstance(added, str):
+            return Grade(APPEND_COHERENCE, None, added)
+        if not judges:
+            return no_judge_grade(APPEND_COHERENCE)
+        values = {"fact": entry_text(evidence), **added}
+        judgement = await ask_judges(packaged_rubric(APPEND_COHERENCE), values, judges, mode=self.mode)
+        if self.mode == "upstream":
+            return upstream_grade(APPEND_COHERENCE, judgement, self.threshold)
+        return grade_from_judgement(APPEND_COHERENCE, judgement, self.threshold)
+
+
+def _additions(evidence: Evidence) -> dict[str, str] | str:
+    """Give every file that was added to, as it was and what was done to it; or say why there is none."""
+    before, after = knowledge_base(evidence.before), knowledge_base(evidence.after)
+    changed = diff(before, after).modified
+    if not changed:
+        return "no file that was there before was changed"
+    paths = [path for path in changed if _has_additions(before, after, path)]
+    if not paths:
+        return "nothing was added to a file that was there before"
+    each = max(MAX_CHARS_OF_ONE, MAX_CHARS // len(paths) - ROOM_FOR_PATH)
+    texts = [cut_middle(before.text(path) or "", each) for path in paths]
+    if len(paths) > 1:
+        texts = [f"{path}:\n{text}" for path, text in zip(paths, texts, strict=True)]
+    return {"before": join_within(texts), "changes": join_within(diffs(before, after, paths))}
+
+
+def _has_additions(before: Tree, after: Tree, path: str) -> bool:
+    """Whether lines came to a text; what was blank before has no form that could be met."""
+    if not (before.text(path) or "").strip():
+        return False
+    return any(line.startswith("+") and line[1:].strip() for line in unified(before, after, path)[2:])
+
+
+def _first_edit(evidence: Evidence) -> dict[str, str] | str:
+    """Give both texts of the first edit that succeeded; or say why there is nothing to judge."""
+    edit = next((call for call in evidence.calls if call.tool == "Edit" and call.error is None), None)
+    if edit is None:
+        return "no file was edited"
+    old, new = edit.args.get("old_string"), edit.args.get("new_string")
+    if not isinstance(new, str) or not new:
+        return "the first edit put in no text"
+    if not isinstance(old, str) or not old.strip():
+        return "the first edit made a new file"
+    path = str(edit.args.get("file_path", "")).lstrip("/") or "file"
+    lines = unified_diff(old.splitlines(), new.splitlines(), path, path, lineterm="")
+    return {"before": old, "changes": "\n".join(lines)}

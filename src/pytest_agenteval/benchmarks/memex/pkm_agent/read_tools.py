@@ -1,0 +1,202 @@
+"""The tools that read files, ``Read`` and ``BatchRead``, and what they say of unwieldy files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_argument, number, required_text, texts
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
+    KnowledgeBase,
+    PkmPath,
+    count_of,
+    cut_line,
+    lines_of,
+)
+from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matching_files
+from pytest_agenteval.tools.tool import ToolFailed
+
+REMINDER = "\n<reminder>"
+"""Stands in the result of a Read that came with reminders, and in no other.
+
+A file cannot forge it: each of its lines stands behind a number. After such a Read the insight tool does not
+end the run: there is time to put the file in order.
+"""
+
+LONG = 1000
+TOO_LONG = 2000
+MANY_SMALL = 5
+
+_MARKER = re.compile(r"<!--\s*fact_id:")
+_YEAR, _MM, _DD = "(?:19|20)[0-9]{2}", "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+_M, _D = "(?:0?[1-9]|1[0-2])", "(?:0?[1-9]|[12][0-9]|3[01])"
+_DATES = (
+    rf"{_YEAR}(?P<first>[-_. ]){_M}(?P=first){_D}",
+    rf"{_YEAR}[-_.]{_MM}",
+    rf"{_YEAR}{_MM}{_DD}",
+    rf"{_D}(?P<last>[-_. ]){_M}(?P=last){_YEAR}",
+    rf"{_YEAR} ?[年년] ?{_M} ?[月월](?: ?{_D} ?[日일])?",
+)
+_DATE = re.compile(f"(?<![0-9])(?:{'|'.join(_DATES)})(?![0-9])")
+
+
+def reminders(base: KnowledgeBase, place: PkmPath, lines: int) -> str:
+    """Write the reminders that a file of so many lines calls for; an empty text where there are none."""
+    found = [*_of_length(place, lines), *_of_folder(base, place), *_of_name(place)]
+    return "".join(f"\n{REMINDER}\n{said}\n</reminder>" for said in found)
+
+
+def _of_length(place: PkmPath, lines: int) -> Iterator[str]:
+    if lines >= TOO_LONG:
+        yield f"{place} has {lines} lines, more than one file should hold. Split it by subject."
+    elif lines > LONG:
+        yield f"{place} has {lines} lines and keeps growing. See whether it falls into two subjects."
+
+
+def _of_folder(base: KnowledgeBase, place: PkmPath) -> Iterator[str]:
+    folder = PkmPath(place.parts[:-1], place.real.parent)
+    files = [file for file in base.inside(folder) if not file.is_folder]
+    if len(files) <= MANY_SMALL:
+        return
+    small = sum(_is_small(base, file) for file in files)
+    if small > MANY_SMALL:
+        yield f"{folder} holds {small} files with one entry or none. Merge those that share a subject."
+
+
+def _of_name(place: PkmPath) -> Iterator[str]:
+    if _DATE.search(place.parts[-1]):
+        yield f"{place} is named by a date. Name it by its subject, or merge it into the file on that."
+
+
+def _is_small(base: KnowledgeBase, file: PkmPath) -> bool:
+    try:
+        return len(_MARKER.findall(base.text(file))) <= 1
+    except ToolFailed:  # no text: no note either
+        return False
+
+
+MOST_LINES = 2000
+MOST_BYTES = 256 * 1024
+"""What one file may give in one call."""
+
+MOST_BYTES_TOGETHER = 512 * 1024
+MOST_FILES = 100
+
+_GLOB = frozenset("*?[{")
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a file as they are shown, and which of how many they are."""
+
+    text: str
+    first: int
+    last: int
+    total: int
+
+    @property
+    def note(self) -> str:
+        """What is not shown, an empty text where the whole file is."""
+        if self.first == 1 and self.last == self.total:
+            return ""
+        more = f" Go on with offset {self.last + 1}." if self.last < self.total else ""
+        return f"(Lines {self.first} to {self.last} of {self.total}.{more})"
+
+
+def read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+    """Read a file, or some lines of it; reminders that it calls for stand below."""
+    place = base.place(required_text(args, "file_path"))
+    offset, limit = number(args, "offset", 1) or 1, number(args, "limit", 1) or MOST_LINES
+    lines = lines_of(base.text(place))
+    if not lines:
+        # No line break before it, so that this is no REMINDER to put anything in order.
+        return f"<reminder>\n{place} is there, and empty.\n</reminder>" + reminders(base, place, 0)
+    if offset > len(lines):
+        raise ToolFailed(f"{place} has {count_of(len(lines))}, so none from {offset} on", "out_of_range")
+    shown = excerpt(lines, offset, limit)
+    note = f"\n\n{shown.note}" if shown.note else ""
+    return shown.text + note + reminders(base, place, len(lines))
+
+
+def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+    """Read many files one after the other; what cannot be read is said in its place, and is no error."""
+    patterns = texts(args, "file_patterns")
+    if not patterns:
+        raise bad_argument("file_patterns must name at least one path or glob")
+    pieces: list[str] = []
+    left_out: list[PkmPath] = []
+    room = MOST_BYTES_TOGETHER
+    for found in _requested_files(base, patterns):
+        if isinstance(found, str):
+            pieces.append(found)
+            continue
+        piece = _section(base, found) if room > 0 and len(pieces) < MOST_FILES else ""
+        room -= len(piece.encode("utf-8"))
+        if piece and room > 0:
+            pieces.append(piece)
+        else:
+            left_out.append(found)
+    return "\n\n".join([*pieces, *_left_out_note(left_out)])
+
+
+def excerpt(lines: list[str], first: int, limit: int) -> Excerpt:
+    """Number lines from the first that is wanted on, as many as one call may show."""
+    shown: list[str] = []
+    size = 0
+    for place, line in enumerate(lines[first - 1 :][: min(limit, MOST_LINES)], first):
+        numbered = f"{place:6}\t{cut_line(line)}"
+        size += len(numbered.encode("utf-8")) + 1
+        if size > MOST_BYTES and shown:
+            break
+        shown.append(numbered)
+    return Excerpt("\n".join(shown), first, first + len(shown) - 1, len(lines))
+
+
+def _requested_files(base: KnowledgeBase, patterns: Iterable[str]) -> list[PkmPath | str]:
+    """Give each file that is meant, once, and a line for each pattern that means none."""
+    found: dict[tuple[str, ...] | str, PkmPath | str] = {}
+    for pattern in patterns:
+        try:
+            for place in _resolve_pattern(base, pattern):
+                found.setdefault(place.parts, place)
+        except ToolFailed as failed:
+            said = f"=== {failed}"
+            found.setdefault(said, said)
+    return list(found.values())
+
+
+def _resolve_pattern(base: KnowledgeBase, pattern: str) -> list[PkmPath]:
+    if not _GLOB.intersection(pattern) or _is_file_name(base, pattern):
+        return [base.place(pattern)]
+    places = matching_files(base, pattern, base.root())
+    if not places:
+        raise ToolFailed(f"no file fits {pattern}", "not_found")
+    return places
+
+
+def _is_file_name(base: KnowledgeBase, path: str) -> bool:
+    """Whether what could be a glob is the name of a file."""
+    try:
+        return base.place(path).real.exists()
+    except ToolFailed:
+        return False
+
+
+def _section(base: KnowledgeBase, place: PkmPath) -> str:
+    try:
+        lines = lines_of(base.text(place))
+    except ToolFailed as failed:
+        return f"=== {failed}"
+    shown = excerpt(lines, 1, MOST_LINES)
+    head = f"=== {place} ({count_of(len(lines))})" if lines else f"=== {place} (empty)"
+    return "\n".join(filter(None, (head, shown.text, shown.note)))
+
+
+def _left_out_note(left_out: list[PkmPath]) -> list[str]:
+    if not left_out:
+        return []
+    names = ", ".join(map(str, left_out[:20]))
+    more = f" and {len(left_out) - 20} more" if len(left_out) > 20 else ""
+    return [f"=== left out, as this is long already: {names}{more}. Read them in another call."]

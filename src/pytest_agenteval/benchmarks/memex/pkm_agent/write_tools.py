@@ -1,0 +1,194 @@
+"""The tools that change files: ``Write``, ``Edit``, ``Move`` and ``Remove``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import (
+    MOST_LEVELS,
+    bad_argument,
+    flag,
+    required_text,
+    text,
+)
+from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
+    KnowledgeBase,
+    PkmPath,
+    count_of,
+    disk_errors,
+    lines_of,
+)
+from pytest_agenteval.tools.tool import ToolFailed
+
+_NUMBERED = re.compile(r"^ *[0-9]+\t", re.MULTILINE)
+
+
+def write(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+    """Create a file, or put another text in its place; a file that is not text is not written over."""
+    path, content = required_text(args, "file_path"), text(args, "content")
+    place = _file(base, path)
+    there = place.real.exists()
+    if there:
+        base.text(place)
+    base.save(place, content)
+    return f"{'Replaced' if there else 'Created'} {place}: {_line_count(content)}."
+
+
+def edit(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+    """Put one text in another's place within a file; with an empty old text, create the file."""
+    path = required_text(args, "file_path")
+    old, new = text(args, "old_string"), text(args, "new_string")
+    everywhere = flag(args, "replace_all")
+    if old == new:
+        raise bad_argument("old_string and new_string are the same, so there is nothing to do")
+    place = _file(base, path)
+    if not old:
+        return _create(base, place, new)
+    before = base.text(place)
+    old, new = _with_line_ends_of(before, old), _with_line_ends_of(before, new)
+    count = _count_single(place, before, old) if not everywhere else _count(place, before, old)
+    after = before.replace(old, new)
+    base.save(place, after)
+    return f"Edited {place}: {count_of(count, 'place')}, {_line_count(after)} now."
+
+
+def _create(base: KnowledgeBase, place: PkmPath, content: str) -> str:
+    if place.real.exists():
+        raise ToolFailed(f"{place} is there already; give the old_string that is to be replaced", "exists")
+    base.save(place, content)
+    return f"Created {place}: {_line_count(content)}."
+
+
+def _file(base: KnowledgeBase, path: str) -> PkmPath:
+    place = base.place(path)
+    if place.is_folder or not place.parts:
+        raise ToolFailed(f"{place} is a folder", "is_a_folder")
+    if path.endswith("/"):
+        raise bad_argument(f"file_path must name a file, not a folder: {place}/")
+    return place
+
+
+def _count_single(place: PkmPath, before: str, old: str) -> int:
+    count = _count(place, before, old)
+    first = before.find(old)
+    # Not the count, which leaves out what overlaps.
+    if before.find(old, first + 1) >= 0:
+        often = f"{count} times" if count > 1 else "twice, overlapping itself,"
+        raise ToolFailed(
+            f"old_string stands {often} in {place}; give more of the text around it, or replace_all",
+            "ambiguous",
+        )
+    return count
+
+
+def _count(place: PkmPath, before: str, old: str) -> int:
+    count = before.count(old)
+    if not count:
+        raise ToolFailed(f"old_string does not stand in {place}{_hint(before, old)}", "no_match")
+    return count
+
+
+def _hint(before: str, old: str) -> str:
+    if _NUMBERED.search(old) and _NUMBERED.sub("", old) in before:
+        return "; leave out the line numbers and tabs that Read puts before each line"
+    if " ".join(old.split()) in " ".join(before.split()):
+        return "; its words do, with other spaces or line breaks between them"
+    return "; it must be the text of the file, letter by letter: read the file first"
+
+
+def _with_line_ends_of(before: str, given: str) -> str:
+    """Write line breaks as the file does: an agent never sees whether a line ends with ``\\r\\n``."""
+    if "\r\n" not in before or before.count("\n") != before.count("\r\n"):
+        return given
+    return given.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def _line_count(content: str) -> str:
+    return count_of(len(lines_of(content)))
+
+
+def move(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+    """Give a file or folder another name or place, as ``mv`` does.
+
+    An existing folder, or a path that ends with a slash, is moved into. Folders that are not there yet are
+    made.
+    """
+    source = base.place(required_text(args, "source_path"))
+    destination = required_text(args, "destination_path")
+    overwrite = flag(args, "overwrite")
+    if not source.parts:
+        raise bad_argument("the root itself cannot be moved")
+    base.must_exist(source)
+    target = _target(base, source, destination)
+    _refuse_circle(source, target)
+    _refuse_too_deep(source, target)
+    replaced = _make_way(source, target, overwrite)
+    with disk_errors(source, "moved"):
+        target.real.parent.mkdir(parents=True, exist_ok=True)
+        source.real.replace(target.real)
+    base.moved(source, target)
+    return f"Moved {source} to {target}{', over what was there' if replaced else ''}."
+
+
+def remove(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
+    """Remove a file, or a folder with all that is in it; only where it is confirmed."""
+    place = base.place(required_text(args, "path"))
+    if not flag(args, "confirm"):
+        raise bad_argument("nothing was removed: confirm must be true")
+    if not place.parts:
+        raise bad_argument("the root itself cannot be removed")
+    base.must_exist(place)
+    folder = place.is_folder
+    count = len(base.files(place)) if folder else 0
+    with disk_errors(place, "removed"):
+        if folder:
+            shutil.rmtree(place.real)
+        else:
+            place.real.unlink()
+    base.removed(place)
+    return f"Removed {place} with {count_of(count, 'file')} in it." if folder else f"Removed {place}."
+
+
+def _target(base: KnowledgeBase, source: PkmPath, destination: str) -> PkmPath:
+    place = base.place(destination)
+    if not place.is_folder and not destination.endswith("/") and place.parts:
+        return place
+    if place.real.exists() and not place.is_folder:
+        raise ToolFailed(f"{place} is a file, so nothing can be moved into it", "not_a_folder")
+    if place.parts == source.parts:
+        return place
+    return base.place("/".join(("", *place.parts, source.parts[-1])))
+
+
+def _refuse_circle(source: PkmPath, target: PkmPath) -> None:
+    if target.parts == source.parts:
+        raise ToolFailed(f"{source} is there already", "same_place")
+    if target.parts[: len(source.parts)] == source.parts:
+        raise ToolFailed(f"{source} cannot be moved into itself", "same_place")
+
+
+def _refuse_too_deep(source: PkmPath, target: PkmPath) -> None:
+    above = len(source.real.parts)
+    deepest = max((len(Path(found).parts) - above + 1 for found, _, _ in os.walk(source.real)), default=0)
+    if len(target.parts) + deepest > MOST_LEVELS:
+        raise bad_argument(f"a path has at most {MOST_LEVELS} levels")
+
+
+def _make_way(source: PkmPath, target: PkmPath, overwrite: bool) -> bool:
+    """Say whether something will be replaced; a file only by a file, a folder only if it is empty."""
+    if not target.real.exists():
+        return False
+    if source.is_folder != target.is_folder:
+        kind = "folder" if target.is_folder else "file"
+        raise ToolFailed(f"{target} is a {kind}, and {source} is none", "exists")
+    if not overwrite:
+        raise ToolFailed(f"{target} is there already; name another, or overwrite it", "exists")
+    with disk_errors(target, "listed"):
+        if target.is_folder and any(target.real.iterdir()):
+            raise ToolFailed(f"{target} is not empty; move what is in {source} piece by piece", "exists")
+    return True
