@@ -27,6 +27,7 @@ MODELS: Mapping[str, str] = {
     "nop": "chat.offline.nop:nop",
     "scripted": "chat.offline.scripted:scripted",
 }
+EXECUTORS: Mapping[str, str] = {"local": "engine.executors.local:LocalExecutor"}
 GRADERS: Mapping[str, str] = {
     "answer_contains": "graders.outcome:AnswerContains",
     "answer_matches": "graders.outcome:AnswerMatches",
@@ -68,5 +69,7 @@ def pytest_agenteval_register(registry: Registry) -> None:
         registry.model(name, f"{PACKAGE}.{place}")
     for name, place in GRADERS.items():
         registry.grader(name, f"{PACKAGE}.{place}")
+    for name, place in EXECUTORS.items():
+        registry.executor(name, f"{PACKAGE}.{place}")
     for name, members in GROUPS.items():
         registry.grader_group(name, members)

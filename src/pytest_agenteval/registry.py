@@ -1,94 +1,87 @@
-"""Which agent, model, grader and tool a name in a task file means."""
+"""What a name in a task file, on the command line or in a report means."""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pytest_agenteval.errors import UsageMistake, few_of, nearest, words_in
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
+from pytest_agenteval.name_table import NameTable, NotImported, UnknownName, claimant, import_claim, located
 
 if TYPE_CHECKING:
+    import argparse
+
     from pytest_agenteval.agents.agent import Agent
     from pytest_agenteval.chat.chat import ChatFactory
+    from pytest_agenteval.chat.offline.rules import RulesPlayer
     from pytest_agenteval.graders.grader import Grader
+    from pytest_agenteval.graders.judge.rubric import Rubric
+    from pytest_agenteval.reports.scorecard import (
+        RegisteredScorecard,
+        ReportFormat,
+        ReportOption,
+        ScorecardMaker,
+    )
     from pytest_agenteval.tools.tool import Tool
 
-OURS = "pytest_agenteval"
-_IMPORTING = (__file__, importlib.__file__)
-Claim: TypeAlias = "Callable[..., Any] | str"
-"""Something to call, or where it is: ``package.module:name``, imported when first needed."""
+__all__ = ["Importer", "NotImported", "Registry", "UnknownName"]
+
+Place: TypeAlias = "Path | str"
+"""A file or folder: its path, or ``package:path`` for one that is installed with a package."""
 
 
-@dataclass(slots=True)
-class _NameTable:
-    """One kind of thing, by name, with who offered it."""
+class Importer(Protocol):
+    """Brings another benchmark's suites and runs in: ``agenteval import NAME ...``."""
 
-    kind: str
-    claims: dict[str, Claim]
-    claimants: dict[str, str]
-    found: dict[str, Any]
+    help: str
+    """What it imports, in one line, for ``agenteval import --help``."""
 
-    def take(self, name: str, claim: Claim, claimant: str) -> None:
-        if name in self.claims:
-            first = self.claimants[name]
-            raise UsageMistake(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
-        self.claims[name], self.claimants[name] = claim, claimant
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its own arguments, which stand behind its name."""
+        ...
 
-    def get(self, name: str, contract: Contract | None = None) -> Any:
-        if name not in self.found:
-            if name not in self.claims:
-                raise UnknownName(self.kind, name, self.claims)
-            claim = self._imported_claim(name)
-            self.found[name] = factory_of(contract, claim) if contract else claim
-        return self.found[name]
+    def run(self, args: argparse.Namespace, registry: Registry) -> int:
+        """Import, and say on the standard output what came of it.
 
-    def _imported_claim(self, name: str) -> Any:
-        claim = self.claims[name]
-        if not isinstance(claim, str):
-            return claim
-        module, _, attribute = claim.partition(":")
-        try:
-            return getattr(importlib.import_module(module), attribute)
-        except Exception as raised:  # an author's module may raise anything
-            if module.startswith(f"{OURS}."):
-                raise
-            raise NotImported(self.kind, name, claim, self.claimants[name], raised) from raised
-
-
-class UnknownName(UsageMistake):
-    """A name that nobody has registered; says which name is near and which are known."""
-
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        self.kind, self.name, self.known = kind, name, sorted(known)
-        self.hint = nearest(name, self.known)
-        rows = [f"unknown {kind} {name!r}", f"known: {few_of(name, self.known)}", self.hint]
-        super().__init__("; ".join(row for row in rows if row))
-
-
-class NotImported(UsageMistake):
-    """A name that stands for something to import, which could not be imported."""
-
-    def __init__(self, kind: str, name: str, claim: str, claimant: str, raised: Exception) -> None:
-        frames = [each for each in extract_tb(raised.__traceback__) if each.filename[:1] != "<"]
-        last = frames[-1] if frames else None
-        place = f" ({last.filename}:{last.lineno})" if last and last.filename not in _IMPORTING else ""
-        self.expected = f"{claim!r}, which {claimant} registered as the {kind} {name!r}, to be imported"
-        self.found = f"{type(raised).__name__}: {words_in(raised)}{place}"
-        super().__init__(f"expected {self.expected}; found {self.found}")
+        Gives the exit status: 0 when all of it can be used, 1 when not. Raises UsageMistake for what the
+        user got wrong, which is told in one line.
+        """
+        ...
 
 
 class Registry:
-    """Agents, models, graders and tools by name; a name is taken once."""
+    """Everything that is known by a name; each name of a kind is taken once.
 
-    def __init__(self) -> None:
-        self._agents, self._models = _name_table("agent"), _name_table("model")
-        self._graders, self._tools = _name_table("grader"), _name_table("tool")
+    Wherever a thing can be registered, the text ``package.module:attribute`` can be: it is imported when its
+    name is first used. ``discover`` is called with the registry before the first look-up: it registers what
+    installed benchmarks offer.
+    """
+
+    def __init__(self, discover: Callable[[Registry], None] | None = None) -> None:
+        self._discover = discover
+        complete = self._complete
+        self._agents: NameTable[Callable[..., Agent]] = NameTable(
+            "agent", complete, partial(factory_of, AGENT)
+        )
+        self._graders: NameTable[Callable[..., Grader]] = NameTable(
+            "grader", complete, partial(factory_of, GRADER)
+        )
         self._groups: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._models: NameTable[ChatFactory] = NameTable("model", complete)
+        self._tools: NameTable[Tool] = NameTable("tool", complete)
+        self._toolsets: NameTable[Sequence[Place]] = NameTable("toolset", complete)
+        self._rubric_files: NameTable[Path] = NameTable("rubric", complete)
+        self._panels: NameTable[Sequence[str]] = NameTable("judge panel", complete)
+        self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
+        self._importers: NameTable[Importer] = NameTable("importer", complete, _instance)
+        self._formats: NameTable[ReportFormat] = NameTable("report format", complete)
+        self._scorecards: NameTable[RegisteredScorecard] = NameTable("scorecard", complete)
+        self._executors: NameTable[Callable[..., Any]] = NameTable("executor", complete)
+
+    # What can be registered.
 
     def agent(self, name: str, factory: Callable[..., Agent] | str) -> None:
         """Offer an agent; the factory is called with the settings of suite and task as keywords.
@@ -96,11 +89,14 @@ class Registry:
         In its place may stand an agent that is made already, or a function ``(task_input, ctx)`` that acts.
         """
         _check(AGENT, name, factory)
-        self._agents.take(name, factory, _caller())
+        self._agents.take(name, factory, claimant())
 
     def model(self, name: str, factory: ChatFactory | str) -> None:
-        """Offer an offline model: one that needs no key and sends nothing."""
-        self._models.take(name, factory, _caller())
+        """Offer an offline model: one that needs no key and sends nothing.
+
+        The factory is called with the model and the trial's plan, once for each trial.
+        """
+        self._models.take(name, factory, claimant())
 
     def grader(self, name: str, factory: Callable[..., Grader] | str) -> None:
         """Offer a grader; the factory is called with the task's ``config`` as keywords.
@@ -108,63 +104,191 @@ class Registry:
         In its place may stand a grader that is made already, or a function ``(evidence)`` that grades.
         """
         _check(GRADER, name, factory)
-        self._graders.take(name, factory, _caller())
+        self._graders.take(name, factory, claimant())
 
     def grader_group(self, name: str, members: Sequence[tuple[str, str]]) -> None:
         """Offer several graders under one name; ``members`` holds each one's name and label.
 
         A task that names the group is graded by each of them, all with the same ``config``.
         """
-        self._graders.take(name, f"a group: {name}", _caller())
+        self._graders.take(name, f"a group: {name}", claimant())
         self._groups[name] = tuple(members)
 
-    def group(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Give the names and labels of a group's graders; none where the name is no group's."""
-        return self._groups.get(name, ())
-
     def tool(self, tool: Tool) -> None:
-        """Offer a tool under its own name."""
-        self._tools.take(tool.spec.name, lambda: tool, _caller())
-        self._tools.found[tool.spec.name] = tool
+        """Offer a tool under its own name, to every task."""
+        self._tools.take(tool.spec.name, tool, claimant())
+
+    def toolset(self, name: str, files: Sequence[Place]) -> None:
+        """Offer a set of tools, which a suite takes with ``tools: [name]``.
+
+        ``files`` declare them, in YAML, JSON or Python, as a suite's own files do; they are read when a suite
+        names the set, and its tools stand in the order of the files.
+        """
+        self._toolsets.take(name, tuple(files), claimant())
+
+    def rubrics(self, folder: Place) -> None:
+        """Offer the rubrics of a folder: each of its ``.jinja`` files under its name without the ending."""
+        by = claimant()
+        for file in sorted(located(folder).glob("*.jinja")):
+            self._rubric_files.take(file.stem, file, by)
+
+    def judge_panel(self, name: str, models: Sequence[str]) -> None:
+        """Offer an ensemble of judges under one name: ``--agent-judge=NAME`` asks each of these models."""
+        self._panels.take(name, tuple(models), claimant())
+
+    def rules_player(self, tool: str, play: RulesPlayer | str) -> None:
+        """Offer how the offline model ``rules`` plays wherever it is given the tool of this name.
+
+        ``play(messages, tools)`` gives the next move, or None to repeat what the user said last. It sees what
+        a model sees and nothing of the task behind it.
+        """
+        self._players.take(tool, play, claimant())
+
+    def importer(self, name: str, importer: Importer | str) -> None:
+        """Offer ``agenteval import NAME``: a class or object as ``Importer`` says."""
+        self._importers.take(name, importer, claimant())
+
+    def report_format(self, name: str, write: ReportFormat | str) -> None:
+        """Offer ``agenteval report --as NAME -o DIR``: ``write(runs, folder)`` gives the paths it wrote."""
+        self._formats.take(name, write, claimant())
+
+    def scorecard(
+        self,
+        name: str,
+        maker: ScorecardMaker | str,
+        *,
+        graders: Collection[str],
+        options: Sequence[ReportOption] | str = (),
+    ) -> None:
+        """Offer what a benchmark makes of a suite's trials beside their scores.
+
+        ``maker(entries, **options)`` gives a Scorecard or None; it is asked for suites in which a grade has
+        one of the labels ``graders``. ``options`` are what ``agenteval report`` takes for it.
+        """
+        by = claimant()
+        from pytest_agenteval.reports.scorecard import RegisteredScorecard
+
+        load = partial(import_claim, maker, f"scorecard {name!r}", by)
+        load_options = partial(import_claim, options, f"options of the scorecard {name!r}", by)
+        self._scorecards.take(name, RegisteredScorecard(name, frozenset(graders), load, load_options), by)
+
+    def executor(self, name: str, factory: Callable[..., Any] | str) -> None:
+        """Offer where plans become trials: ``--agent-executor=NAME``."""
+        self._executors.take(name, factory, claimant())
+
+    # What is looked up.
 
     def agent_factory(self, name: str) -> Callable[..., Agent]:
         """Find an agent's factory; raises UnknownName."""
-        factory: Callable[..., Agent] = self._agents.get(name, AGENT)
-        return factory
+        return self._agents.get(name)
 
     def model_factory(self, name: str) -> ChatFactory:
         """Find an offline model's factory; raises UnknownName."""
-        factory: ChatFactory = self._models.get(name)
-        return factory
+        return self._models.get(name)
 
     def grader_factory(self, name: str) -> Callable[..., Grader]:
         """Find a grader's factory; raises UnknownName."""
-        factory: Callable[..., Grader] = self._graders.get(name, GRADER)
-        return factory
+        return self._graders.get(name)
+
+    def group(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Give the names and labels of a group's graders; none where the name is no group's."""
+        self._complete()
+        return self._groups.get(name, ())
 
     @property
     def offline_models(self) -> frozenset[str]:
         """The names of all models that need no key."""
-        return frozenset(self._models.claims)
+        return frozenset(self._models.names)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """Every registered tool, by name."""
-        return self._tools.found
+        """Every tool that was registered by itself, by name."""
+        return {name: self._tools.get(name) for name in self._tools.names}
+
+    @property
+    def toolsets(self) -> Mapping[str, tuple[Path, ...]]:
+        """The files of each registered set of tools."""
+        return {
+            name: tuple(located(file) for file in self._toolsets.get(name)) for name in self._toolsets.names
+        }
+
+    @property
+    def rubric_names(self) -> tuple[str, ...]:
+        """The names of all registered rubrics, sorted."""
+        return tuple(sorted(self._rubric_files.names))
+
+    def rubric(self, name: str) -> Rubric:
+        """Read a registered rubric; raises UnknownName, or ProblemsFound with what is wrong with it."""
+        return self._read_rubrics(name)
+
+    @property
+    def judge_panels(self) -> Mapping[str, Sequence[str]]:
+        """The models of each ensemble of judges, by its name."""
+        return {name: self._panels.get(name) for name in self._panels.names}
+
+    def player_of(self, tools: Iterable[str]) -> RulesPlayer | None:
+        """Find who plays the first of these tools that somebody registered rules for; None: nobody did."""
+        known = self._players.names
+        return next((self._players.get(tool) for tool in tools if tool in known), None)
+
+    @property
+    def importers(self) -> tuple[str, ...]:
+        """The names of all importers; none of them is imported."""
+        return self._importers.names
+
+    def importer_named(self, name: str) -> Importer:
+        """Find an importer; raises UnknownName."""
+        return self._importers.get(name)
+
+    @property
+    def report_formats(self) -> tuple[str, ...]:
+        """The names of all report formats; none of them is imported."""
+        return self._formats.names
+
+    def report_format_named(self, name: str) -> ReportFormat:
+        """Find a report format; raises UnknownName."""
+        return self._formats.get(name)
+
+    def scorecards(self) -> tuple[RegisteredScorecard, ...]:
+        """Give all scorecards; none of them is imported."""
+        return tuple(map(self._scorecards.get, self._scorecards.names))
+
+    @property
+    def executors(self) -> tuple[str, ...]:
+        """The names of all executors."""
+        return self._executors.names
+
+    def executor_factory(self, name: str) -> Callable[..., Any]:
+        """Find an executor's factory; raises UnknownName."""
+        return self._executors.get(name)
+
+    @cached_property
+    def _read_rubrics(self) -> Callable[[str], Rubric]:
+        from functools import cache
+
+        from pytest_agenteval.graders.judge.rubric import read_rubric
+
+        @cache
+        def read(name: str) -> Rubric:
+            file = self._rubric_files.get(name)
+            return read_rubric(file.read_text(encoding="utf-8"), file.name)
+
+        return read
+
+    def _complete(self) -> None:
+        """Let installed benchmarks register: once, and not again for what they look up meanwhile."""
+        if self._discover is not None:
+            discover, self._discover = self._discover, None
+            discover(self)
+
+
+def _instance(importer: Any) -> Importer:
+    made: Importer = importer() if isinstance(importer, type) else importer
+    return made
 
 
 def _check(contract: Contract, name: str, claim: Any) -> None:
     """Refuse what no agent, or grader, can be made of."""
     if not is_registrable(contract, claim):
         expected = f"the {contract.word} {name!r}: expected {contract.how}"
-        raise UsageMistake(f"{expected}; found {claim!r}, by {_caller()}")
-
-
-def _name_table(kind: str) -> _NameTable:
-    return _NameTable(kind, {}, {}, {})
-
-
-def _caller() -> str:
-    """Say where a registration was made: file and line of the hook that made it."""
-    frame = sys._getframe(2)
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        raise UsageMistake(f"{expected}; found {claim!r}, by {claimant(3)}")

@@ -147,7 +147,7 @@ def _words(asked: str, most: int) -> str:
     return " ".join([word for word in found if len(word) > 1][:most]) or asked.strip()
 
 
-Player = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
+RulesPlayer = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
 
 PLAYERS: Mapping[str, str] = {"save_timeline_card": "card", "update_timeline_card_insight": "pkm"}
 """By the tool that tells what is being played."""
@@ -192,6 +192,6 @@ def _played(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move 
     return player(messages, tools)
 
 
-def _player(name: str) -> Player:
-    player: Player = import_module(f"pytest_agenteval.benchmarks.memex.rules.{name}").play
+def _player(name: str) -> RulesPlayer:
+    player: RulesPlayer = import_module(f"pytest_agenteval.benchmarks.memex.rules.{name}").play
     return player

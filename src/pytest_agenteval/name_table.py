@@ -1,0 +1,127 @@
+"""Names of one kind of thing: each taken once, and imported when it is first looked up."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, Generic, TypeVar
+
+from pytest_agenteval.errors import UsageMistake, few_of, nearest, words_in
+
+T = TypeVar("T")
+OURS = "pytest_agenteval"
+_IMPORTING = (__file__, importlib.__file__)
+
+
+class NameTable(Generic[T]):
+    """One kind of thing by name, with who offered it.
+
+    A claim is the thing itself, or the text ``package.module:attribute`` that says where it is. ``finish``
+    makes of the claim what is looked up. ``complete`` is called before every look-up: names may still be
+    on their way.
+    """
+
+    def __init__(
+        self, kind: str, complete: Callable[[], None], finish: Callable[[Any], T] | None = None
+    ) -> None:
+        self.kind = kind
+        self._complete, self._finish = complete, finish
+        self._claims: dict[str, object] = {}
+        self._claimants: dict[str, str] = {}
+        self._values: dict[str, T] = {}
+
+    def take(self, name: str, claim: object, claimant: str) -> None:
+        """Take a name; raises UsageMistake, which shows both claimants, where it is taken."""
+        if name in self._claims:
+            first = self._claimants[name]
+            raise UsageMistake(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
+        self._claims[name], self._claimants[name] = claim, claimant
+
+    def get(self, name: str) -> T:
+        """Give what a name stands for, imported if need be; raises UnknownName or NotImported."""
+        if name not in self._values:
+            self._complete()
+            if name not in self._claims:
+                raise UnknownName(self.kind, name, self._claims)
+            claim = self._imported(name)
+            self._values[name] = self._finish(claim) if self._finish else claim
+        return self._values[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in the order in which they were taken."""
+        self._complete()
+        return tuple(self._claims)
+
+    def _imported(self, name: str) -> Any:
+        claim = self._claims[name]
+        return import_claim(claim, f"{self.kind} {name!r}", self._claimants[name])
+
+
+class UnknownName(UsageMistake):
+    """A name that nobody has registered; says which name is near and which are known."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        self.hint = nearest(name, self.known)
+        names = f"known: {few_of(name, self.known)}" if self.known else "there are none"
+        rows = [f"unknown {kind} {name!r}", names, self.hint]
+        super().__init__("; ".join(row for row in rows if row))
+
+
+class NotImported(UsageMistake):
+    """A name that stands for something to import, which could not be imported."""
+
+    def __init__(self, what: str, claim: str, claimant: str, raised: Exception) -> None:
+        self.expected = f"{claim!r}, which {claimant} registered as the {what}, to be imported"
+        self.found = raised_where(raised)
+        super().__init__(f"expected {self.expected}; found {self.found}")
+
+
+def import_claim(claim: object, what: str, claimant: str) -> Any:
+    """Give what a claim stands for: ``package.module:attribute`` is imported, all else is the thing."""
+    if not isinstance(claim, str):
+        return claim
+    module, _, attribute = claim.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as raised:  # an author's module may raise anything
+        if module.startswith(f"{OURS}."):
+            raise
+        raise NotImported(what, claim, claimant, raised) from raised
+
+
+def raised_where(raised: Exception) -> str:
+    """Say in one line what an import raised, and in which line of whose file."""
+    frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
+    last = frames[-1] if frames else None
+    place = f" ({last.filename}:{last.lineno})" if last and last.filename not in _IMPORTING else ""
+    return f"{type(raised).__name__}: {words_in(raised)}{place}"
+
+
+def located(place: Path | str) -> Path:
+    """Give the path of a file or folder: as it is, or ``package:path`` below a package that can be imported.
+
+    Raises UsageMistake where there is no such package.
+    """
+    package, colon, inner = str(place).partition(":")
+    if isinstance(place, Path) or not colon or not all(map(str.isidentifier, package.split("."))):
+        return Path(place)
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(package)
+    except ImportError:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise UsageMistake(f"expected a package in {place!r}; found none that is called {package}")
+    return Path(spec.submodule_search_locations[0], inner)
+
+
+def claimant(depth: int = 2) -> str:
+    """Say where a registration was made: file and line of whoever called, so many frames up."""
+    frame = sys._getframe(depth)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
