@@ -10,10 +10,10 @@ import pytest
 
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.reports.leaderboard.board_json import boards_json
-from pytest_agenteval.reports.leaderboard.board_tables import board_grids, standing_grids
-from pytest_agenteval.reports.leaderboard.grid import Column, Grid, grid_lines, grid_markdown
+from pytest_agenteval.reports.leaderboard.board_tables import board_tables, standing_tables
 from pytest_agenteval.reports.leaderboard.level_summary import level_lines
 from pytest_agenteval.reports.leaderboard.standings import Board, boards_of
+from pytest_agenteval.reports.tables import Column, Table, table_lines, table_markdown
 from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
@@ -38,7 +38,7 @@ def board(*runs: Run) -> Board:
 
 def text(found: Board, width: int = 120) -> list[str]:
     """Give a board as lines of a terminal."""
-    return [line.text for grid in board_grids(found) for line in grid_lines(grid, width)]
+    return [line.text for table in board_tables(found) for line in table_lines(table, width)]
 
 
 @pytest.fixture
@@ -103,9 +103,9 @@ def test_a_wide_terminal_has_one_table_and_a_narrow_one_keeps_groups_together(ru
 
 def test_hangul_counts_double() -> None:
     """A column of Korean names stays a column."""
-    grid = Grid("표", "모델", ("가나다", "abc"), ((Column("점수", ("0.50", "1.00")),),))
+    table = Table("표", "모델", ("가나다", "abc"), ((Column("점수", ("0.50", "1.00")),),))
 
-    lines = [line.text for line in grid_lines(grid, 60)]
+    lines = [line.text for line in table_lines(table, 60)]
 
     assert [cell_width(line) for line in lines[1:]] == [14, 14, 14]
     assert lines[3] == "  abc     1.00"
@@ -159,7 +159,7 @@ def test_a_single_model_has_its_levels_with_the_way_to_the_composite(tmp_path: P
     """Each metric, its interval and how many tasks decided it; then what the composite is made of."""
     trials = [*every_level(0.5), ko_trial("L3-003", {"FSM": 1.0, "PSM": None})]
     (found,) = board(ko_run(tmp_path, trials)).standings
-    lines = [line.text for grid in standing_grids(found) for line in grid_lines(grid, 80)]
+    lines = [line.text for table in standing_tables(found) for line in table_lines(table, 80)]
 
     assert any(line.split() == ["L3", "FSM", "0.67", "0.00-1.00", "3"] for line in lines)
     assert any(line.split()[:3] == ["L3", "PSM", "0.50"] and line.endswith("2") for line in lines)
@@ -184,7 +184,7 @@ def test_a_level_without_a_value_says_what_it_lacks(tmp_path: Path) -> None:
 def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:
     """A page scrolls: nothing is cut, and no name can end a cell."""
     tricky = ko_run(Path(runs[0].folder).parent, every_level(0.1, "a|b"), (RunModel("a|b", "x"),))
-    said = grid_markdown(next(board_grids(board(*runs, tricky))))
+    said = table_markdown(next(board_tables(board(*runs, tricky))))
 
     head, rule, *rows = [line for line in said.splitlines() if line.startswith("|")]
     assert head.count("|") == rule.count("|") == 12

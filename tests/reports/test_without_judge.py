@@ -9,10 +9,10 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.github import summary_markdown
 from pytest_agenteval.reports.junit import suite_properties
 from pytest_agenteval.reports.leaderboard.board_json import boards_json
-from pytest_agenteval.reports.leaderboard.board_tables import board_grids
-from pytest_agenteval.reports.leaderboard.grid import grid_lines
+from pytest_agenteval.reports.leaderboard.board_tables import board_tables
 from pytest_agenteval.reports.leaderboard.level_summary import level_lines
 from pytest_agenteval.reports.leaderboard.standings import boards_of
+from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 
@@ -89,7 +89,7 @@ def test_a_metric_that_is_decided_only_where_no_judge_was_needed_is_marked(tmp_p
     assert cells["ToolAcc"] == "0.50"
 
     board = boards_of([run])[0]
-    tables = [line.text for grid in board_grids(board) for line in grid_lines(grid, 160)]
+    tables = [line.text for table in board_tables(board) for line in table_lines(table, 160)]
     assert any("0.25*" in line for line in tables)
     assert boards_json([board])["boards"][0]["rows"][0]["all"]["without_judge"] == 1
 
@@ -111,5 +111,5 @@ def test_a_composite_that_rests_on_a_marked_level_is_marked_wherever_it_stands(t
     whole = " ".join(line.text.strip() for line in level_lines(run, 200, whole=True))
     assert "composite 0.50* = 0.4 x basic 0.50 + " in whole
     assert "0.15 x context 0.50*; L4 stands beside it with -" in whole
-    tables = [line.text for grid in board_grids(boards_of([run])[0]) for line in grid_lines(grid, 200)]
+    tables = [line.text for table in board_tables(boards_of([run])[0]) for line in table_lines(table, 200)]
     assert any(line.split()[:2] == ["rules", "0.50*"] for line in tables)

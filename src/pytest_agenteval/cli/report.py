@@ -15,9 +15,9 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN
 
 if TYPE_CHECKING:
-    from pytest_agenteval.reports.leaderboard.grid import Grid
     from pytest_agenteval.reports.leaderboard.standings import Board
-    from pytest_agenteval.reports.terminal import Line
+    from pytest_agenteval.reports.tables import Table
+    from pytest_agenteval.reports.text_width import Line
     from pytest_agenteval.store.run_reader import Run
 
 STDOUT = "-"
@@ -97,38 +97,39 @@ def _shown(runs: Sequence[Run], weights: Mapping[str, float], args: argparse.Nam
 
 def _lines(runs: Sequence[Run], boards: Sequence[Board], width: int) -> Iterator[Line]:
     """Give one run as after pytest, with its levels; several side by side."""
-    from pytest_agenteval.reports.leaderboard.grid import grid_lines
-    from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line, summary_lines
+    from pytest_agenteval.reports.tables import table_lines
+    from pytest_agenteval.reports.terminal import summary_lines
+    from pytest_agenteval.reports.text_width import Line, clamp_width
     from pytest_agenteval.reports.view import view_of
 
-    width = max(NARROWEST, min(width, WIDEST))
+    width = clamp_width(width)
     if len(runs) == 1:
         yield from summary_lines(view_of(runs[0]), width)
-    for number, grid in enumerate(_grids(runs, boards)):
+    for number, table in enumerate(_tables(runs, boards)):
         if number or len(runs) == 1:
             yield Line("")
-        yield from grid_lines(grid, width)
+        yield from table_lines(table, width)
 
 
 def _markdown(runs: Sequence[Run], boards: Sequence[Board]) -> str:
     from pytest_agenteval.reports.github import summary_markdown
-    from pytest_agenteval.reports.leaderboard.grid import grid_markdown
+    from pytest_agenteval.reports.tables import table_markdown
     from pytest_agenteval.reports.view import view_of
 
     parts = [summary_markdown(view_of(runs[0]))] if len(runs) == 1 else []
-    return "\n".join([*parts, *(grid_markdown(grid) for grid in _grids(runs, boards))])
+    return "\n".join([*parts, *(f"{table_markdown(table)}\n" for table in _tables(runs, boards))])
 
 
-def _grids(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Grid]:
+def _tables(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Table]:
     """Give the levels of each model of a single run; a board wherever there is more than one standing."""
-    from pytest_agenteval.reports.leaderboard.board_tables import board_grids, standing_grids
+    from pytest_agenteval.reports.leaderboard.board_tables import board_tables, standing_tables
 
     for board in boards:
         if len(runs) == 1:
             for standing in board.standings:
-                yield from standing_grids(standing)
+                yield from standing_tables(standing)
         if len(runs) > 1 or (board.has_levels and len(board.standings) > 1):
-            yield from board_grids(board)
+            yield from board_tables(board)
 
 
 def _weights(said: str | None) -> Mapping[str, float]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.reports.formatting import format_cost, format_figure, one_line, pluralize
-from pytest_agenteval.reports.terminal import INDENT, NARROWEST, WIDEST, Line
-from pytest_agenteval.reports.text_width import align_columns, cell_width, shorten_middle, wrap
+from pytest_agenteval.reports.tables import Column, Table, body_lines
+from pytest_agenteval.reports.text_width import INDENT, WIDEST, Line, clamp_width, shorten_middle, wrap
 
 SHOWN = 5
 """Disagreements that are told; the page has more."""
@@ -34,11 +34,11 @@ FIGURES = {
 
 def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Line]:
     """Give the table of a calibration, its thresholds, its largest disagreements and where its page is."""
-    width = max(NARROWEST, min(width, WIDEST))
+    width = clamp_width(width)
     lines = [Line(shorten_middle(_title(data), width), "bold"), Line(INDENT + _against(data))]
     for judge in dict.fromkeys(each["judge"] for each in data["measured"]):
         lines += [Line(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
-        lines += _table(data, judge, width)
+        lines += body_lines(_table(data, judge), width, indent=2 * INDENT)
         lines += [
             Line(piece, "dim") for text in _remarks(data, judge) for piece in wrap(INDENT + text, width)
         ]
@@ -130,31 +130,20 @@ def _against(data: JsonObject) -> str:
     return f"compared with {data['labels']['said']}{asked}"
 
 
-def _table(data: JsonObject, judge: str, width: int) -> list[Line]:
-    """Give a line for each figure and a column for each dimension, as many side by side as there is room."""
-    measured = [each for each in data["measured"] if each["judge"] == judge]
-    lines: list[Line] = []
-    while measured:
-        some = next(
-            some
-            for some in range(len(measured), 0, -1)
-            if some == 1 or cell_width(_rows(measured[:some])[0]) <= width - 2 * len(INDENT)
-        )
-        head, *rows = _rows(measured[:some])
-        lines += [Line(2 * INDENT + head.rstrip(), "dim"), *(Line(2 * INDENT + row.rstrip()) for row in rows)]
-        measured = measured[some:]
-    return lines
+def _table(data: JsonObject, judge: str) -> Table:
+    """Give a row for each figure and a column for each dimension."""
+    columns = tuple(
+        Column(shorten_middle(each["dimension"], MOST_NAME), (str(each["scored"]), *_figure_cells(each)))
+        for each in data["measured"]
+        if each["judge"] == judge
+    )
+    return Table("", "value, 95 %", ("scored", *FIGURES.values()), (columns,))
 
 
-def _rows(measured: Sequence[JsonObject]) -> list[str]:
-    rows = [["value, 95 %", *(shorten_middle(each["dimension"], MOST_NAME) for each in measured)]]
-    rows.append(["scored", *(str(each["scored"]) for each in measured)])
-    for metric, title in FIGURES.items():
-        found = [each["figures"][metric] for each in measured]
-        rows.append(
-            [title, *(f"{format_statistic(one['value'])} {format_interval(one)}".strip() for one in found)]
-        )
-    return align_columns(rows)
+def _figure_cells(measured: JsonObject) -> Iterator[str]:
+    for metric in FIGURES:
+        figure = measured["figures"][metric]
+        yield f"{format_statistic(figure['value'])} {format_interval(figure)}".strip()
 
 
 def _confusion(each: JsonObject) -> str:

@@ -6,9 +6,14 @@ import re
 from collections.abc import Mapping
 
 from pytest_agenteval.records.trial import TrialKey
+from pytest_agenteval.scoring.intervals import Interval
 
 NOT_KNOWN = "-"
 MOST_NAME = 200
+MOST_TEXT = 300
+"""Characters of a foreign text in Markdown."""
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
 
 # Controls, escapes and what turns the writing direction: an agent's answer must not paint the terminal.
 _UNSAFE = re.compile(
@@ -28,6 +33,12 @@ def one_line(text: str, most: int) -> str:
     return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"
 
 
+def escape_markdown(text: str) -> str:
+    """Put foreign text on one line in which Markdown and HTML find nothing to act on."""
+    line = one_line(text, MOST_TEXT).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(r"\\\1", line)
+
+
 def format_figure(value: float | None) -> str:
     """Write a figure with two digits; 1.00 and 0.00 are never rounded to."""
     if value is None:
@@ -37,6 +48,14 @@ def format_figure(value: float | None) -> str:
     if 0.995 <= value < 1 - 1e-9:
         return "0.99"
     return "0.01" if 1e-9 < value < 0.005 else f"{value:.2f}"
+
+
+def format_interval(interval: Interval | None) -> str:
+    """Write an interval: ``0.52-0.90``, or ``-0.75..0.53`` where a dash would be taken for a minus."""
+    if interval is None:
+        return NOT_KNOWN
+    between = ".." if interval.low < 0 else "-"
+    return f"{format_figure(interval.low)}{between}{format_figure(interval.high)}"
 
 
 def format_tokens(known: int, untold: int) -> str:

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_agenteval.reports.formatting import (
-    NOT_KNOWN,
+    escape_markdown,
     format_figure,
-    one_line,
     pluralize,
     printable,
     trial_name,
 )
-from pytest_agenteval.reports.suite_notes import caveats, suite_notes
-from pytest_agenteval.reports.table import columns_of, table_rows
-from pytest_agenteval.reports.view import Miss, RunView, SuiteView
+from pytest_agenteval.reports.suite_table import suite_table
+from pytest_agenteval.reports.tables import table_markdown
+from pytest_agenteval.reports.view import Miss, RunView
 
 MOST_MISSES = 50
-MOST_TEXT = 300
 MOST_TRACEBACK_LINES = 8
 MOST_BYTES = 1_000_000
 """GitHub drops a summary of more than 1 MiB as a whole."""
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
-
 
 def summary_markdown(view: RunView) -> str:
     """Give the tables of a run, its notes, and its misses folded away."""
-    parts = ["## Agent evals", *(_suite(suite) for suite in view.suites)]
+    parts = ["## Agent evals", *(table_markdown(suite_table(suite)) for suite in view.suites)]
     said = (*view.odd, *view.warnings, *view.notes)
     if said:
         parts.append("\n".join(f"- {escape_markdown(note)}" for note in said))
@@ -51,36 +46,6 @@ def append_summary(path: Path, text: str) -> None:
 def code_block(lines: Iterable[str]) -> str:
     """Put lines into a summary as they are, in columns; nothing in them can end the block."""
     return "\n```text\n" + "\n".join(line.replace("`", "'") for line in lines) + "\n```\n"
-
-
-def escape_markdown(text: str) -> str:
-    """Put foreign text on one line in which Markdown and HTML find nothing to act on."""
-    line = one_line(text, MOST_TEXT).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKUP.sub(r"\\\1", line)
-
-
-def _suite(suite: SuiteView) -> str:
-    note = f": {escape_markdown(suite.note)}" if suite.note else ""
-    title = f"### {escape_markdown(suite.suite)} with {escape_markdown(suite.who)}{note} ({suite.kind})"
-    said = "\n".join(f"- {escape_markdown(remark.text)}" for remark in suite_notes(suite))
-    return "\n\n".join([title, *map(escape_markdown, caveats(suite)), "\n".join(_table(suite)), said])
-
-
-def _table(suite: SuiteView) -> Iterator[str]:
-    columns = columns_of(suite.total.k)
-    yield _row(["bucket", *(escape_markdown(column.title) for column in columns)])
-    yield _row(["---", *("---:" for _ in columns)])
-    for row in table_rows(suite):
-        yield _row(
-            [
-                escape_markdown(row.name) or NOT_KNOWN,
-                *(escape_markdown(column.cell(row)) for column in columns),
-            ]
-        )
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _misses(misses: tuple[Miss, ...]) -> str:

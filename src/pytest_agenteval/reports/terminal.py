@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Literal, NamedTuple
 
 from pytest_agenteval.reports.explanations import explain_trial, grade_lines, short_reason
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable, trial_name
-from pytest_agenteval.reports.suite_notes import caveats, suite_notes
-from pytest_agenteval.reports.table import table_lines
-from pytest_agenteval.reports.text_width import wrap
-from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
+from pytest_agenteval.reports.formatting import format_figure, pluralize, printable, trial_name
+from pytest_agenteval.reports.suite_table import suite_table
+from pytest_agenteval.reports.tables import table_lines
+from pytest_agenteval.reports.text_width import INDENT, Line, Style, clamp_width, wrap
+from pytest_agenteval.reports.view import RunView, worst_first
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run
-
-Style = Literal["", "bold", "dim", "red", "yellow"]
-INDENT = "  "
-NARROWEST, WIDEST = 30, 200
-
-
-class Line(NamedTuple):
-    """One line of text, and how the whole of it looks."""
-
-    text: str
-    style: Style = ""
 
 
 def summary_lines(view: RunView, width: int = 80) -> list[Line]:
     """Give the tables of a run, each with what stands beside its averages, and where the run is kept."""
-    width = max(NARROWEST, min(width, WIDEST))
+    width = clamp_width(width)
     lines: list[Line] = []
     for suite in view.suites:
-        lines += [*_suite(suite, width), Line("")]
+        lines += [*table_lines(suite_table(suite), width), Line("")]
     lines += [Line(piece, "red") for odd in view.odd for piece in wrap(printable(odd), width)]
     lines += [Line(piece, "yellow") for warning in view.warnings for piece in wrap(warning, width)]
     return [*lines, Line(f"run: {printable(view.path)}")]
@@ -55,19 +43,6 @@ def miss_lines(
     lines = [line for entry in tasks[:limit] for line in _miss(run, entry, width)]
     left = len(tasks) - limit
     return [*lines, Line(f"and {pluralize(left, 'more task')}", "dim")] if left > 0 else lines
-
-
-def _suite(suite: SuiteView, width: int) -> Iterator[Line]:
-    title = f"{suite.suite} with {suite.who}" + (f": {suite.note}" if suite.note else "")
-    yield from (Line(piece, "bold") for piece in wrap(one_line(f"{title} ({suite.kind})", WIDEST), width))
-    for caveat in caveats(suite):
-        yield from (Line(piece, "yellow") for piece in wrap(INDENT + caveat, width))
-    head, *rows = table_lines(suite, width - len(INDENT))
-    yield Line(INDENT + head, "dim")
-    yield from (Line(INDENT + row) for row in rows)
-    for remark in suite_notes(suite):
-        style: Style = "red" if remark.bad else ""
-        yield from (Line(piece, style) for piece in wrap(INDENT + remark.text, width))
 
 
 def _miss(run: Run, entry: Entry, width: int) -> Iterator[Line]:

@@ -4,11 +4,34 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+Style = Literal["", "bold", "dim", "red", "yellow"]
+INDENT = "  "
+NARROWEST, WIDEST = 30, 200
+"""Columns of the narrowest and of the widest terminal that lines are made for."""
 
 JOINER = "\u200d"
 EMOJI_STYLE = "\ufe0f"
 CUT = "…"
 HANGING = 2
+
+
+class Line(NamedTuple):
+    """One line of text, and how the whole of it looks."""
+
+    text: str
+    style: Style = ""
+
+
+def clamp_width(width: int) -> int:
+    """Give the width for which lines are made: that of the terminal, 30 to 200 columns."""
+    return max(NARROWEST, min(width, WIDEST))
+
+
+def wrapped_lines(text: str, width: int, style: Style = "", indent: str = INDENT) -> list[Line]:
+    """Break a text at spaces into indented lines of one look; see ``wrap``."""
+    return [Line(piece, style) for piece in wrap(indent + text, width)]
 
 
 def cell_width(text: str) -> int:

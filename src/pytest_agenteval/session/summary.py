@@ -14,8 +14,8 @@ import pytest
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.reports.github import append_summary, code_block, summary_markdown
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
-from pytest_agenteval.reports.terminal import Line, miss_lines, summary_lines
-from pytest_agenteval.reports.text_width import wrap
+from pytest_agenteval.reports.terminal import miss_lines, summary_lines
+from pytest_agenteval.reports.text_width import Line, wrap
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.author_hints import missing_suite_hints

@@ -7,19 +7,28 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agenteval.benchmarks.ko_agentbench.composite import BESIDE, PARTS, Composite
 from pytest_agenteval.benchmarks.ko_agentbench.levels import COMMON_METRICS, LEVELS, Level, Measured
-from pytest_agenteval.reports.formatting import MOST_NAME, NOT_KNOWN, format_figure, one_line, pluralize
-from pytest_agenteval.reports.leaderboard.grid import Column, Grid
+from pytest_agenteval.reports.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    format_figure,
+    format_interval,
+    one_line,
+    pluralize,
+)
 from pytest_agenteval.reports.leaderboard.standings import Board, Standing, count_graded_differently
-from pytest_agenteval.reports.statistics import GroupStatistics
-from pytest_agenteval.reports.suite_notes import judge_caveat
-from pytest_agenteval.reports.table import format_interval as mean_interval
-from pytest_agenteval.reports.table import mark_unjudged
-from pytest_agenteval.scoring.intervals import Interval
+from pytest_agenteval.reports.suite_table import (
+    averaged_of_planned,
+    judge_caveat,
+    mark_unjudged,
+    mean_interval,
+    mean_score,
+)
+from pytest_agenteval.reports.tables import Column, Note, Table
 
 MOST_TITLE = 160
 
 
-def board_grids(board: Board) -> Iterator[Grid]:
+def board_tables(board: Board) -> Iterator[Table]:
     """Give the table of a board and, where its suite has levels, one for each level."""
     if board.has_levels:
         yield _by_level(board)
@@ -28,26 +37,26 @@ def board_grids(board: Board) -> Iterator[Grid]:
         yield _by_bucket(board)
 
 
-def standing_grids(standing: Standing) -> Iterator[Grid]:
+def standing_tables(standing: Standing) -> Iterator[Table]:
     """Give the levels of one standing with each metric and the composite, then what all levels measure."""
     if standing.composite is None:
         return
     shown = [(level, each) for level in standing.levels for each in (level.total, *level.metrics)]
-    yield Grid(
+    yield Table(
         title=one_line(f"levels of {standing.view.suite} with {standing.view.who}", MOST_TITLE),
         head="level",
         names=tuple(_row_name(level, each) for level, each in shown),
         groups=(
             (
                 Column("value", tuple(_value(standing, level, each) for level, each in shown)),
-                Column("95 %", tuple(_between(each.interval) for _, each in shown)),
+                Column("95 %", tuple(format_interval(each.interval) for _, each in shown)),
                 Column("tasks", tuple(str(each.tasks) for _, each in shown)),
             ),
         ),
-        notes=tuple(_composite(standing, standing.composite)),
+        notes=tuple(map(Note, _composite(standing, standing.composite))),
         caveats=tuple(_without_judge([standing])),
     )
-    yield Grid(
+    yield Table(
         title="metrics of every level, in no level's value",
         head="level",
         names=LEVELS,
@@ -60,30 +69,32 @@ def standing_grids(standing: Standing) -> Iterator[Grid]:
     )
 
 
-def _by_level(board: Board) -> Grid:
+def _by_level(board: Board) -> Table:
     rows = board.standings
     composites = [row.composite for row in rows]
     levels = tuple(
         Column(name, tuple(_level_value(row, at) for row in rows)) for at, name in enumerate(LEVELS)
     )
-    return Grid(
+    return Table(
         title=_title(board),
         head="model",
         names=_names(rows),
         groups=(
             (
                 Column("composite", tuple(map(_composite_value, rows))),
-                Column("95 %", tuple(_between(each.interval if each else None) for each in composites)),
+                Column(
+                    "95 %", tuple(format_interval(each.interval if each else None) for each in composites)
+                ),
                 _trials(rows),
             ),
             levels,
         ),
-        notes=(*_formula(board), *_missing(board), *_remarks(board)),
+        notes=tuple(map(Note, (*_formula(board), *_missing(board), *_remarks(board)))),
         caveats=tuple(_without_judge(rows)),
     )
 
 
-def _metrics(board: Board) -> Iterator[Grid]:
+def _metrics(board: Board) -> Iterator[Table]:
     """Give the table of each level in which something was decided: its own metrics, then the common ones."""
     rows = [row for row in board.standings if row.levels]
     for at, name in enumerate(LEVELS):
@@ -98,23 +109,23 @@ def _metrics(board: Board) -> Iterator[Grid]:
         ]
         value = [
             Column("value", tuple(_level_value(row, at) for row in rows)),
-            Column("95 %", tuple(_between(level.total.interval) for level in found)),
+            Column("95 %", tuple(format_interval(level.total.interval) for level in found)),
             Column("tasks", tuple(str(level.total.tasks) for level in found)),
         ]
-        yield Grid(name, "model", _names(rows), ((*value, *own), tuple(common)))
+        yield Table(name, "model", _names(rows), ((*value, *own), tuple(common)))
 
 
-def _by_bucket(board: Board) -> Grid:
+def _by_bucket(board: Board) -> Table:
     rows = board.standings
     buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
-    return Grid(
+    return Table(
         title=_title(board),
         head="model",
         names=_names(rows),
         groups=(
             (
-                Column("score", tuple(_mean(row.view.total) for row in rows)),
-                Column("95 %", tuple(mean_interval(row.view.total.mean) for row in rows)),
+                Column("score", tuple(mean_score(row.view.total) for row in rows)),
+                Column("95 %", tuple(mean_interval(row.view.total) for row in rows)),
                 _trials(rows),
             ),
             tuple(
@@ -122,7 +133,7 @@ def _by_bucket(board: Board) -> Grid:
                 for name in buckets
             ),
         ),
-        notes=tuple(_remarks(board)),
+        notes=tuple(map(Note, _remarks(board))),
         caveats=tuple(_without_judge(rows)),
     )
 
@@ -140,7 +151,7 @@ def _names(rows: Sequence[Standing]) -> tuple[str, ...]:
 
 
 def _trials(rows: Sequence[Standing]) -> Column:
-    return Column("trials", tuple(f"{row.view.total.averaged} of {row.view.total.planned}" for row in rows))
+    return Column("trials", tuple(averaged_of_planned(row.view.total) for row in rows))
 
 
 def _level(row: Standing, at: int) -> Level:
@@ -183,18 +194,7 @@ def _bucket(row: Standing, name: str) -> str:
     found = next((each for each in row.view.rows if each.name == name), None)
     if found is None or found.mean is None:
         return NOT_KNOWN
-    return f"{_mean(found)} {mean_interval(found.mean)}"
-
-
-def _mean(row: GroupStatistics) -> str:
-    return mark_unjudged(format_figure(row.mean.mean if row.mean else None), row.unscored)
-
-
-def _between(found: Interval | None) -> str:
-    """Write an interval: ``0.52-0.90``, or ``-0.75..0.53`` where a dash would be taken for a minus."""
-    if found is None:
-        return NOT_KNOWN
-    return f"{format_figure(found.low)}{'..' if found.low < 0 else '-'}{format_figure(found.high)}"
+    return f"{mean_score(found)} {mean_interval(found)}"
 
 
 def _row_name(level: Level, each: Measured) -> str:
@@ -217,7 +217,7 @@ def _composite(row: Standing, found: Composite) -> Iterator[str]:
 def composite_text(row: Standing) -> str:
     """Write a standing's composite with its interval."""
     interval = row.composite.interval if row.composite else None
-    sure = f" (95 % {_between(interval)})" if interval else ""
+    sure = f" (95 % {format_interval(interval)})" if interval else ""
     return f"composite {_composite_value(row)}{sure}"
 
 

@@ -6,26 +6,25 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, Level
 from pytest_agenteval.reports.formatting import format_figure
-from pytest_agenteval.reports.leaderboard.board_tables import composite_text, standing_grids
-from pytest_agenteval.reports.leaderboard.grid import grid_lines
+from pytest_agenteval.reports.leaderboard.board_tables import composite_text, standing_tables
 from pytest_agenteval.reports.leaderboard.standings import Standing, standings_of, suite_entries
 from pytest_agenteval.reports.statistics import NO_JUDGE
-from pytest_agenteval.reports.table import mark_unjudged
-from pytest_agenteval.reports.terminal import NARROWEST, WIDEST, Line
-from pytest_agenteval.reports.text_width import wrap
+from pytest_agenteval.reports.suite_table import mark_unjudged
+from pytest_agenteval.reports.tables import table_lines
+from pytest_agenteval.reports.text_width import Line, clamp_width, wrap
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run
 
 
 def level_lines(run: Run, width: int, *, whole: bool) -> Iterator[Line]:
     """Give the levels of each suite and model that has them; nothing for other suites."""
-    width = max(NARROWEST, min(width, WIDEST))
+    width = clamp_width(width)
     for standing in standings_of(run):
         if not standing.levels:
             continue
         if whole:
-            for grid in standing_grids(standing):
-                yield from grid_lines(grid, width)
+            for table in standing_tables(standing):
+                yield from table_lines(table, width)
         else:
             yield from (Line(piece) for piece in wrap(_in_brief(run, standing), width))
         yield Line("")

@@ -1,0 +1,176 @@
+"""Tables before it is known how wide they may be: as lines of a terminal, or in Markdown.
+
+Every table of every report is drawn here. A report says what is in its columns; how they find room is the
+same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_agenteval.reports.formatting import NOT_KNOWN, escape_markdown, one_line
+from pytest_agenteval.reports.text_width import (
+    INDENT,
+    WIDEST,
+    Line,
+    align_columns,
+    cell_width,
+    wrap,
+    wrapped_lines,
+)
+
+WIDEST_NAME = 40
+"""A table makes room for names up to this width; a longer one may stand on a line above its figures."""
+
+GAP, NARROW_GAP = 2, 1
+
+
+class Column(NamedTuple):
+    """A column: its title and a cell for each row.
+
+    Where there is no room, columns that are ``spare`` are left out, those with the lowest number first; 0
+    is never left out.
+    """
+
+    title: str
+    cells: tuple[str, ...]
+    spare: int = 0
+
+
+class Note(NamedTuple):
+    """One thing to know about a table; ``bad`` when figures are incomplete for it."""
+
+    text: str
+    bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A title, a name for each row below the head ``head``, groups of columns, and what is said around them.
+
+    ``caveats`` stand above the figures: what has to be known before these are read. ``notes`` stand below.
+    """
+
+    title: str
+    head: str
+    names: tuple[str, ...]
+    groups: tuple[tuple[Column, ...], ...]
+    notes: tuple[Note, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of all groups, in their order."""
+        return [column for group in self.groups for column in group]
+
+
+class _Block(NamedTuple):
+    """Columns that stand side by side, how far apart, and how wide a name beside them may be."""
+
+    columns: Sequence[Column]
+    gap: int
+    name_room: int
+
+
+def table_lines(table: Table, width: int) -> Iterator[Line]:
+    """Give a table as lines of at most ``width`` columns, with its title, caveats and notes."""
+    yield from wrapped_lines(one_line(table.title, WIDEST), width, "bold", indent="")
+    for caveat in table.caveats:
+        yield from wrapped_lines(caveat, width, "yellow")
+    yield from body_lines(table, width)
+    for note in table.notes:
+        yield from wrapped_lines(note.text, width, "red" if note.bad else "")
+
+
+def body_lines(table: Table, width: int, indent: str = INDENT) -> Iterator[Line]:
+    """Give the head and the rows of a table as lines of at most ``width`` columns.
+
+    Where not all columns fit beside the names, those that are spare are left out and the last line names
+    them. A table without spare columns leaves nothing out: each group gets a table of its own, and one that
+    is still too wide continues below. A name that has no room beside its figures stands whole on a line above
+    them.
+    """
+    room = width - cell_width(indent)
+    for block in _blocks(table, room):
+        head, *rows = _block_rows(table, block, room)
+        yield Line((indent + head).rstrip(), "dim")
+        yield from (Line((indent + row).rstrip()) for row in rows)
+
+
+def table_markdown(table: Table) -> str:
+    """Give a table in Markdown, with its title and caveats above and its notes below: a page scrolls."""
+    columns = table.columns
+    rows = [[table.head, *(column.title for column in columns)]]
+    rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(table.names)]
+    head, *body = [f"| {' | '.join(escape_markdown(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
+    rule = f"| {' | '.join(['---', *('---:' for _ in columns)])} |"
+    title = f"### {escape_markdown(table.title)}"
+    parts = [title, *map(escape_markdown, table.caveats), "\n".join([head, rule, *body])]
+    if table.notes:
+        parts.append("\n".join(f"- {escape_markdown(note.text)}" for note in table.notes))
+    return "\n\n".join(parts)
+
+
+def _blocks(table: Table, room: int) -> Iterator[_Block]:
+    everything = table.columns
+    longest = min(WIDEST_NAME, max(map(cell_width, (table.head, *table.names))))
+    narrowest = cell_width(table.head)
+    if any(column.spare for column in everything):
+        yield _without_spare(everything, room, longest, narrowest)
+    elif _name_room(everything, room) >= longest:
+        yield _Block(everything, GAP, _name_room(everything, room))
+    else:
+        for group in table.groups:
+            yield from _split(group, room, narrowest)
+
+
+def _without_spare(columns: Sequence[Column], room: int, longest: int, narrowest: int) -> _Block:
+    """Give the columns that have room.
+
+    Gaps give way first, then the room for names, which may stand on lines of their own; then columns.
+    """
+    spare = sorted((column for column in columns if column.spare), key=lambda column: column.spare)
+    for dropped in range(len(spare) + 1):
+        here = [column for column in columns if column not in spare[:dropped]]
+        for enough in (longest, narrowest):
+            for gap in (GAP, NARROW_GAP):
+                if _name_room(here, room, gap) >= enough:
+                    return _Block(here, gap, _name_room(here, room, gap))
+    return _Block(here, NARROW_GAP, narrowest)
+
+
+def _split(group: Sequence[Column], room: int, narrowest: int) -> Iterator[_Block]:
+    """Give the columns of a group, as many side by side as there is room for; a single one always stands."""
+    columns = list(group)
+    while columns:
+        some = next(
+            count
+            for count in range(len(columns), 0, -1)
+            if count == 1 or _name_room(columns[:count], room) >= narrowest
+        )
+        yield _Block(columns[:some], GAP, max(narrowest, _name_room(columns[:some], room)))
+        columns = columns[some:]
+
+
+def _name_room(columns: Sequence[Column], room: int, gap: int = GAP) -> int:
+    """Give how many columns of a terminal are left for names; less than 0 where not even figures fit."""
+    return room - sum(max(map(cell_width, (column.title, *column.cells))) + gap for column in columns)
+
+
+def _block_rows(table: Table, block: _Block, room: int) -> list[str]:
+    beside = [name if cell_width(name) <= block.name_room else "" for name in table.names]
+    rows = [[table.head, *(column.title for column in block.columns)]]
+    rows += [[name, *(column.cells[at] for column in block.columns)] for at, name in enumerate(beside)]
+    head, *lines = align_columns(rows, block.gap)
+    shown = [head]
+    for name, short, line in zip(table.names, beside, lines, strict=True):
+        shown += [line] if short else [*wrap(name, room), line]
+    return [*shown, *_left_out(table, block, room)]
+
+
+def _left_out(table: Table, block: _Block, room: int) -> list[str]:
+    """Name the spare columns that had no room; where a table goes on below nothing is left out."""
+    left_out = [column.title for column in table.columns if column.spare and column not in block.columns]
+    return wrap(f"no room for {', '.join(left_out)}", room) if left_out else []
