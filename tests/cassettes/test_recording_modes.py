@@ -169,7 +169,7 @@ def test_what_nobody_needed_is_told(tmp_path: Path) -> None:
         ask(library.open(NAME, "new_episodes", "tool"), tool, "new")
 
     (cassette,) = library.cassettes
-    assert [it.request.uri for it in cassette.unused()] == ["tool://b"]
+    assert [cassette.requests[slot].uri for slot in cassette.unused_slots] == ["tool://b"]
     assert len(cassette) == 4
 
 

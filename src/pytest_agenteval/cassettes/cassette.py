@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.candidate_index import CallMatcher, CandidateIndex, Slot
+from pytest_agenteval.cassettes.candidate_index import InteractionIndex, Slot
 from pytest_agenteval.cassettes.interaction import Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.cassettes.request_identity import Address, Key, address_of, key_of
 from pytest_agenteval.errors import UsageMistake, nearest
 
 Mode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
 Kind: TypeAlias = Literal["tool", "chat"]
-
-MOST_INDEXES = 256  # where tools are made anew for each trial, those of trials long gone
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -53,113 +49,70 @@ class Cassette:
         self.started = time.time() if started is None else started
         self.lock = threading.RLock()
         self.dirty = False
-        self._items: list[Interaction] = []
-        self._same: dict[Key, list[Slot]] = defaultdict(list)
-        self._alike: dict[Address, list[Slot]] = defaultdict(list)
+        self.recorded = InteractionIndex()
         self._used: set[Slot] = set()
         self._as_read: set[Slot] = set()
-        self._indexes: dict[Hashable, CandidateIndex] = {}
         self._load()
 
     def _load(self) -> None:
-        found = files.read(self.path, self.name)
-        of_this_run = found.since(self.started)
+        recording = files.read(self.path, self.name)
+        of_this_run = recording.since(self.started)
         self.recording = self.mode in ("all", "new_episodes") or (
-            self.mode == "once" and (not found.there or of_this_run)
+            self.mode == "once" and (not recording.there or of_this_run)
         )
         if self.mode != "all" or of_this_run:
-            for interaction in found.interactions:
+            for interaction in recording.interactions:
                 request = self.redactor.request(interaction.request)
-                self._as_read.add(self._append(Interaction(request, interaction.response)))
+                self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.recorded)
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:
         """All that is held, in the order of the file, then of recording."""
         with self.lock:
-            return tuple(map(self.at, range(len(self._items))))
+            return tuple(map(self.interaction_at, range(len(self))))
 
     @property
     def plays(self) -> bool:
         """Can anything recorded be played, or is everything sent and recorded?"""
         return self.mode in ("none", "new_episodes") or not self.recording
 
-    def same(self, key: Key) -> Sequence[Slot]:
-        """Give the slots of equal requests, in the order in which they were recorded."""
-        return self._same.get(key, ())
-
-    def alike(self, address: Address) -> Sequence[Slot]:
-        """Give the slots of requests to the same tool or endpoint."""
-        return self._alike.get(address, ())
-
-    def at(self, slot: Slot) -> Interaction:
+    def interaction_at(self, slot: Slot) -> Interaction:
         """Give the interaction of a slot."""
-        item = self._items[slot]
+        interaction = self.recorded[slot]
         if slot in self._as_read:
             with self.lock:
-                item = self._items[slot] = Interaction(item.request, self.redactor.response(item.response))
+                response = self.redactor.response(interaction.response)
+                interaction = self.recorded.replace_response(slot, Interaction(interaction.request, response))
                 self._as_read.discard(slot)
-        return item
-
-    def index(self, matcher: CallMatcher) -> CandidateIndex:
-        """Give the index of one tool's calls, made when first asked for and up to date."""
-        with self.lock:
-            index = self._indexes.get(matcher.ident)
-            if index is None:
-                if len(self._indexes) >= MOST_INDEXES:
-                    del self._indexes[next(iter(self._indexes))]
-                index = self._indexes[matcher.ident] = CandidateIndex(matcher)
-            index.take_in(self._items)
-            return index
-
-    def request(self, slot: Slot) -> Request:
-        """Give the request of a slot."""
-        return self._items[slot].request
+        return interaction
 
     @property
     def requests(self) -> tuple[Request, ...]:
         """All requests that are held."""
         with self.lock:
-            return tuple(item.request for item in self._items)
+            return self.recorded.requests
 
     def use(self, slot: Slot) -> Interaction:
         """Give the interaction of a slot, and remember that it was needed."""
         self._used.add(slot)
-        return self.at(slot)
+        return self.interaction_at(slot)
 
     def add(self, interaction: Interaction) -> Slot:
         """Hold a new interaction, which has been redacted; it is on disk after the next save."""
         with self.lock:
             self.dirty = True
-            slot = self._append(interaction)
+            slot = self.recorded.append(interaction)
             self._used.add(slot)
             return slot
-
-    def unused(self) -> tuple[Interaction, ...]:
-        """Give what no tape of this process has played or recorded."""
-        with self.lock:
-            return tuple(self.at(slot) for slot in range(len(self._items)) if slot not in self._used)
-
-    def stale(self, asked_for: Callable[[Request], bool]) -> tuple[Interaction, ...]:
-        """Give the interactions whose request is asked for no more."""
-        with self.lock:
-            return tuple(
-                self.at(slot) for slot, item in enumerate(self._items) if not asked_for(item.request)
-            )
 
     @property
     def unused_slots(self) -> frozenset[Slot]:
         """The places of the interactions that no tape of this process has played or recorded."""
         with self.lock:
-            return frozenset(range(len(self._items))) - self._used
-
-    @property
-    def unused_count(self) -> int:
-        """How many interactions no tape of this process has played or recorded."""
-        with self.lock:
-            return len(self._items) - len(self._used)
+            return frozenset(range(len(self))) - self._used
 
     def save(self) -> bool:
         """Add what is new to the file, and say whether there was anything; after a failure, try again."""
@@ -174,13 +127,6 @@ class Cassette:
             self.dirty = True
             raise
         return True
-
-    def _append(self, interaction: Interaction) -> Slot:
-        slot = len(self._items)
-        self._items.append(interaction)
-        self._same[key_of(interaction.request)].append(slot)
-        self._alike[address_of(interaction.request)].append(slot)
-        return slot
 
 
 def _check(what: str, given: str, known: Sequence[str]) -> None:

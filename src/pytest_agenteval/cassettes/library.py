@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_agenteval.cassettes.cassette import Cassette, Kind, Mode
 from pytest_agenteval.cassettes.files import JSON, YAML
-from pytest_agenteval.cassettes.interaction import Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
@@ -63,18 +62,6 @@ class Library:
                 held = Cassette(whole, "none", "tool", name=name, redactor=self._redactor)
                 self._shared[whole] = held
         return Tape(held, allow_repeats=True)
-
-    def unused(self) -> dict[str, int]:
-        """Say of each cassette how many of its interactions no trial of this process has played or recorded.
-
-        Shared cassettes are left out: they are made to hold more than one run asks for.
-        """
-        return {each.name: each.unused_count for each in self.cassettes if each.unused_count}
-
-    def stale(self, asked_for: Callable[[Request], bool]) -> dict[str, tuple[Interaction, ...]]:
-        """Give by cassette the recorded tool calls that nothing asks for any more, whoever runs."""
-        found = {each.name: each.stale(asked_for) for each in self.cassettes if each.kind == "tool"}
-        return {name: stale for name, stale in found.items() if stale}
 
     def save(self, paths: Iterable[Path] | None = None) -> tuple[Path, ...]:
         """Save what holds something new, of all cassettes or of these, and say which; problems come last."""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
-from urllib.parse import parse_qsl
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, chat_place, text_of, tool_call
 from pytest_agenteval.cassettes.param_matchers import equal
-from pytest_agenteval.cassettes.request_identity import address_of, parted
+from pytest_agenteval.cassettes.request_identity import address_of, json_body, request_parameters
 
 LONGEST, COMPARED = 60, 200
 CHAT_PLACE = ("role", "model", "repetition", "ask")
 NOT_SHOWN = "nothing that is shown here"
-_FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
 _NONE = object()
 
 
@@ -37,34 +32,6 @@ def nearest_recording(asked: Request, same: int, recorded: Sequence[Request]) ->
     if not recorded:
         return "no recordings at all"
     return _nearest_ask(asked, recorded) if asked.uri.startswith(CHAT) else _nearest_call(asked, recorded)
-
-
-def request_parameters(request: Request) -> dict[str, Any]:
-    """Give what was asked for by name: a tool's arguments, or the parameters and body of an HTTP request.
-
-    A name that is given several times has the list of its values.
-    """
-    if request.uri.startswith(TOOL):
-        return tool_call(request)[1]
-    _, query, fragment = parted(request.uri)
-    found: dict[str, list[Any]] = {}
-    for name, value in (*_pairs(query), *_pairs(fragment), *_of_body(request)):
-        found.setdefault(name, []).append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
-
-
-def _of_body(request: Request) -> Iterable[tuple[str, Any]]:
-    text, body = text_of(request.body), _json(request)
-    if isinstance(body, dict):
-        return body.items()
-    if _FORM.fullmatch(text):
-        return _pairs(text)
-    return [("body", text)] if text else ()
-
-
-def _pairs(text: str) -> Iterable[tuple[str, str]]:
-    """Read a query or a form; words in EUC-KR are no UTF-8, and stay different words."""
-    return parse_qsl(text, True, errors="surrogateescape")
 
 
 def _nearest_call(asked: Request, recorded: Sequence[Request]) -> str:
@@ -129,7 +96,7 @@ def _agreement(here: Sequence[str], there: Sequence[str]) -> tuple[int, int]:
 
 def _changes(asked: Request, recorded: Request) -> list[str]:
     """Say which parts of an ask changed: the first message, the names of tools, the settings."""
-    ours, theirs = _json(asked), _json(recorded)
+    ours, theirs = json_body(asked), json_body(recorded)
     changes: list[str] = []
     for name in sorted(ours.keys() | theirs.keys()):
         here, there = ours.get(name), theirs.get(name)
@@ -154,16 +121,6 @@ def _first_change(name: str, here: list[Any], there: list[Any]) -> str:
     if not isinstance(left, Mapping) or not isinstance(right, Mapping):
         return f"{name}[{at}]: {_short(right)}"
     return f"{name}[{at}].{next(iter(_differences(left, right)))}"
-
-
-def _json(request: Request) -> Any:
-    """Read a body of JSON; one with NaN, which Python reads and nobody can compare, is a text like others."""
-    try:
-        value = json.loads(text_of(request.body))
-        canonical(value)
-    except (ValueError, RecursionError):
-        return None
-    return value
 
 
 def _address(request: Request) -> str:

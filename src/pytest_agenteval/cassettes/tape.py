@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pytest_agenteval.cassettes.candidate_index import CallMatcher, Slot
+from pytest_agenteval.cassettes.candidate_index import Slot
 from pytest_agenteval.cassettes.cassette import Cassette
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.miss_report import describe_request, nearest_recording
-from pytest_agenteval.cassettes.request_identity import Key, Match, address_of, key_of
+from pytest_agenteval.cassettes.request_identity import CallMatcher, Key, Match, address_of, key_of
 from pytest_agenteval.errors import CassetteMiss, Problem
 
 
@@ -101,7 +101,7 @@ class Tape:
         """
         asked = self.cassette.redactor.request(request)
         with self.cassette.lock:
-            same = len(self.cassette.same(key_of(asked)))
+            same = len(self.cassette.recorded.by_request(key_of(asked)))
         found = nearest_recording(asked, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
         expected = f"a recorded {what} (mode is {self._why()}: nothing is sent)"
@@ -130,7 +130,7 @@ class Tape:
         return slot
 
     def _equal(self, key: Key) -> Slot | None:
-        same = self.cassette.same(key)
+        same = self.cassette.recorded.by_request(key)
         slot = self._unplayed(key)
         return same[-1] if slot is None and same and self._repeats else slot
 
@@ -140,15 +140,15 @@ class Tape:
 
     def _unplayed(self, key: Key) -> Slot | None:
         """Give the first equal request that this tape has not played; never walks over one twice."""
-        same, at = self.cassette.same(key), self._next[key]
+        same, at = self.cassette.recorded.by_request(key), self._next[key]
         while at < len(same) and same[at] in self._played:
             at += 1
         self._next[key] = at
         return same[at] if at < len(same) else None
 
     def _matching(self, asked: Request, match: Match) -> Slot | None:
-        slots: Sequence[Slot] = self.cassette.alike(address_of(asked))
-        accepted = [slot for slot in slots if match(self.cassette.request(slot), asked)]
+        slots: Sequence[Slot] = self.cassette.recorded.by_endpoint(address_of(asked))
+        accepted = [slot for slot in slots if match(self.cassette.recorded[slot].request, asked)]
         unplayed = next((slot for slot in accepted if slot not in self._played), None)
         if unplayed is None and accepted and self._repeats:
             return accepted[-1]
@@ -159,7 +159,7 @@ class Tape:
         args = matcher.read_asked(asked)
         if args is None:
             return None
-        index = self.cassette.index(matcher)
+        index = self.cassette.recorded.by_call(matcher)
         open_ = [slot for slot in index.candidates(args) if self._repeats or slot not in self._played]
         accepted = [slot for slot in open_ if matcher.matchers.accepts(index.args(slot), args)]
         if len(accepted) < 2:

@@ -8,11 +8,9 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.cassettes.candidate_index import CallMatcher
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, tool_call, tool_request
-from pytest_agenteval.cassettes.miss_report import request_parameters
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers, equal
-from pytest_agenteval.cassettes.request_identity import address_of
+from pytest_agenteval.cassettes.request_identity import CallMatcher, address_of, request_parameters
 
 
 class RequestCodec(Protocol):
@@ -42,18 +40,6 @@ def tool_call_matcher(
         return normalize_arguments(wire.args(request), schema)
 
     return CallMatcher((tool, matchers.ident, canonical(schema), id(wire)), read, asked, matchers)
-
-
-def http_request_matcher(matchers: ParamMatchers) -> CallMatcher:
-    """Read any HTTP request: its address, and by name the parameters of its query and of its body."""
-
-    def read(request: Request) -> Mapping[str, Any] | None:
-        if request.uri.startswith((TOOL, CHAT)):
-            return None
-        # The empty name is nobody's parameter. What is asked in a body is not what is asked in a query.
-        return {**request_parameters(request), "": [*address_of(request), bool(request.body)]}
-
-    return CallMatcher(("HTTP", matchers.ident), read, read, matchers)
 
 
 def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_agenteval.cassettes.candidate_index import CallMatcher
 from pytest_agenteval.cassettes.interaction import (
     CHAT,
     TOOL,
@@ -21,7 +20,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_response,
 )
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.cassettes.request_identity import Address, address_of
+from pytest_agenteval.cassettes.request_identity import Address, CallMatcher, address_of
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
 from pytest_agenteval.errors import CassetteMiss

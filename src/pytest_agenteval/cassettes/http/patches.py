@@ -14,7 +14,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.cassettes.candidate_index import CallMatcher
 from pytest_agenteval.cassettes.http import (
     patch_aiohttp,
     patch_httpx,
@@ -25,8 +24,8 @@ from pytest_agenteval.cassettes.http import (
 )
 from pytest_agenteval.cassettes.http.scope import Scope, current, scoped
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.cassettes.request_identity import CallMatcher, http_request_matcher
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.cassettes.tool_call_codec import http_request_matcher
 
 PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
 """Owner and name of a function, and what makes ours of it."""

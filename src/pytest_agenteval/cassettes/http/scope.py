@@ -10,10 +10,9 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Literal
 
-from pytest_agenteval.cassettes.candidate_index import CallMatcher
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.miss_report import describe_request
-from pytest_agenteval.cassettes.request_identity import Key, key_of
+from pytest_agenteval.cassettes.request_identity import CallMatcher, Key, key_of
 from pytest_agenteval.cassettes.tape import Tape
 
 _ENDED = "the trial has ended: nothing more is sent"
