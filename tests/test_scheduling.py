@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdist.scheduler import LoadScheduling
 
+from pytest_agenteval.session.run_info import worker_run_info
 from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.xdist import DepthScheduling, scheduler
 
@@ -66,7 +67,7 @@ def config(pytester: pytest.Pytester) -> Callable[..., pytest.Config]:
         made.option.tx = ["popen"] * nodes
         if planned:
             pytester.path.joinpath("planned.json").write_text("{}")
-            made.stash[run_info_key] = {"folder": str(pytester.path)}
+            made.stash[run_info_key] = worker_run_info(made)._replace(folder=pytester.path)
         return made
 
     return make

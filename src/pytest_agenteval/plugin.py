@@ -27,44 +27,13 @@ MARKS = (
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
 MOST_REMEMBERED = 500
-RECORD = "how {what} meet their cassettes: {modes} (default: {default})"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options; each can also be said as AGENTEVAL_NAME or in pyproject.toml."""
-    group = parser.getgroup("agenteval", "evals of agents")
-    add = group.addoption
-    add("--agent-model", action="append", metavar="NAME", help="models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, or offline: rules, oracle, nop, scripted")  # fmt: skip  # noqa: E501
-    add(
-        "--repetitions",
-        metavar="N",
-        help="trials of each task and model (default: the task's trials_per_run)",
-    )
-    add("--agent-prompt", action="append", metavar="NAME=PATH", help="a variant: prompt files that replace the agent's own, tried beside them")  # fmt: skip  # noqa: E501
-    add("--agent-judge", action="append", metavar="NAME", help="models that judge where a grader asks for judgement, comma lists; several are an ensemble")  # fmt: skip  # noqa: E501
-    add("--agent-self-judge", action="store_true", help="a model may judge its own trials: no warning")
-    add("--agent-split", metavar="SPLIT", help="dev, held_out or all (default: dev)")
-    add("--agent-sample", metavar="N", help="so many tasks of each bucket, chosen by --agent-seed")
-    add("--agent-only", metavar="ENDINGS", help="trials that ended so in the latest run: missed,errored; another run: missed@RUN")  # fmt: skip  # noqa: E501
-    add(
-        "--agent-max-steps", metavar="N", help="replies of the model in each trial, before what the task says"
-    )
-    add("--agent-timeout", metavar="S", help="seconds of each trial, before what the task says")
-    add("--agent-regrade", action="append", metavar="RUN", help="grade the trials of a stored run again, without an agent: a path, name, prefix, latest or MODEL@YYYYMMDD")  # fmt: skip  # noqa: E501
-    add("--agent-seed", metavar="N", help="the seed of everything that is drawn (default: 0)")
-    add("--agent-concurrency", metavar="N", help="trials at once in each process (default: 10)")
-    add("--agent-record", metavar="MODE", help=RECORD.format(what="tools", modes="none, once, new_episodes, all", default="none"))  # fmt: skip  # noqa: E501
-    add("--agent-record-chat", metavar="MODE", help=RECORD.format(what="chats", modes="off, none, once, new_episodes, all", default="off"))  # fmt: skip  # noqa: E501
-    add("--agent-live", action="store_true", help="what agents ask by themselves goes out, untaped; else it meets the cassettes like tools (suite.yaml: live)")  # fmt: skip  # noqa: E501
-    add(
-        "--agent-results",
-        metavar="DIR",
-        help="the folder that keeps runs (default: .agenteval/runs), or none",
-    )
-    add(
-        "--agent-keep-workspaces", action="store_true", help="keep each trial's workspace in the run's folder"
-    )
-    add("--agent-strict", action="store_true", help="a miss in a capability suite is a failure too")
+    from pytest_agenteval.session.settings import add_options
+
+    add_options(parser)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -295,7 +264,7 @@ def pytest_configure_node(node: Any) -> None:
     """Tell a worker where the run is written down."""
     from pytest_agenteval.session.run_info import worker_run_info
 
-    node.workerinput["agenteval"] = worker_run_info(node.config)
+    node.workerinput["agenteval"] = worker_run_info(node.config).to_worker()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -304,7 +273,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from pytest_agenteval.session.run_info import worker_run_info
     from pytest_agenteval.xdist import scheduler
 
-    return scheduler(config, log, lambda: int(worker_run_info(config)["concurrency"]))
+    return scheduler(config, log, lambda: worker_run_info(config).concurrency)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -322,11 +291,11 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker has to say; one that died left word in its journal only."""
     from pytest_agenteval.stash import run_info_key
 
-    place = node.config.stash.get(run_info_key, None)
-    if error and place is not None:
+    info = node.config.stash.get(run_info_key, None)
+    if error and info is not None:
         from pytest_agenteval.session.dead_workers import note_dead_worker
 
-        note_dead_worker(Path(place["folder"]), node.gateway.id)
+        note_dead_worker(info.folder, node.gateway.id)
     told = getattr(node, "workeroutput", {}).get("agenteval")
     if told:
         from pytest_agenteval.session.summary import merge_worker_output
@@ -366,8 +335,8 @@ def _begun(config: pytest.Config) -> bool:
         return False
     from pytest_agenteval.stash import run_info_key
 
-    place = config.stash.get(run_info_key, None)
-    return place is not None and (Path(place["folder"]) / "run.json").exists()
+    info = config.stash.get(run_info_key, None)
+    return info is not None and (info.folder / "run.json").exists()
 
 
 class _mistakes:

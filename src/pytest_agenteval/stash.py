@@ -11,10 +11,11 @@ import pytest
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
     from pytest_agenteval.session.eval_session import EvalSession
+    from pytest_agenteval.session.run_info import RunInfo
 
 registry_key: pytest.StashKey[Registry] = pytest.StashKey()
 eval_session_key: pytest.StashKey[EvalSession] = pytest.StashKey()
-run_info_key: pytest.StashKey[Mapping[str, Any]] = pytest.StashKey()
+run_info_key: pytest.StashKey[RunInfo] = pytest.StashKey()
 blocking_fixtures_key: pytest.StashKey[dict[str, int]] = pytest.StashKey()
 remarks_key: pytest.StashKey[dict[str, None]] = pytest.StashKey()
 uncollected_key: pytest.StashKey[list[Path]] = pytest.StashKey()

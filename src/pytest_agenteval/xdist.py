@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,13 +84,13 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _planned(self) -> bool:
         """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
-        place = self.config.stash.get(run_info_key, None)
-        return place is not None and (Path(place["folder"]) / PLANNED).exists()
+        info = self.config.stash.get(run_info_key, None)
+        return info is not None and (info.folder / PLANNED).exists()
 
     def _share_out(self, collected: list[str]) -> None:
         trials, self.collection, self._begun = set(self._trials), collected, True
-        place = Path(self.config.stash[run_info_key]["folder"])
-        self.config.pluginmanager.register(StopBroadcaster(self.config, place))
+        folder = self.config.stash[run_info_key].folder
+        self.config.pluginmanager.register(StopBroadcaster(self.config, folder))
         self.pending[:] = [index for index in range(len(collected)) if index not in trials]
         most: int = self.config.getoption("maxschedchunk") or len(self.pending)
         self.maxschedchunk = most

@@ -25,7 +25,8 @@ from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.secrets import hide_in_log_file, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.selection import left_out_of, none_ended_so, select
-from pytest_agenteval.session.settings import Settings, settings_of
+from pytest_agenteval.session.setting_sources import read_settings
+from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.stash import eval_session_key, registry_key
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.runs import open_run, write_planned
@@ -38,14 +39,14 @@ def get_eval_session(config: pytest.Config) -> EvalSession:
     """Give the session's evals; settings that cannot be obeyed are refused."""
     if eval_session_key not in config.stash:
         try:
-            evals = EvalSession(config, settings_of(config))
+            evals = EvalSession(config, read_settings(config))
         except UsageMistake as mistake:
             evals = EvalSession(config, Settings())
             evals.refuse(mistake)
         config.stash[eval_session_key] = evals
-        said = getattr(config, "workerinput", {}).get("agenteval", {}).get("mistake")
-        if said:  # the controller's own, found before this worker began
-            evals.refuse(UsageMistake(said))
+        if hasattr(config, "workerinput") and get_run_info(config).mistake:
+            # The controller's own, found before this worker began.
+            evals.refuse(UsageMistake(get_run_info(config).mistake))
     return config.stash[eval_session_key]
 
 
@@ -88,12 +89,12 @@ class EvalSession:
     @cached_property
     def stored(self) -> StoredTrials | None:
         """The trials that are graded again, where that is asked for."""
-        folders = get_run_info(self.config)["regraded"] if self.settings.regrade else ()
+        folders = get_run_info(self.config).regraded if self.settings.regrade else ()
         if not folders:
             return None
         from pytest_agenteval.session.regrade_source import StoredTrials
 
-        return StoredTrials([Path(folder) for folder in folders])
+        return StoredTrials(folders)
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case in which a task is tried, or was tried when its trials are graded again."""
@@ -102,7 +103,7 @@ class EvalSession:
     @cached_property
     def folder(self) -> Path:
         """The folder of this run, the same in all of its processes."""
-        return Path(get_run_info(self.config)["folder"])
+        return get_run_info(self.config).folder
 
     @cached_property
     def runner(self) -> TrialRunner:
@@ -159,7 +160,7 @@ class EvalSession:
 
     def _wanted(self, trials: list[Any]) -> list[Any]:
         try:
-            earlier = Path(get_run_info(self.config)["earlier"]) if self.settings.only else None
+            earlier = get_run_info(self.config).earlier if self.settings.only else None
             if earlier is not None:
                 self._odd = tuple(f"{earlier.name}: {odd}" for odd in left_out_of(self.settings, earlier))
             kept = select(self.settings, trials, earlier)
@@ -238,12 +239,12 @@ class EvalSession:
         write_planned(self.folder, planned_groups(planned))
 
     def _header(self) -> RunHeader:
-        place = get_run_info(self.config)
+        info = get_run_info(self.config)
         models = {item.case.model.name: item.case.model for item in self.selected}
         suites = {item.task.suite: item.task for item in self.selected}
         return RunHeader(
-            started_at=place["started_at"],
-            command=tuple(place["command"]),
+            started_at=info.started_at,
+            command=info.command,
             models=tuple(map(_model, models.values())),
             judges=tuple(map(_model, self.cases.judges)),
             self_judge=self.settings.self_judge,

@@ -1,4 +1,4 @@
-"""Where and when this run is written down: chosen once, and told to every worker."""
+"""What all processes of a run must agree on: chosen once, by the controller, and sent to every worker."""
 
 from __future__ import annotations
 
@@ -7,68 +7,113 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.session.settings import RESULTS, Settings, settings_of
+from pytest_agenteval.session.setting_sources import read_settings
+from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.stash import run_info_key
 
 
-def get_run_info(config: pytest.Config) -> Mapping[str, Any]:
-    """Give the run's ``folder``, when it ``started_at``, its ``command``, and whether it is to be ``kept``.
+class RunInfo(NamedTuple):
+    """Where and when a run is written down, and what it starts from.
 
-    ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
-    ``--agent-only`` chooses from, ``regraded`` those of ``--agent-regrade``: found before this run becomes
-    the latest; raises UsageMistake when there is none.
+    ``folder`` is the run's own, ``kept`` after the run or not; ``started_at`` is ISO 8601 in UTC; ``refusal``
+    is the file by which a worker says that it will not go on. ``earlier`` is the run that ``--agent-only``
+    chooses from, ``regraded`` are those of ``--agent-regrade``: both found before this run becomes the
+    latest. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses to do.
     """
-    worker = getattr(config, "workerinput", None)
-    if worker is not None:
-        told: Mapping[str, Any] = worker["agenteval"]
-        return told
+
+    folder: Path
+    refusal: Path
+    started_at: str
+    command: tuple[str, ...]
+    kept: bool
+    concurrency: int
+    controller: int
+    earlier: Path | None = None
+    regraded: tuple[Path, ...] = ()
+    mistake: str = ""
+
+    @property
+    def started(self) -> float:
+        """When the run began, in seconds since 1970."""
+        return datetime.fromisoformat(self.started_at).timestamp()
+
+    def to_worker(self) -> dict[str, Any]:
+        """Give the record as xdist can send it: built-in types only."""
+        return {
+            **self._asdict(),
+            "folder": str(self.folder),
+            "refusal": str(self.refusal),
+            "earlier": str(self.earlier) if self.earlier else None,
+            "regraded": [str(run) for run in self.regraded],
+        }
+
+    @classmethod
+    def from_controller(cls, sent: Mapping[str, Any]) -> RunInfo:
+        """Read what ``to_worker`` gave in another process."""
+        return cls(
+            **{
+                **sent,
+                "folder": Path(sent["folder"]),
+                "refusal": Path(sent["refusal"]),
+                "earlier": Path(sent["earlier"]) if sent["earlier"] else None,
+                "regraded": tuple(map(Path, sent["regraded"])),
+            }
+        )
+
+
+def get_run_info(config: pytest.Config) -> RunInfo:
+    """Give what this run's processes agree on; raises UsageMistake for an earlier run that is not there."""
     if run_info_key not in config.stash:
-        _keep(config, _chosen(config, settings_of(config)))
+        worker = getattr(config, "workerinput", None)
+        if worker is not None:
+            config.stash[run_info_key] = RunInfo.from_controller(worker["agenteval"])
+        else:
+            _keep(config, _chosen(config, read_settings(config)))
     return config.stash[run_info_key]
 
 
-def worker_run_info(config: pytest.Config) -> dict[str, Any]:
-    """Give the place as workers are told it; a usage mistake goes along, for those who meet a task file.
+def worker_run_info(config: pytest.Config) -> RunInfo:
+    """Give what workers are told; a usage mistake goes along, for those who meet a task file.
 
     It is not raised here: workers are half started by now, and a run without evals has nothing to do with it.
     """
     try:
-        return dict(get_run_info(config))
+        return get_run_info(config)
     except UsageMistake as mistake:
-        place = {**_chosen(config, Settings()), "mistake": str(mistake)}
-        _keep(config, place)
-        return place
+        info = _chosen(config, Settings())._replace(mistake=str(mistake))
+        _keep(config, info)
+        return info
 
 
-def _keep(config: pytest.Config, place: Mapping[str, Any]) -> None:
-    config.stash[run_info_key] = place
-    # Workers are gone by then: each may leave word, and none is left behind.
-    config.add_cleanup(lambda: Path(place["refusal"]).unlink(missing_ok=True))
+def _keep(config: pytest.Config, info: RunInfo) -> None:
+    config.stash[run_info_key] = info
+    # Workers are gone by then: each may have refused, and no file of theirs is left behind.
+    config.add_cleanup(lambda: info.refusal.unlink(missing_ok=True))
 
 
-def _chosen(config: pytest.Config, settings: Settings) -> Mapping[str, Any]:
+def _chosen(config: pytest.Config, settings: Settings) -> RunInfo:
     now = datetime.now(UTC)
     # Four digits of chance: two runs may begin in one second.
+    chance = os.urandom(2).hex()
     who = ("regraded",) if settings.regrade else settings.models[:3]
-    parts = [now.strftime("%Y%m%d-%H%M%S"), *who, os.urandom(2).hex()]
-    name = "-".join(part.replace("/", "_") for part in parts)
+    name = "-".join(part.replace("/", "_") for part in (now.strftime("%Y%m%d-%H%M%S"), *who, chance))
     own = Path(tempfile.gettempdir()) / f"agenteval-{os.getpid()}"
-    return {
-        "folder": str((settings.results or own) / name),
-        "refusal": f"{own}-{parts[-1]}.refusal",
-        "earlier": _earlier(config, settings) if settings.only else "",
-        "regraded": [str(run) for run in runs_to_regrade(settings, config.rootpath)],
-        "started_at": now.isoformat(timespec="milliseconds"),
-        "command": ["pytest", *map(str, config.invocation_params.args)],
-        "kept": settings.results is not None,
-        "concurrency": settings.concurrency,
-        "controller": os.getpid(),
-    }
+    return RunInfo(
+        folder=(settings.results or own) / name,
+        refusal=own.with_name(f"{own.name}-{chance}.refusal"),
+        started_at=now.isoformat(timespec="milliseconds"),
+        command=("pytest", *map(str, config.invocation_params.args)),
+        kept=settings.results is not None,
+        concurrency=settings.concurrency,
+        controller=os.getpid(),
+        earlier=_earlier_run(config, settings) if settings.only else None,
+        regraded=runs_to_regrade(settings, config.rootpath),
+    )
 
 
 def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
@@ -80,19 +125,18 @@ def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
     return tuple(find_run(settings.results or root / RESULTS, name) for name in settings.regrade)
 
 
-def _earlier(config: pytest.Config, settings: Settings) -> str:
+def _earlier_run(config: pytest.Config, settings: Settings) -> Path:
     from pytest_agenteval.session.selection import earlier_run
 
-    return str(earlier_run(settings, config.rootpath))
+    return earlier_run(settings, config.rootpath)
 
 
 def report_refusal(config: pytest.Config, text: str) -> None:
     """Leave word that this worker will not go on, for the controller to say."""
-    Path(get_run_info(config)["refusal"]).write_text(text, encoding="utf-8")
+    get_run_info(config).refusal.write_text(text, encoding="utf-8")
 
 
 def read_refusal(config: pytest.Config) -> str:
     """Give what the workers refuse to do; empty when nothing."""
-    place = config.stash.get(run_info_key, None)
-    word = None if place is None else Path(place["refusal"])
-    return word.read_text(encoding="utf-8") if word and word.exists() else ""
+    info = config.stash.get(run_info_key, None)
+    return info.refusal.read_text(encoding="utf-8") if info and info.refusal.exists() else ""

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,11 +25,11 @@ from pytest_agenteval.session.output_capture import redirect_trial_output
 from pytest_agenteval.session.parametrization import Case, trial_key
 from pytest_agenteval.session.prefetch import UpcomingItems, upcoming_items
 from pytest_agenteval.session.progress_line import TrialTotals
+from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener
 from pytest_agenteval.session.unused_recordings import find_unused_recordings
 from pytest_agenteval.session.watchdogs import watch_controller, watch_interrupts
-from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.journal_writer import JournalWriter
 
 if TYPE_CHECKING:
@@ -85,13 +84,17 @@ class TrialRunner:
         )
         self.totals = TrialTotals()
         self._context = WorkerContext(
-            registry, root=config.rootpath, started=_began(config), asks_at_once=settings.concurrency
+            registry,
+            root=config.rootpath,
+            started=get_run_info(config).started,
+            asks_at_once=settings.concurrency,
         )
         self._executor = LocalExecutor(self._context)
         self._undo = redirect_trial_output(config)
         self.pool = Pool(self._executor, settings.concurrency, JournalingObserver(self.journal, self.totals))
         self._live = _live_line(config)
-        watch_controller(getattr(config, "workerinput", {}), self.pool.close)
+        if hasattr(config, "workerinput"):
+            watch_controller(get_run_info(config).controller, self.pool.close)
         self._unwatch = watch_interrupts(config, folder)
 
     def plan(self, task: PlannedTask, case: Case) -> Plan:
@@ -253,12 +256,6 @@ def _is_watched(config: pytest.Config) -> bool:
     """Whether somebody looks at one item at a time: then nothing else runs meanwhile."""
     debugged = config.getoption("usepdb", False) or config.getoption("trace", False)
     return bool(debugged) or config.getoption("capture", "") == "no"
-
-
-def _began(config: pytest.Config) -> float:
-    """Give when the whole run began, in seconds since 1970: the same in all of its processes."""
-    told = getattr(config, "workerinput", {}).get("agenteval") or config.stash[run_info_key]
-    return datetime.fromisoformat(told["started_at"]).timestamp()
 
 
 def _live_line(config: pytest.Config) -> ProgressLine:

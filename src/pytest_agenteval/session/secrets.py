@@ -14,7 +14,8 @@ import pytest
 from pytest_agenteval.chat.models import key_names_known
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.session.settings import PROJECT, Settings
+from pytest_agenteval.session.options import PROJECT
+from pytest_agenteval.session.settings import Settings
 
 HEADERS = ("extra_headers", "headers", "default_headers")
 

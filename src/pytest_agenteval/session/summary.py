@@ -81,11 +81,11 @@ def end(session: pytest.Session, status: int) -> None:
 
 
 def _write_end(config: pytest.Config, status: int) -> None:
-    regraded = config.stash[run_info_key]["regraded"]
+    regraded = config.stash[run_info_key].regraded
     if regraded:
         from pytest_agenteval.session.regrade_source import record_original_judges
 
-        record_original_judges(_folder(config), [Path(folder) for folder in regraded])
+        record_original_judges(_folder(config), regraded)
     end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
 
 
@@ -150,7 +150,7 @@ def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
     """Give what judges' comparisons with labels found, with the place of each page."""
-    folder, kept = _folder(config), config.stash[run_info_key]["kept"]
+    folder, kept = _folder(config), config.stash[run_info_key].kept
     for found in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_text import calibration_lines
 
@@ -160,10 +160,10 @@ def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
 
 def remove_unwanted_run(config: pytest.Config) -> None:
     """Leave what is kept of the run, and nothing else."""
-    place = config.stash[run_info_key]
-    forget_dead_workers(Path(place["folder"]))
-    if not place["kept"]:
-        shutil.rmtree(Path(place["folder"]).parent, ignore_errors=True)
+    info = config.stash[run_info_key]
+    forget_dead_workers(info.folder)
+    if not info.kept:
+        shutil.rmtree(info.folder.parent, ignore_errors=True)
 
 
 def worker_output(config: pytest.Config, evals: EvalSession | None) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _kept(line: Line, config: pytest.Config) -> Line:
     """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
     if not line.text.startswith("run: "):
         return line
-    if not config.stash[run_info_key]["kept"]:
+    if not config.stash[run_info_key].kept:
         return Line("run: not kept (--agent-results=none)")
     return Line(f"run: {_below(_folder(config), config)}")
 
@@ -287,7 +287,7 @@ def _not_tasks(evals: EvalSession) -> Iterator[str]:
 
 
 def _folder(config: pytest.Config) -> Path:
-    return Path(config.stash[run_info_key]["folder"])
+    return config.stash[run_info_key].folder
 
 
 def _run(config: pytest.Config) -> Run:

@@ -8,10 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -104,15 +103,14 @@ CLOSING_S = 1.0
 """Seconds for what is running to be stopped and for what ended to be written down."""
 
 
-def watch_controller(workerinput: Mapping[str, Any], close: Callable[[], object]) -> None:
+def watch_controller(controller: int, close: Callable[[], object]) -> None:
     """Watch, in a worker, over the process that started it, and end soon after that does.
 
     Left alone, a worker whose controller was killed goes on asking models for as long as its trials take:
     nobody would ever see what comes of it. A worker that was started by another process than the controller,
     as on another machine, is not watched.
     """
-    controller = os.getppid()
-    if workerinput.get("agenteval", {}).get("controller") == controller:
+    if os.getppid() == controller:
         threading.Thread(
             target=_watch, args=(controller, close), name="agenteval-orphan", daemon=True
         ).start()

@@ -1,0 +1,217 @@
+"""What an option is: one row of a table gives its flag, environment variable, pyproject key and refusal.
+
+Imported in every pytest run, used or not: the standard library only, and nothing is worked out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
+
+if TYPE_CHECKING:
+    import pytest
+
+T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
+
+ENVIRONMENT = "AGENTEVAL_"
+PROJECT = "pyproject.toml: tool.agenteval"
+TRUE, FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+
+
+class RawValue(NamedTuple):
+    """A value as the user wrote it, where it stands, and the folder that its paths start from."""
+
+    value: Any
+    place: str
+    folder: Path
+
+
+Parse: TypeAlias = Callable[[RawValue], T]
+"""Makes a setting of what the user wrote; raises WrongValue for what cannot be obeyed."""
+
+
+class WrongValue(ValueError):
+    """A value that cannot be obeyed.
+
+    ``expected`` is told in place of what the option's row says, where that says more; ``hint`` is what may
+    have been meant.
+    """
+
+    def __init__(self, *, expected: str = "", hint: str = "") -> None:
+        super().__init__(expected)
+        self.expected, self.hint = expected, hint
+
+
+class Option(Generic[T]):
+    """One option, as an attribute of the class that holds the settings.
+
+    ``name`` is its key in ``[tool.agenteval]`` and, in capitals, the end of its variable. An option without a
+    ``metavar`` is a switch; ``several`` may be given more than once. ``flag`` is ``--agent-NAME`` where none
+    is said; one of ``None`` is for options that stand in pyproject.toml alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metavar: str,
+        help: str,
+        parse: Parse[T],
+        default: T,
+        expected: str,
+        *,
+        several: bool = False,
+        flag: str | None = "",
+    ) -> None:
+        self.name, self.metavar, self.help = name, metavar, help
+        self.parse, self.default, self.expected = parse, default, expected
+        self.several = several
+        self.flag = "--agent-" + name.replace("_", "-") if flag == "" else flag
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.attribute = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Chosen, owner: type) -> T: ...
+    def __get__(self, instance: Chosen | None, owner: type) -> Self | T:
+        """Give the value that was chosen; the class itself gives the row."""
+        if instance is None:
+            return self
+        value: T = instance.values.get(self.attribute, self.default)
+        return value
+
+    @property
+    def variable(self) -> str:
+        """The environment variable; empty for what stands in pyproject.toml alone."""
+        return ENVIRONMENT + self.name.upper() if self.flag else ""
+
+    def add_to(self, group: pytest.OptionGroup) -> None:
+        """Declare the flag; what is said with it is parsed with what is said elsewhere, not by pytest."""
+        if not self.flag:
+            return
+        if not self.metavar:
+            group.addoption(self.flag, action="store_true", help=self.help)
+        else:
+            action = "append" if self.several else "store"
+            group.addoption(self.flag, action=action, metavar=self.metavar, help=self.help)
+
+    def on_command_line(self, config: pytest.Config) -> object:
+        """Give what was said with the flag; None for nothing."""
+        if not self.flag:
+            return None
+        said = config.getoption(self.flag.lstrip("-").replace("-", "_"), default=None)
+        return None if said in ([], False) else said
+
+    def parsed(self, raw: RawValue) -> T:
+        """Read a value; raises UsageMistake, naming the place, for one that cannot be obeyed."""
+        try:
+            return self.parse(raw)
+        except WrongValue as wrong:
+            raise self._refusal(raw.place, raw.value, wrong) from None
+
+    def refuse_blank(self, raw: RawValue) -> None:
+        """Refuse an empty text, as of a shell's empty variable: to go on as if nothing was said may cost."""
+        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
+            if isinstance(value, str) and not value.replace(",", " ").strip():
+                raise self._refusal(raw.place, value, WrongValue())
+
+    def _refusal(self, place: str, value: object, wrong: WrongValue) -> Exception:
+        from pytest_agenteval.errors import UsageMistake  # only where there is something to refuse
+
+        told = f"{place}: expected {wrong.expected or self.expected}; found {value!r}"
+        return UsageMistake(f"{told}; {wrong.hint}" if wrong.hint else told)
+
+
+class Chosen:
+    """Settings: what was chosen, by attribute; everything else is as its row says."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self.values = values or {}
+
+    @classmethod
+    def rows(cls) -> list[Option[Any]]:
+        """Give the table, in the order in which it is written."""
+        return [row for row in vars(cls).values() if isinstance(row, Option)]
+
+
+def whole(least: int) -> Parse[int]:
+    """Read a whole number, ``least`` or more."""
+
+    def parse(raw: RawValue) -> int:
+        try:
+            number = int(str(raw.value))  # of text: 2.5 and True are no whole numbers
+        except ValueError:
+            raise WrongValue from None
+        if number < least:
+            raise WrongValue
+        return number
+
+    return parse
+
+
+def seconds(raw: RawValue) -> float:
+    """Read a number of seconds above 0."""
+    try:
+        number = float(str(raw.value))
+    except ValueError:
+        raise WrongValue from None
+    if not 0 < number < float("inf"):
+        raise WrongValue
+    return number
+
+
+def word_of(words: tuple[Word, ...]) -> Parse[Word]:
+    """Read one word out of several; a near one is the hint."""
+
+    def parse(raw: RawValue) -> Word:
+        for word in words:
+            if word == str(raw.value):
+                return word
+        from pytest_agenteval.errors import nearest
+
+        raise WrongValue(hint=nearest(str(raw.value), words))
+
+    return parse
+
+
+def text(raw: RawValue) -> str:
+    """Take a value as the text that it is."""
+    return str(raw.value)
+
+
+def switch(raw: RawValue) -> bool:
+    """Read yes or no: what pyproject.toml and the environment may say besides the flag itself."""
+    word = str(raw.value).lower()
+    if word not in TRUE + FALSE:
+        raise WrongValue
+    return word in TRUE
+
+
+def names(raw: RawValue) -> tuple[str, ...]:
+    """Split comma lists; an option given several times gives several lists."""
+    lists = raw.value if isinstance(raw.value, list) else [raw.value]
+    if not all(isinstance(names, str) for names in lists):
+        raise WrongValue(expected="a text, or a list of texts")
+    return tuple(name.strip() for names in lists for name in names.split(",") if name.strip())
+
+
+def folder(raw: RawValue) -> Path | None:
+    """Read a folder, taken from where it was said; ``none`` is None."""
+    return None if str(raw.value) == "none" else raw.folder / str(raw.value)
+
+
+def table(raw: RawValue) -> Mapping[str, Any]:
+    """Take a table of pyproject.toml."""
+    if not isinstance(raw.value, dict):
+        raise WrongValue
+    return raw.value
+
+
+def texts(raw: RawValue) -> tuple[str, ...]:
+    """Take a list of texts, none of them empty."""
+    if not isinstance(raw.value, list) or not all(isinstance(text, str) and text for text in raw.value):
+        raise WrongValue
+    return tuple(raw.value)

@@ -1,0 +1,89 @@
+"""One row of a table makes an option: flag, environment variable, pyproject key, refusal, reference page."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.plan import RecordMode
+from pytest_agenteval.session.options import Chosen, Option, RawValue, whole
+from pytest_agenteval.session.options_page import options_page
+from pytest_agenteval.session.setting_sources import read_settings
+from pytest_agenteval.session.settings import CHAT_MODES, Settings
+
+pytest_plugins = ["pytester"]
+
+PAGE = Path(__file__).parents[2] / "docs/options.md"
+FLAGGED = [row for row in Settings.rows() if row.flag]
+
+
+def of(rows: list[Option[Any]]) -> list[str]:
+    """Name rows for pytest."""
+    return [row.name for row in rows]
+
+
+def test_the_reference_page_says_what_the_table_says() -> None:
+    """docs/options.md is never behind: ``python -m pytest_agenteval.session.options_page`` makes it."""
+    assert PAGE.read_text(encoding="utf-8") == options_page() + "\n"
+
+
+@pytest.mark.parametrize("row", FLAGGED, ids=of(FLAGGED))
+def test_each_option_can_be_said_in_three_places(
+    row: Option[Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flag hides the variable, which hides the key; each is named where its value is refused."""
+    (pytester.path / "x.md").write_text("Be brief.")
+    value = {"N": "3", "S": "3", "MODE": "all", "SPLIT": "all", "NAME=PATH": "short=x.md", "": "true"}
+    said = value.get(row.metavar, "latest")
+
+    def chosen(*args: str) -> object:
+        config = pytester.parseconfig(*args)
+        return getattr(read_settings(config), row.attribute)
+
+    unsaid = chosen()
+    (pytester.path / "pyproject.toml").write_text(f'[tool.agenteval]\n{row.name} = "{said}"\n')
+    assert chosen() != unsaid
+    from_project = chosen()
+    (pytester.path / "pyproject.toml").unlink()
+    monkeypatch.setenv(row.variable, said)
+    assert chosen() == from_project
+    monkeypatch.delenv(row.variable)
+    assert chosen(f"{row.flag}={said}" if row.metavar else str(row.flag)) == from_project
+
+
+def test_a_new_option_is_one_row(tmp_path: Path) -> None:
+    """A row has its flag, variable and refusal, and is read with its own type."""
+
+    class Wider(Chosen):
+        most_tokens: Option[int | None] = Option(
+            "most_tokens", "N", "tokens of each trial", whole(1), None, "a whole number, 1 or more"
+        )
+
+    row = Wider.most_tokens
+    assert (row.flag, row.variable) == ("--agent-most-tokens", "AGENTEVAL_MOST_TOKENS")
+    assert Wider().most_tokens is None
+    assert Wider({"most_tokens": row.parsed(RawValue("7", "here", tmp_path))}).most_tokens == 7
+    with pytest.raises(UsageMistake, match=r"^here: expected a whole number, 1 or more; found '0'$"):
+        row.parsed(RawValue("0", "here", tmp_path))
+
+
+def test_the_modes_of_recording_are_those_of_a_plan() -> None:
+    """The table may not import the records, so it lists the modes itself."""
+    assert set(CHAT_MODES) == set(RecordMode.__args__)
+
+
+def test_declaring_the_options_imports_nothing_but_the_table() -> None:
+    """An installed plugin costs every pytest run this: the standard library, and two modules of ours."""
+    code = "import sys, pytest, pytest_agenteval.session.settings as s; print(*[m for m in sys.modules if m.startswith('pytest_agenteval')])"  # noqa: E501
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert set(found.split()) == {
+        "pytest_agenteval",
+        "pytest_agenteval.session",
+        "pytest_agenteval.session.options",
+        "pytest_agenteval.session.settings",
+    }
