@@ -75,6 +75,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: seconds[item.path], reverse=True)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs POSIX where the system is another."""
+    if os.name != "posix" and item.get_closest_marker("posix"):
+        pytest.skip("needs signals, links, modes or special files as POSIX has them")
+
+
 def _seconds(item: pytest.Item) -> float:
     """Guess how long a test takes by what it starts: workers, a pytest of its own, or nothing."""
     if "two-workers" in item.name:

@@ -71,6 +71,7 @@ def _lines(folder: Path) -> list[tuple[str, ...]]:
     return [(line["kind"], line["task"], str(line["repetition"]), str(line["attempt"])) for line in lines]
 
 
+@pytest.mark.posix
 def test_a_killed_worker_takes_one_trial_with_it(pytester: pytest.Pytester) -> None:
     """One crash report, for the item it was at; every other trial ends, and the loss is in the figures."""
     tasks = [task(f"t{n:02}", script=[{"text": "Mina", "seconds": 0.02}]) for n in range(30)]

@@ -277,6 +277,7 @@ def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
         files.save(tmp_path / "file" / "a.yaml", [SEARCH])
 
 
+@pytest.mark.posix
 def test_the_file_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
     """Replacing a file neither closes it to others nor cuts the link that leads to it."""
     real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"

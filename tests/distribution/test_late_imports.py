@@ -46,7 +46,7 @@ def test_a_library_is_entered_by_its_front_door() -> None:
 AT_ONCE = """
 import sys, threading
 sys.setswitchinterval(1e-6)
-from pytest_agenteval.graders.outcome.json_schema import check_schema, complaints
+from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.tools.tool import complaint
 
@@ -63,7 +63,7 @@ def tried(work):
 works = [
     lambda: check_schema("s", schema),
     lambda: complaint(ToolSpec("t", parameters=schema), {"a": 1}),
-    lambda: complaints(schema, {"a": 1}),
+    lambda: schema_problems(schema, {"a": 1}),
 ] * 3
 gate = threading.Barrier(len(works))
 threads = [threading.Thread(target=tried, args=(work,)) for work in works]

@@ -80,6 +80,7 @@ BUSY_TASKS = {
 }
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
 @pytest.mark.parametrize("busy", BUSY_TASKS)
 def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, busy: str, presses: int) -> None:
@@ -128,6 +129,7 @@ def pytest_agenteval_register(registry):
 """
 
 
+@pytest.mark.posix
 def test_ctrl_c_ends_a_run_whose_interpreter_is_held(pytester: pytest.Pytester) -> None:
     """Where no Python can run, nothing of ours can listen: the process, or the worker, is ended from outside.
 
@@ -194,6 +196,7 @@ def pytest_runtest_protocol():
 """
 
 
+@pytest.mark.posix
 def test_a_run_that_has_heard_ctrl_c_is_left_to_end_by_itself(pytester: pytest.Pytester) -> None:
     """However long a project's own hooks take: while Python runs in it, nobody ends it from outside."""
     files = {"evals/suite.yaml": suite(), "evals/conftest.py": TIDY, "evals/t.yaml": task("good")}

@@ -53,6 +53,7 @@ def pytest_agenteval_register(registry):
 """
 
 
+@pytest.mark.posix
 def test_what_a_killed_worker_finished_is_not_tried_again(pytester: pytest.Pytester) -> None:
     """Its items go to the others, which give out the trials as they were written down.
 

@@ -131,6 +131,7 @@ def interrupted(root: Path, pytest_run: subprocess.Popen[str], finished: int) ->
     return pytest_run.communicate(timeout=60)[0]
 
 
+@pytest.mark.posix
 def test_ctrl_c_keeps_what_was_paid_for(pytester: pytest.Pytester) -> None:
     """Exit status 2; what finished is in the journal though its item never came; summary, JUnit are there."""
     evals(pytester.path, task("good"), endless("stuck"), task("later"), task("last"))
@@ -145,6 +146,7 @@ def test_ctrl_c_keeps_what_was_paid_for(pytester: pytest.Pytester) -> None:
     assert read_header(run_folder(pytester.path)).exit_status == 2
 
 
+@pytest.mark.posix
 def test_ctrl_c_with_workers(pytester: pytest.Pytester) -> None:
     """The same where workers run the trials and the signal reaches the controller only."""
     evals(pytester.path, task("good"), task("fine"), *(endless(f"t{n}") for n in range(6)))

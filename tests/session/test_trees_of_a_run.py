@@ -99,6 +99,7 @@ def test_trees_are_kept_where_somebody_asks(pytester: pytest.Pytester, temporary
     assert ended["three"].workspace == ""
 
 
+@pytest.mark.posix
 def test_a_tree_that_a_conftest_gives_is_the_trials(pytester: pytest.Pytester, temporary: Path) -> None:
     """Such trials run one by one, in the folder that they are given, and what they change is seen."""
     giving = """

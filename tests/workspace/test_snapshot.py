@@ -72,6 +72,7 @@ def test_a_large_file_is_known_by_its_digest(tmp_path: Path) -> None:
     assert snapshot(tmp_path).text("large.txt") == "x" * MOST_BYTES
 
 
+@pytest.mark.posix
 def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
     """A link out of the tree gives away nothing of what it points to; a new target is a change."""
     (tmp_path / "outside").mkdir()
@@ -90,6 +91,7 @@ def test_links_are_told_and_not_followed(tmp_path: Path) -> None:
     assert diff(before, snapshot(root)).modified == ("file",)
 
 
+@pytest.mark.posix
 def test_what_is_no_file_does_not_stop_anyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe would be read for ever, a socket cannot be: both are there, without a text."""
     monkeypatch.chdir(tmp_path)
@@ -138,6 +140,7 @@ def test_more_files_than_a_trial_can_hold_hide_none_that_was_there(
     assert after.files["zoo"] is before.files["zoo"]
 
 
+@pytest.mark.posix
 def test_a_file_that_now_lies_behind_a_link_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No link is followed to find a file that was there before, however many new ones there are."""
     (tmp_path / "outside").mkdir()

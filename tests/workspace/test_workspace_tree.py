@@ -40,6 +40,7 @@ def tricky(tmp_path: Path, outside: Path) -> Workspace:
     return Workspace([], at=root)
 
 
+@pytest.mark.posix
 @careful
 @given(paths)
 def test_no_path_leads_out(tricky: Workspace, outside: Path, path: str) -> None:
@@ -65,6 +66,7 @@ def test_a_plain_relative_path_is_itself(tmp_path: Path, steps: list[str]) -> No
     assert workspace.inside("/".join(steps)) == tmp_path.resolve() / PurePosixPath(*steps)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     "path", ["../x", "a/../../x", "/etc/passwd", "out", "out/secret.md", "in/../../x", "loop", "a\0b"]
 )
@@ -74,6 +76,7 @@ def test_what_leaves_the_tree_is_refused(tricky: Workspace, path: str) -> None:
         tricky.inside(path)
 
 
+@pytest.mark.posix
 def test_what_stays_in_the_tree_is_allowed(tricky: Workspace) -> None:
     """A link within the tree, dots that stay inside, an absolute path of the tree itself."""
     b = tricky.path.resolve() / "a" / "b.md"
@@ -134,6 +137,7 @@ def test_an_overlay_never_writes_through_a_link(tmp_path: Path, outside: Path) -
     workspace.remove()
 
 
+@pytest.mark.posix
 def test_an_overlay_may_replace_a_folder_by_a_file_and_a_file_by_a_link(tmp_path: Path) -> None:
     """What is on top counts, of whatever kind it is."""
     base = layer(tmp_path / "base", thing__b="b", other="other", kept="kept")
@@ -178,6 +182,7 @@ def test_a_layer_that_is_gone_breaks_the_fixture_and_leaves_nothing(tmp_path: Pa
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+@pytest.mark.posix
 def test_what_was_made_read_only_goes_too(tmp_path: Path) -> None:
     """A fixture from a read-only checkout, or an agent, may take away every right."""
     workspace = Workspace([layer(tmp_path / "base", folder__deep__a="a")])

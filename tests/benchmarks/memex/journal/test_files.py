@@ -99,6 +99,7 @@ def test_reading_makes_no_tree(tmp_path: Path) -> None:
     assert not workspace.made
 
 
+@pytest.mark.posix
 def test_nothing_is_read_or_written_through_a_link_that_leaves(tmp_path: Path) -> None:
     """A link in a fixture that points out of the tree leads nowhere."""
     outside, inside = tmp_path / "outside", tmp_path / "inside"

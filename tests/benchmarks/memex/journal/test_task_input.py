@@ -83,6 +83,7 @@ def test_a_number_that_is_taken_is_not_given_again() -> None:
     assert prepared({"content": TEXT}, "walk", CLOCK, read(taken).get)[0]["fact_id"].endswith("#ts_3169")
 
 
+@pytest.mark.posix
 def test_what_is_written_into_a_workspace_is_there_before_the_trial(tmp_path: Path) -> None:
     """Snapshot and tree hold it, over what a layer has there; no link is written through."""
     (tmp_path / "layer").mkdir()

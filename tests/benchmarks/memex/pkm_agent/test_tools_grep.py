@@ -292,6 +292,7 @@ def test_a_match_across_lines_covers_the_lines_it_touches(texts: list[str], patt
     assert [tuple(span) for span in scanned(request)["found"][0]] == expected
 
 
+@pytest.mark.posix
 def test_a_process_that_does_not_come_up_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_card_that_cannot_be_read_is_not_written_over(tools: Called, broken: s
     assert (tools.root / CARD).read_text() == broken
 
 
+@pytest.mark.posix
 def test_a_card_behind_a_link_is_not_written(tools: Called) -> None:
     """The card's path may not lead into the knowledge base, nor anywhere else."""
     (tools.root / CARD).unlink()
