@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.plan import Model, Plan
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING, ToolCall, Usage
 
@@ -42,8 +43,7 @@ class ChatSettings:
 DEFAULT_SETTINGS = ChatSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Record, frozen=True):
     """What a model answered, and what it took.
 
     ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter``, or the provider's own word where

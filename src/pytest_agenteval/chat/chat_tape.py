@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.scope import untaped
 from pytest_agenteval.cassettes.interaction import Request, chat_reply, chat_request, chat_response
@@ -133,7 +134,7 @@ def _written(reply: Reply) -> dict[str, Any]:
         "first_token_s": reply.first_token_s,
     }
     kept = {name: value for name, value in written.items() if value or name == "text"}
-    return {**kept, "usage": asdict(reply.usage)}
+    return {**kept, "usage": reply.usage.to_json()}
 
 
 def _call_written(call: ToolCall) -> dict[str, Any]:

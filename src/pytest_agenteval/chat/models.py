@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import UsageMistake, nearest

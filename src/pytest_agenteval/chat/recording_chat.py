@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
@@ -101,7 +102,7 @@ class JudgeChat:
         details = {
             "role": self._role,
             "taped": reply.taped,
-            "usage": asdict(reply.usage),
+            "usage": reply.usage.to_json(),
             "prompt": digest(KNOWN.value(list(messages))),
             "reply": reply.text,
         }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement, LabelledExample
 from pytest_agenteval.calibration.plan import CalibrationPlan

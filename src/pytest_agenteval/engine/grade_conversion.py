@@ -5,9 +5,10 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Real
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.grade import Check, Grade

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.chat.recording_chat import AgentChat

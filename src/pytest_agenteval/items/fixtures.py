@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.items.trial_item import TrialItem, run_trial_for_item
 from pytest_agenteval.records.plan import PlannedTask

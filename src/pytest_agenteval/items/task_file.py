@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.items.marks import marks_of

@@ -7,8 +7,9 @@ down without thinking of values that hold themselves or are nested a thousand de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Check, Grade

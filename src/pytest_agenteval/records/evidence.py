@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_agenteval.canonical import digest
@@ -13,30 +12,20 @@ from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 
 
-class Noted:
-    """Something on which notes can be left that are no part of it: no copy, file or comparison has them."""
+class Evidence(Record, frozen=True, dict=True):
+    """What a trial left behind: the task's input, the transcript and the outcome."""
 
-    __slots__ = ("_notes",)
-    _notes: dict[str, Any]
+    task_input: Mapping[str, Any]
+    transcript: Transcript
+    outcome: Outcome
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What graders of one trial leave for each other, such as a judgement under way."""
-        try:
-            found = self._notes
-        except AttributeError:
-            found = {}
-            object.__setattr__(self, "_notes", found)  # what carries it is frozen
-        return found
+        """What graders of one trial leave for each other, such as a judgement under way.
 
-
-@dataclass(frozen=True, slots=True)
-class Evidence(Record, Noted):
-    """What a trial left behind: the task's input, the transcript and the outcome."""
-
-    task_input: Mapping[str, Any] = field(hash=False)
-    transcript: Transcript
-    outcome: Outcome
+        It is no part of the evidence: no copy, file or comparison has it.
+        """
+        return self.__dict__
 
     def own_copy(self) -> Evidence:
         """Give the same evidence with maps and lists of its own; the trees, which are frozen, are shared."""
@@ -84,16 +73,14 @@ class Evidence(Record, Noted):
         return self.outcome.diff
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Record):
+class Answer(Record, frozen=True):
     """What an agent gives back: its last words and, where it keeps one, its state."""
 
     text: str = ""
-    state: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    state: Mapping[str, Any] = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class FileText(Record):
+class FileText(Record, frozen=True):
     """One file as graders see it.
 
     ``text`` is None when the file is not UTF-8 (``why`` is ``binary``) or larger than a snapshot may
@@ -108,11 +95,10 @@ class FileText(Record):
     why: Literal["", "binary", "too large", "link", "too deep", "too many"] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tree(Record):
+class Tree(Record, frozen=True):
     """A workspace at one moment: each file's path from its root, with ``/``, to its text."""
 
-    files: Mapping[str, FileText] = field(default=NOTHING, hash=False)
+    files: Mapping[str, FileText] = NOTHING
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.files)
@@ -130,8 +116,7 @@ class Tree(Record):
         return digest({path: file.digest for path, file in self.files.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class TreeDiff(Record):
+class TreeDiff(Record, frozen=True):
     """Which files came, changed and went, each list sorted; a move is one gone and one come."""
 
     created: tuple[str, ...] = ()
@@ -167,8 +152,7 @@ def unified(before: Tree, after: Tree, path: str) -> list[str]:
     return list(difflib.unified_diff(was, now, name_old, name_new, lineterm=""))
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Record):
+class Outcome(Record, frozen=True):
     """What a trial left behind, beside its transcript; built also after a crash."""
 
     answer: Answer = Answer()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval.records.record import NOTHING, Record
@@ -12,8 +11,7 @@ CRASH = "grader_crash"
 """Why there is no score where a grader raised, or returned something that is no grade."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check(Record):
+class Check(Record, frozen=True):
     """One yes-or-no question, with both sides of the answer."""
 
     claim: str
@@ -27,8 +25,7 @@ class Check(Record):
         return f"no: {self.claim} (expected {self.expected}, found {self.found})"
 
 
-@dataclass(frozen=True, slots=True)
-class Grade(Record):
+class Grade(Record, frozen=True):
     """What one grader found about one trial.
 
     ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left
@@ -41,7 +38,7 @@ class Grade(Record):
     score: float | None
     rationale: str
     checks: tuple[Check, ...] = ()
-    details: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    details: Mapping[str, Any] = NOTHING
     threshold: float = 1.0
     weight: float = 1.0
     required: bool = False

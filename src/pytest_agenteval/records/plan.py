@@ -6,7 +6,6 @@ Everything that is not data goes by the name under which it is registered.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
@@ -15,8 +14,7 @@ from pytest_agenteval.records.trial import Kind, TrialKey
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class Model(Record):
+class Model(Record, frozen=True):
     """What an agent or a judge thinks with.
 
     ``name`` is what the user typed and reports show; ``id`` an offline model's name or a litellm id.
@@ -27,24 +25,22 @@ class Model(Record):
     name: str
     id: str
     offline: bool = False
-    params: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    params: Mapping[str, Any] = NOTHING
     api_key_env: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedGrader(Record):
+class PlannedGrader(Record, frozen=True):
     """Which grader to apply, how, and how much it weighs."""
 
     name: str
     label: str
-    config: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    config: Mapping[str, Any] = NOTHING
     weight: float = 1.0
     threshold: float | None = None
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance(Record):
+class Allowance(Record, frozen=True):
     """What a trial may use; None means as much as it likes."""
 
     steps: int | None = None
@@ -53,8 +49,7 @@ class Allowance(Record):
     cost_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTask(Record):
+class PlannedTask(Record, frozen=True):
     """One task as trials need it: its own file's content with the suite's defaults filled in.
 
     ``layers`` are the folders that make the starting workspace, lowest first, and ``texts`` what is written
@@ -72,31 +67,30 @@ class PlannedTask(Record):
     kind: Kind
     bucket: str
     graders: tuple[PlannedGrader, ...]
-    input: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    input: Mapping[str, Any] = NOTHING
     file: str = ""
     line: int = 1
     tags: tuple[str, ...] = ()
     description: str = ""
-    settings: Mapping[str, Any] = field(default=NOTHING, hash=False)
-    prompts: Mapping[str, str] = field(default=NOTHING, hash=False)
+    settings: Mapping[str, Any] = NOTHING
+    prompts: Mapping[str, str] = NOTHING
     layers: tuple[str, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    texts: Mapping[str, str] = NOTHING
     limits: Allowance = Allowance()
     clock: str | None = None
-    reference: Mapping[str, Any] | None = field(default=None, hash=False)
-    script: tuple[Mapping[str, Any], ...] | None = field(default=None, hash=False)
+    reference: Mapping[str, Any] | None = None
+    script: tuple[Mapping[str, Any], ...] | None = None
     split: Literal["dev", "held_out"] = "dev"
     repetitions: int = 1
     cassette: str = ""
     shared: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    faults: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    faults: tuple[Mapping[str, Any], ...] = ()
     on_miss: Literal["error", "tool_error"] = "error"
     live: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions(Record):
+class Conditions(Record, frozen=True):
     """What is the same for every trial of a run: recording, judges, seed, where to keep things.
 
     ``live`` says whether what agents ask by themselves goes out untaped; None leaves it to the task.
@@ -110,16 +104,14 @@ class Conditions(Record):
     live: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Variant(Record):
+class Variant(Record, frozen=True):
     """A named set of prompt texts; the unnamed one changes nothing."""
 
     name: str = ""
-    prompts: Mapping[str, str] = field(default=NOTHING, hash=False)
+    prompts: Mapping[str, str] = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(Record):
+class Plan(Record, frozen=True):
     """One trial to be carried out."""
 
     task: PlannedTask

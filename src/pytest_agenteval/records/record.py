@@ -1,55 +1,72 @@
-"""What all records have in common: frozen, as JSON values, and back."""
+"""What all records have in common: frozen, copied and sent like any value, as JSON values, and back."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
 from functools import cache
-from types import UnionType
-from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+
+import msgspec
 
 from pytest_agenteval.errors import UsageMistake
 
 VERSION = 1
 
-Record_ = TypeVar("Record_", bound="Record")
-Reads = Callable[[Any], Any]
+RecordT = TypeVar("RecordT", bound="Record")
 
 
-class Record:
-    """A frozen dataclass of what is to be done or what happened."""
+class _DataclassFields:
+    """Describes a record as the standard library does a dataclass, when somebody asks."""
 
-    __slots__ = ()
+    def __get__(self, record: object, kind: type) -> Mapping[str, Any]:
+        return _dataclass_fields(kind)
+
+
+# forbid_unknown_fields: a key that is misspelt, or of a later version, must not be lost in silence.
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be done or what happened: a frozen value, equal to every other with the same content.
+
+    ``dataclasses.asdict``, ``fields`` and ``replace`` take it as they take a dataclass, which it is not: each
+    class of those costs a first run most of a millisecond, and dozens are made before its first trial.
+    """
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+    else:
+        __dataclass_fields__ = _DataclassFields()
+
+    def __hash__(self) -> int:
+        return hash(tuple([_hashable(getattr(self, name)) for name in self.__struct_fields__]))
 
     def to_json(self) -> dict[str, Any]:
         """Give the record as JSON values: maps with texts as keys, lists, texts, finite numbers.
 
         What JSON does not know is written as text, as in a run's files: infinity, an object of somebody's.
         """
-        made: dict[str, Any] = jsonable(self)
-        return made
+        return {name: jsonable(getattr(self, name)) for name in self.__struct_fields__}
 
     @classmethod
-    def from_json(cls: type[Record_], data: Mapping[str, Any]) -> Record_:
-        """Make a record equal to the one that ``to_json`` was asked of; raises TypeError for unknown keys."""
-        made: Record_ = _reader_of(cls)(data)
-        return made
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Make a record equal to the one that ``to_json`` was asked of; raises TypeError for anything else.
+
+        The error names the key: one that is not known or is missing, or whose value is of another type.
+        """
+        return _read(cls, data)
 
 
 def versioned(record: Record) -> dict[str, Any]:
     """Give a record as JSON values that travel: with the version of their form."""
-    return {**jsonable(record), "v": VERSION}
+    return {**Record.to_json(record), "v": VERSION}
 
 
-def read_versioned(kind: type[Record_], data: Mapping[str, Any]) -> Record_:
+def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     """Make a record from what ``versioned`` gave; raises UsageMistake for a form that is not known here."""
     if data.get("v", VERSION) != VERSION:
         raise UsageMistake(
             f"{kind.__name__} in form {data['v']!r}: this pytest-agenteval knows only {VERSION}"
         )
-    made: Record_ = _reader_of(kind)({name: value for name, value in data.items() if name != "v"})
-    return made
+    return _read(kind, {name: value for name, value in data.items() if name != "v"})
 
 
 def jsonable(value: Any) -> Any:
@@ -58,8 +75,8 @@ def jsonable(value: Any) -> Any:
         return value
     if isinstance(value, int | float):
         return value if isinstance(value, int) or math.isfinite(value) else _float_name(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: jsonable(getattr(value, each.name)) for each in fields(value)}
+    if names := field_names(value):
+        return {name: jsonable(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {key if isinstance(key, str) else str(key): jsonable(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
@@ -69,47 +86,44 @@ def jsonable(value: Any) -> Any:
     return repr(value)
 
 
+def field_names(value: object) -> tuple[str, ...]:
+    """Give the names of the fields of a record or a dataclass; of anything else none."""
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    return tuple(getattr(type(value), "__dataclass_fields__", ()))
+
+
+def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
+    try:
+        # Not strict: the text "Infinity", which is how jsonable writes it, is a number again.
+        return msgspec.convert(data, kind, strict=False)
+    except msgspec.ValidationError as odd:
+        raise TypeError(f"{kind.__name__}: {odd}") from None
+
+
 def _float_name(number: float) -> str:
     """Name what is no number as a run's files do."""
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _reader_of(kind: Any) -> Reads:
-    return _reader(kind)
+def _hashable(value: Any) -> Any:
+    """Leave maps, lists and sets out of a hash: records that hold them are told apart by the rest."""
+    if isinstance(value, tuple):
+        return tuple(map(_hashable, value))
+    return None if isinstance(value, dict | list | set | frozenset) else value
 
 
 @cache
-def _reader(kind: Any) -> Reads:
-    """Give what makes a value of this type from JSON values."""
-    if isinstance(kind, type) and is_dataclass(kind):
-        return _record_reader(kind)
-    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return lambda given: kind(*given)
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        reads = _reader(next(each for each in inner if each is not type(None)))
-        return lambda given: None if given is None else reads(given)
-    if origin is tuple:
-        each_of = _reader(inner[0])
-        return lambda given: tuple(map(each_of, given))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        value_of = _reader(inner[1])
-        return lambda given: {key: value_of(value) for key, value in given.items()}
-    return _as_it_is
+def _dataclass_fields(kind: type[Record]) -> Mapping[str, Any]:
+    from dataclasses import field, make_dataclass
 
-
-def _record_reader(kind: type) -> Reads:
-    hints = get_type_hints(kind)
-    readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
-
-    def read(given: Mapping[str, Any]) -> Any:
-        return kind(**{name: readers.get(name, _as_it_is)(value) for name, value in given.items()})
-
-    return read
+    described: list[Any] = [
+        (each.name, each.type, field() if each.required else field(default=each.default))
+        for each in msgspec.structs.fields(kind)
+    ]
+    made: Any = make_dataclass(kind.__name__, described)
+    fields: Mapping[str, Any] = made.__dataclass_fields__
+    return fields
 
 
 class FrozenMap(dict[str, Any]):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval.records.record import NOTHING, Record
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec(Record):
+class ToolSpec(Record, frozen=True):
     """A tool's name, what it is for, and the JSON Schema of its arguments.
 
     ``checked``: arguments are checked against ``parameters`` before the tool is called; a tool that says no
@@ -22,7 +20,7 @@ class ToolSpec(Record):
 
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    parameters: Mapping[str, Any] = NOTHING
     checked: bool = True
     taped: bool = False
     blocking: bool = True

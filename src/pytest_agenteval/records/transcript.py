@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_agenteval.records.record import NOTHING as NOTHING
@@ -12,16 +11,14 @@ from pytest_agenteval.records.record import Record
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolError(Record):
+class ToolError(Record, frozen=True):
     """Why a tool call gave no result, as the agent was told."""
 
     type: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall(Record):
+class ToolCall(Record, frozen=True):
     """One request that the agent made of a tool, and what came of it.
 
     ``turn`` counts the model's replies from 1, ``index`` the calls of one reply from 0.
@@ -33,9 +30,9 @@ class ToolCall(Record):
     turn: int
     index: int
     tool: str
-    args: Mapping[str, Any] = field(hash=False)
+    args: Mapping[str, Any]
     raw_args: str | None = None
-    result: Any = field(default=None, hash=False)
+    result: Any = None
     error: ToolError | None = None
     started: float = 0.0
     ended: float = 0.0
@@ -43,8 +40,7 @@ class ToolCall(Record):
     tape: Literal["hit", "miss", "live", "none"] = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Message(Record):
+class Message(Record, frozen=True):
     """One message of the conversation.
 
     ``calls`` are the calls an assistant message asked for, as asked, without results. ``call_id`` names the
@@ -61,8 +57,7 @@ class Message(Record):
     call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage(Record):
+class Usage(Record, frozen=True):
     """What asking models took: tokens, money and attempts; usages can be added.
 
     ``cost_usd`` is None when the price of any ask is unknown. ``asks`` counts replies, ``attempts`` requests.
@@ -103,8 +98,7 @@ TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
 """Kinds of events that a trial's reasons speak of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event(Record):
+class Event(Record, frozen=True):
     """Something worth knowing that is neither message nor call: a retry, a crash, a limit.
 
     ``at`` is seconds since the trial began.
@@ -113,11 +107,10 @@ class Event(Record):
     at: float
     kind: str
     text: str
-    details: Mapping[str, Any] = field(default=NOTHING, hash=False)
+    details: Mapping[str, Any] = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Ask(Record):
+class Ask(Record, frozen=True):
     """One reply of a model: when it was asked, when it answered, what it took.
 
     ``started``, ``ended`` are seconds since the trial began, of the request that brought the reply;
@@ -133,8 +126,7 @@ class Ask(Record):
     reasoning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript(Record):
+class Transcript(Record, frozen=True):
     """Everything said and called in one trial, in the order in which it happened."""
 
     messages: tuple[Message, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.records.evidence import Outcome
@@ -26,8 +25,7 @@ class TrialKey(NamedTuple):
     repetition: int
 
 
-@dataclass(frozen=True, slots=True)
-class Digests(Record):
+class Digests(Record, frozen=True):
     """What must be equal for two trials to be comparable, and what may be the thing compared.
 
     The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every
@@ -43,8 +41,7 @@ class Digests(Record):
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TapeCounts(Record):
+class TapeCounts(Record, frozen=True):
     """How calls met their cassettes: played, not found, sent and recorded."""
 
     hits: int = 0
@@ -52,8 +49,7 @@ class TapeCounts(Record):
     recorded: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Trial(Record):
+class Trial(Record, frozen=True):
     """One finished trial.
 
     ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.

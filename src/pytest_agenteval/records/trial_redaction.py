@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets, repr_or_empty
 
@@ -26,7 +27,7 @@ def cleaned(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
     """
     secrets.know_environment()
     before, after = trial.outcome.before, trial.outcome.after
-    spoken = [getattr(trial, name) for name in _spoken_fields(Trial)]
+    spoken = [getattr(trial, name) for name in SPOKEN]
     texts = "\n".join(_texts([*spoken, trial.outcome.answer]))
     if not (
         secrets.dirty(texts)
@@ -34,24 +35,20 @@ def cleaned(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
         or (after is not before and _is_dirty(after, secrets))
     ):
         return trial
-    rest = {name: _clean(getattr(trial, name), secrets) for name in _spoken_fields(Trial)}
+    rest = {name: _clean(getattr(trial, name), secrets) for name in SPOKEN}
     outcome = Outcome(
         _clean(trial.outcome.answer, secrets), _clean_tree(before, secrets), _clean_tree(after, secrets)
     )
     return replace(trial, outcome=outcome, **rest)
 
 
-@lru_cache(64)
-def _spoken_fields(kind: type) -> tuple[str, ...]:
-    """Give the names of the fields that may hold what an agent, a model or a tool said."""
-    return tuple(each.name for each in fields(kind) if each.name not in (*NAMES, "outcome"))
+SPOKEN = tuple(name for name in Trial.__struct_fields__ if name not in (*NAMES, "outcome"))
+"""The fields that may hold what an agent, a model or a tool said."""
 
 
-@lru_cache(256)
-def _names(kind: Any) -> tuple[str, ...]:
+def _names(kind: type) -> tuple[str, ...]:
     """Give the names of the fields of a record of ours; somebody's own is a value that JSON does not know."""
-    ours = is_dataclass(kind) and kind.__module__.startswith(f"{__package__}.")
-    return tuple(each.name for each in fields(kind)) if ours else ()
+    return kind.__struct_fields__ if issubclass(kind, Record) else ()
 
 
 def _texts(value: Any) -> Iterator[str]:

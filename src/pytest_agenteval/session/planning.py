@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask, Variant

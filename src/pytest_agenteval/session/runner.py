@@ -6,11 +6,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import wait
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.session.referenced_files import ReferencedFiles, files_named_by_tasks
 from pytest_agenteval.tasks.documents import read_document, shown
 from pytest_agenteval.tasks.file_names import (
@@ -22,8 +26,7 @@ from pytest_agenteval.tasks.referenced_files import suite_places
 from pytest_agenteval.tasks.spec import Suite
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteResources:
+class SuiteResources(Record, frozen=True):
     """A suite's tool files or packaged sets, the names of all tools in them, and its shared cassettes.
 
     ``files`` are those that were read for the tools.
@@ -112,7 +115,9 @@ class Suites:
                 self._folders[folder] = find_suite(folder, self._root)
             except ProblemsFound as wrong:  # two suite files in one folder
                 self._folders[folder] = file = Path(wrong.problems[0].file)
-                self._suites[file] = ProblemsFound(replace(each, file=shown(file)) for each in wrong.problems)
+                self._suites[file] = ProblemsFound(
+                    dataclasses.replace(each, file=shown(file)) for each in wrong.problems
+                )
         return self._folders[folder]
 
     def _set_apart(self, folder: Path) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Digests, Ending, Kind, TapeCounts, TrialKey
 
@@ -23,8 +23,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Record, frozen=True):
     """The last finished attempt of one trial.
 
     ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the
@@ -38,9 +37,9 @@ class Entry:
     score: float | None
     grades: tuple[Grade, ...]
     place: Place
-    digests: Digests = field(default_factory=Digests)
-    usage: Usage = field(default_factory=Usage)
-    judging: Usage = field(default_factory=Usage)
+    digests: Digests = Digests()
+    usage: Usage = Usage()
+    judging: Usage = Usage()
     full: bool = False
     kind: Kind = "mixed"
     bucket: str = ""
@@ -51,8 +50,8 @@ class Entry:
     traceback: str = ""
     started_at: str = ""
     seconds: float = 0.0
-    tool_tape: TapeCounts = field(default_factory=TapeCounts)
-    chat_tape: TapeCounts = field(default_factory=TapeCounts)
+    tool_tape: TapeCounts = TapeCounts()
+    chat_tape: TapeCounts = TapeCounts()
     attempts: int = 1
     earlier: tuple[Usage, ...] = ()
     earlier_seconds: float = 0.0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.errors import UsageMistake, words_in

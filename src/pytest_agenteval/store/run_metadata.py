@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Kind, TrialKey
 from pytest_agenteval.store.json_lines import VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class RunModel:
+# Keys that are not known are left out: what a later version adds to a header spoils no figure.
+class RunModel(Record, frozen=True, forbid_unknown_fields=False):
     """A model of the run; ``note`` says what an offline model does, where its id does not say it."""
 
     name: str
@@ -21,8 +21,7 @@ class RunModel:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSuite:
+class RunSuite(Record, frozen=True, forbid_unknown_fields=False):
     """A suite of the run; ``threshold`` below 1 is the mean score at which a task counts as passed."""
 
     name: str
@@ -31,8 +30,7 @@ class RunSuite:
     threshold: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunHeader:
+class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     """When, how and with what a run was made.
 
     ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
@@ -62,26 +60,10 @@ class RunHeader:
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values."""
-        return {"v": VERSION, **asdict(self)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RunHeader:
-        """Make a header from what ``to_json`` gave; keys that are not known are left out."""
-        known = _known(cls, data)
-        for name in ("models", "judges"):
-            known[name] = tuple(RunModel(**_known(RunModel, model)) for model in data.get(name, ()))
-        known["suites"] = tuple(RunSuite(**_known(RunSuite, suite)) for suite in data.get("suites", ()))
-        for name in ("command", "variants", "regraded"):
-            known[name] = tuple(data.get(name, ()))
-        return cls(**known)
+        return {"v": VERSION, **Record.to_json(self)}
 
 
-def _known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: data[field.name] for field in fields(cls) if field.name in data}
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedGroup:
+class PlannedGroup(Record, frozen=True):
     """How many tasks and trials of one bucket are to be done with one model and variant.
 
     ``repetitions`` is that of the task which has fewest.
@@ -110,9 +92,9 @@ def planned_groups(trials: Iterable[tuple[TrialKey, str]]) -> tuple[PlannedGroup
 
 def planned_json(groups: Iterable[PlannedGroup]) -> dict[str, Any]:
     """Give the groups as JSON values."""
-    return {"v": VERSION, "groups": [asdict(group) for group in groups]}
+    return {"v": VERSION, "groups": [group.to_json() for group in groups]}
 
 
 def read_planned(data: Mapping[str, Any]) -> tuple[PlannedGroup, ...]:
     """Read what ``planned_json`` gave."""
-    return tuple(PlannedGroup(**group) for group in data["groups"])
+    return tuple(map(PlannedGroup.from_json, data["groups"]))

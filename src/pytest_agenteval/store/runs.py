@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
 from pytest_agenteval.store.json_lines import check_version
@@ -22,8 +24,7 @@ LATEST = "latest"
 MOST_LABEL = 40
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class RunFolder(Record, frozen=True):
     """A run's folder and what it says of itself."""
 
     path: Path
@@ -107,16 +108,16 @@ def in_words(broken: BaseException) -> str:
     return f"no key {broken}" if isinstance(broken, KeyError) else str(broken)
 
 
-def list_runs(root: Path) -> list[StoredRun]:
+def list_runs(root: Path) -> list[RunFolder]:
     """Give the runs of a folder, newest first; of one that nobody can read only the name is known."""
     return sorted(_stored(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
 
 
-def _stored(root: Path) -> Iterator[StoredRun]:
+def _stored(root: Path) -> Iterator[RunFolder]:
     for path in root.glob(f"*/{HEADER}"):
         if path.parent.name != LATEST:
             try:
-                yield StoredRun(path.parent, header_of(path.parent)[0])
+                yield RunFolder(path.parent, header_of(path.parent)[0])
             except UsageMistake:
                 continue
 
@@ -168,7 +169,7 @@ def find_run(root: Path, named: str) -> Path:
     raise UsageMistake(f"{problem}; {_listed(found, runs, named)}")
 
 
-def _meant(root: Path, runs: Sequence[StoredRun], named: str) -> Sequence[StoredRun]:
+def _meant(root: Path, runs: Sequence[RunFolder], named: str) -> Sequence[RunFolder]:
     name = _latest(root) if named == LATEST else named
     if not name:
         return ()
@@ -176,7 +177,7 @@ def _meant(root: Path, runs: Sequence[StoredRun], named: str) -> Sequence[Stored
     return by_name or _of_model(runs, name) or [run for run in runs if run.path.name.startswith(name)]
 
 
-def _of_model(runs: Sequence[StoredRun], named: str) -> Sequence[StoredRun]:
+def _of_model(runs: Sequence[RunFolder], named: str) -> Sequence[RunFolder]:
     """Give the newest run of a model, of the day that is named; a model's own name may hold an ``@``."""
     model, at, day = named.rpartition("@")
     if not at:
@@ -184,11 +185,11 @@ def _of_model(runs: Sequence[StoredRun], named: str) -> Sequence[StoredRun]:
     return [run for run in runs if _has(run, model) and day in (_day(run), LATEST)][:1]
 
 
-def _has(run: StoredRun, model: str) -> bool:
+def _has(run: RunFolder, model: str) -> bool:
     return any(model == known.name for known in run.header.models)
 
 
-def _day(run: StoredRun) -> str:
+def _day(run: RunFolder) -> str:
     return run.header.started_at[:10].replace("-", "")
 
 
@@ -199,7 +200,7 @@ def _latest(root: Path) -> str:
     return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
 
 
-def _listed(found: Sequence[StoredRun], runs: Sequence[StoredRun], named: str) -> str:
+def _listed(found: Sequence[RunFolder], runs: Sequence[RunFolder], named: str) -> str:
     if not runs:
         return "there are no runs yet"
     if not found and (near := list(_nearest(runs, named))):
@@ -209,7 +210,7 @@ def _listed(found: Sequence[StoredRun], runs: Sequence[StoredRun], named: str) -
     return "runs there, newest first: " + ", ".join(run.path.name for run in shown[:MOST_LISTED]) + more
 
 
-def _nearest(runs: Sequence[StoredRun], named: str) -> Iterator[str]:
+def _nearest(runs: Sequence[RunFolder], named: str) -> Iterator[str]:
     """Give the days of the model that is meant; else names like the one that was written."""
     import difflib
 

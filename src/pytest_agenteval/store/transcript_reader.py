@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree

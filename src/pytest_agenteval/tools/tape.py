@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agenteval.cassettes.interaction import (
@@ -90,7 +89,7 @@ class ToolTape:
 
     def record(self, call: ToolCall, tool: Tool, result: ToolResult) -> None:
         """Keep what a call of a tool without a wire really gave."""
-        error = None if result.error is None else asdict(result.error)
+        error = None if result.error is None else result.error.to_json()
         self.own.record(tool_request(tool.spec.name, call.args), tool_response(result.value, error=error))
 
     def record_response(self, call: ToolCall, tool: Tool, response: Response) -> None:

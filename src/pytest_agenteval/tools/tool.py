@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING, ToolCall, ToolError
 
@@ -64,8 +65,7 @@ class Wire(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Record, frozen=True):
     """What came of a call: a JSON value, or an error."""
 
     value: Any = None

@@ -9,10 +9,11 @@ import threading
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.scope import NotRecorded, let_out, untaped
 from pytest_agenteval.errors import (
@@ -107,7 +108,7 @@ class ToolBox:
                     error=result.error,
                     started=started,
                     ended=self._recorder.at(),
-                    tape=tape,  # type: ignore[arg-type]  # one of the four words
+                    tape=tape,
                 ),
             )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import Logged

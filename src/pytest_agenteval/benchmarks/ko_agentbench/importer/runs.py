@@ -14,7 +14,7 @@ from pytest_agenteval.records.trial_redaction import cleaned
 from pytest_agenteval.store.file_writing import replace_link
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
-from pytest_agenteval.store.runs import LATEST, ROOT, StoredRun, end_run, list_runs, new_run, write_planned
+from pytest_agenteval.store.runs import LATEST, ROOT, RunFolder, end_run, list_runs, new_run, write_planned
 
 COMMAND = ("agenteval", "import", NAME)
 PROCESS = "import"
@@ -26,7 +26,7 @@ def runs_root(target: Path) -> Path:
     return target / ROOT
 
 
-def imported_runs(target: Path) -> list[StoredRun]:
+def imported_runs(target: Path) -> list[RunFolder]:
     """Give the runs that an import of this benchmark wrote there before."""
     return [run for run in list_runs(runs_root(target)) if run.header.command[:3] == COMMAND]
 
@@ -46,7 +46,7 @@ def write_run(
     return folder
 
 
-def remove_runs(runs: Sequence[StoredRun]) -> None:
+def remove_runs(runs: Sequence[RunFolder]) -> None:
     """Remove runs that were imported before."""
     for run in runs:
         shutil.rmtree(run.path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import SourceTask, actions
 from pytest_agenteval.canonical import compact

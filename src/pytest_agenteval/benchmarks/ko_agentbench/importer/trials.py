@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import SourceTask
 from pytest_agenteval.benchmarks.ko_agentbench.importer.grading import Published, Ruler

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import yaml
+from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.memex.graders.card import card_states, share_grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
+
+from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.memex.graders.card import share_grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (

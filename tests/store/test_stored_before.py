@@ -1,0 +1,64 @@
+"""Runs that an older version stored are read, and what is written today is what it wrote, byte for byte.
+
+``stored_before`` was written before records were made of msgspec's structs: a trial with everything,
+one that passed, undecided and crashed grades, a missed cassette, odd values in events.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.journal_codec import started_line
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.json_lines import as_bytes
+from pytest_agenteval.store.run_metadata import planned_json
+from pytest_agenteval.store.run_reader import Run, read_run
+from tests.store.samples import FULL, plan
+
+STORED = Path(__file__).parent / "stored_before"
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """The run as it is read today."""
+    return read_run(STORED)
+
+
+def in_order_of_lines(run: Run) -> list[Trial]:
+    """Give the trials in the order in which they were written."""
+    return [run.trial(entry) for entry in sorted(run.entries, key=lambda entry: entry.place.offset)]
+
+
+def test_a_run_of_before_is_read_whole(run: Run) -> None:
+    """No line is odd, and the trial that has everything in it is as it was."""
+    assert run.odd == ()
+    assert in_order_of_lines(run)[0] == FULL
+    assert [(key.task, attempt) for key, attempt in run.begun] == [("never", 1), ("unjudged", 2)]
+
+
+def test_trials_are_written_as_before(run: Run, tmp_path: Path) -> None:
+    """Journal, transcripts and long texts."""
+    writer = JournalWriter(tmp_path, "main")
+    writer.finished(in_order_of_lines(run))
+    writer.close()
+    journal = (STORED / "journal-main.jsonl").read_bytes().splitlines(keepends=True)
+    finished = [line for line in journal if b'"kind":"finished"' in line]
+    assert (tmp_path / "journal-main.jsonl").read_bytes() == b"".join(finished)
+    for name in ("transcripts-main.jsonl", "texts-main.jsonl"):
+        assert (tmp_path / name).read_bytes() == (STORED / name).read_bytes()
+
+
+def test_what_is_begun_and_planned_is_written_as_before(run: Run) -> None:
+    """The header too."""
+    begun = [plan("t1"), plan("unjudged", attempt=2), plan("never")]
+    lines = [as_bytes(started_line(each, "2026-11-21T09:30:15Z")) for each in begun]
+    journal = (STORED / "journal-main.jsonl").read_bytes()
+    assert journal.startswith(b"".join(lines).replace(b'"rules"', b'"baseline"'))
+    assert (STORED / "run.json").read_text() == compact(run.header.to_json()) + "\n"
+    assert (STORED / "planned.json").read_text() == compact(planned_json(run.planned)) + "\n"
+    assert json.loads((STORED / "planned.json").read_text())["v"] == 1
