@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 
 
 def run_folder(root: Path) -> Path:
@@ -37,7 +37,7 @@ def finished(root: Path) -> dict[str, dict[str, Any]]:
 
 def trials(root: Path) -> dict[str, Trial]:
     """Give the whole record of each task's trial, as a report would read it back."""
-    run = read_run(run_folder(root))
+    run = load_run(run_folder(root))
     return {entry.key.task: run.trial(entry) for entry in run.entries}
 
 

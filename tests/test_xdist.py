@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import read_header
 from tests.journals import journal, names, run_folder
 from tests.suites import run, task, write
@@ -52,7 +52,7 @@ def test_a_hundred_and_fifty_trials_on_eight_workers(pytester: pytest.Pytester) 
         result = run(pytester, "evals", "--repetitions=3", f"--agent-results=runs{workers}", workers=workers)
         outcomes.append(result.parseoutcomes())
         (folder,) = (pytester.path / f"runs{workers}").glob("2*")
-        (suite,) = view_of(read_run(folder)).suites
+        (suite,) = view_of(load_run(folder)).suites
         total = suite.total
         figures.append(
             (total.mean, total.pass_1, total.pass_hat_k, total.planned, total.averaged, total.errored)

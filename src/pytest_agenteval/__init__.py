@@ -1,3 +1,202 @@
-"""Evals of LLM agents as pytest items: trials that replay, grades that explain themselves."""
+"""Evals of LLM agents as pytest items: trials that replay, grades that explain themselves.
+
+What graders, agents, tools, importers, benchmarks and hooks may use is imported from here, and from nowhere
+below: ``from pytest_agenteval import Check, Evidence, Grade``. Everything else may change without notice.
+A name is imported from its module when it is first used, so that a plugin that nobody uses costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_agenteval.agents.agent import Agent as Agent
+    from pytest_agenteval.agents.agent import AgentAnswer as AgentAnswer
+    from pytest_agenteval.agents.agent import AgentContext as AgentContext
+    from pytest_agenteval.agents.agent import AgentFunction as AgentFunction
+    from pytest_agenteval.agents.agent import PreparesInput as PreparesInput
+    from pytest_agenteval.agents.agent import ReportsEndState as ReportsEndState
+    from pytest_agenteval.agents.loop import converse as converse
+    from pytest_agenteval.agents.tool_calling import ToolCallingAgent as ToolCallingAgent
+    from pytest_agenteval.chat.chat import Chat as Chat
+    from pytest_agenteval.chat.chat import ChatFactory as ChatFactory
+    from pytest_agenteval.chat.chat import ChatMessage as ChatMessage
+    from pytest_agenteval.chat.chat import ChatSettings as ChatSettings
+    from pytest_agenteval.chat.chat import Reply as Reply
+    from pytest_agenteval.errors import AgentEvalError as AgentEvalError
+    from pytest_agenteval.errors import FixtureBroken as FixtureBroken
+    from pytest_agenteval.errors import LimitReached as LimitReached
+    from pytest_agenteval.errors import Problem as Problem
+    from pytest_agenteval.errors import ProblemsFound as ProblemsFound
+    from pytest_agenteval.errors import ProviderDown as ProviderDown
+    from pytest_agenteval.errors import TrialBroken as TrialBroken
+    from pytest_agenteval.errors import UsageMistake as UsageMistake
+    from pytest_agenteval.graders.grader import Grader as Grader
+    from pytest_agenteval.graders.grader import GraderFunction as GraderFunction
+    from pytest_agenteval.graders.grader import Judge as Judge
+    from pytest_agenteval.graders.grader import JudgedGrader as JudgedGrader
+    from pytest_agenteval.graders.grader import JudgeUnavailable as JudgeUnavailable
+    from pytest_agenteval.graders.judge.aggregation import Judgement as Judgement
+    from pytest_agenteval.graders.judge.grader import WithJudges as WithJudges
+    from pytest_agenteval.graders.judge.grader import grade_from_judgement as grade_from_judgement
+    from pytest_agenteval.graders.judge.grader import no_judge_grade as no_judge_grade
+    from pytest_agenteval.graders.judge.panel import ask_judges as ask_judges
+    from pytest_agenteval.graders.judge.rubric import Rubric as Rubric
+    from pytest_agenteval.graders.judge.rubric import read_rubric as read_rubric
+    from pytest_agenteval.graders.matching.matcher_types import Matcher as Matcher
+    from pytest_agenteval.graders.matching.matchers import matcher_of as matcher_of
+    from pytest_agenteval.graders.settings import WrongSetting as WrongSetting
+    from pytest_agenteval.prompts import Prompts as Prompts
+    from pytest_agenteval.records.evidence import Answer as Answer
+    from pytest_agenteval.records.evidence import Evidence as Evidence
+    from pytest_agenteval.records.evidence import FileText as FileText
+    from pytest_agenteval.records.evidence import Outcome as Outcome
+    from pytest_agenteval.records.evidence import Tree as Tree
+    from pytest_agenteval.records.evidence import TreeDiff as TreeDiff
+    from pytest_agenteval.records.grade import Check as Check
+    from pytest_agenteval.records.grade import Grade as Grade
+    from pytest_agenteval.records.plan import Model as Model
+    from pytest_agenteval.records.plan import Plan as Plan
+    from pytest_agenteval.records.plan import PlannedTask as PlannedTask
+    from pytest_agenteval.records.tool import ToolSpec as ToolSpec
+    from pytest_agenteval.records.transcript import Ask as Ask
+    from pytest_agenteval.records.transcript import Event as Event
+    from pytest_agenteval.records.transcript import Message as Message
+    from pytest_agenteval.records.transcript import ToolCall as ToolCall
+    from pytest_agenteval.records.transcript import ToolError as ToolError
+    from pytest_agenteval.records.transcript import Transcript as Transcript
+    from pytest_agenteval.records.transcript import Usage as Usage
+    from pytest_agenteval.records.trial import Digests as Digests
+    from pytest_agenteval.records.trial import Ending as Ending
+    from pytest_agenteval.records.trial import Trial as Trial
+    from pytest_agenteval.records.trial import TrialKey as TrialKey
+    from pytest_agenteval.registry import Registry as Registry
+    from pytest_agenteval.store.run_reader import Run as Run
+    from pytest_agenteval.store.run_reader import load_run as load_run
+    from pytest_agenteval.tools.functions import tool_of as tool_of
+    from pytest_agenteval.tools.tool import Fault as Fault
+    from pytest_agenteval.tools.tool import Tool as Tool
+    from pytest_agenteval.tools.tool import ToolFailed as ToolFailed
+    from pytest_agenteval.tools.tool import ToolResult as ToolResult
+    from pytest_agenteval.tools.toolbox import ToolBox as ToolBox
+    from pytest_agenteval.workspace.workspace import OutsideWorkspace as OutsideWorkspace
+    from pytest_agenteval.workspace.workspace import Workspace as Workspace
 
 __version__ = "0.1.0"
+
+_NAMES = {
+    "agents.agent": (
+        "Agent",
+        "AgentAnswer",
+        "AgentContext",
+        "AgentFunction",
+        "PreparesInput",
+        "ReportsEndState",
+    ),
+    "agents.loop": ("converse",),
+    "agents.tool_calling": ("ToolCallingAgent",),
+    "chat.chat": (
+        "Chat",
+        "ChatFactory",
+        "ChatMessage",
+        "ChatSettings",
+        "Reply",
+    ),
+    "errors": (
+        "AgentEvalError",
+        "FixtureBroken",
+        "LimitReached",
+        "Problem",
+        "ProblemsFound",
+        "ProviderDown",
+        "TrialBroken",
+        "UsageMistake",
+    ),
+    "graders.grader": (
+        "Grader",
+        "GraderFunction",
+        "Judge",
+        "JudgedGrader",
+        "JudgeUnavailable",
+    ),
+    "graders.judge.aggregation": ("Judgement",),
+    "graders.judge.grader": (
+        "WithJudges",
+        "grade_from_judgement",
+        "no_judge_grade",
+    ),
+    "graders.judge.panel": ("ask_judges",),
+    "graders.judge.rubric": (
+        "Rubric",
+        "read_rubric",
+    ),
+    "graders.matching.matcher_types": ("Matcher",),
+    "graders.matching.matchers": ("matcher_of",),
+    "graders.settings": ("WrongSetting",),
+    "prompts": ("Prompts",),
+    "records.evidence": (
+        "Answer",
+        "Evidence",
+        "FileText",
+        "Outcome",
+        "Tree",
+        "TreeDiff",
+    ),
+    "records.grade": (
+        "Check",
+        "Grade",
+    ),
+    "records.plan": (
+        "Model",
+        "Plan",
+        "PlannedTask",
+    ),
+    "records.tool": ("ToolSpec",),
+    "records.transcript": (
+        "Ask",
+        "Event",
+        "Message",
+        "ToolCall",
+        "ToolError",
+        "Transcript",
+        "Usage",
+    ),
+    "records.trial": (
+        "Digests",
+        "Ending",
+        "Trial",
+        "TrialKey",
+    ),
+    "registry": ("Registry",),
+    "store.run_reader": (
+        "Run",
+        "load_run",
+    ),
+    "tools.functions": ("tool_of",),
+    "tools.tool": (
+        "Fault",
+        "Tool",
+        "ToolFailed",
+        "ToolResult",
+    ),
+    "tools.toolbox": ("ToolBox",),
+    "workspace.workspace": (
+        "OutsideWorkspace",
+        "Workspace",
+    ),
+}
+"""Module below this package, to the names that are offered of it."""
+
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an offered name from its module (PEP 562); any other name is an AttributeError."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what is offered, imported or not."""
+    return sorted({*globals(), *_MODULE_OF})

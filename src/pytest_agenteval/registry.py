@@ -14,10 +14,10 @@ from pytest_agenteval.name_table import NameTable, NotImported, UnknownName, cla
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_agenteval.agents.agent import Agent
+    from pytest_agenteval.agents.agent import Agent, AgentFunction
     from pytest_agenteval.chat.chat import ChatFactory
     from pytest_agenteval.chat.offline.rules import RulesPlayer
-    from pytest_agenteval.graders.grader import Grader
+    from pytest_agenteval.graders.grader import Grader, GraderFunction
     from pytest_agenteval.graders.judge.rubric import Rubric
     from pytest_agenteval.reports.scorecard import (
         RegisteredScorecard,
@@ -83,7 +83,7 @@ class Registry:
 
     # What can be registered.
 
-    def agent(self, name: str, factory: Callable[..., Agent] | str) -> None:
+    def agent(self, name: str, factory: Callable[..., Agent] | Agent | AgentFunction | str) -> None:
         """Offer an agent; the factory is called with the settings of suite and task as keywords.
 
         In its place may stand an agent that is made already, or a function ``(task_input, ctx)`` that acts.
@@ -98,7 +98,7 @@ class Registry:
         """
         self._models.take(name, factory, claimant())
 
-    def grader(self, name: str, factory: Callable[..., Grader] | str) -> None:
+    def grader(self, name: str, factory: Callable[..., Grader] | Grader | GraderFunction | str) -> None:
         """Offer a grader; the factory is called with the task's ``config`` as keywords.
 
         In its place may stand a grader that is made already, or a function ``(evidence)`` that grades.

@@ -16,7 +16,7 @@ import yaml
 from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import Entry
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
@@ -95,7 +95,7 @@ def evals(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _latest(folder: Path) -> Run:
-    return read_run((folder / ".agenteval" / "runs" / "latest").resolve())
+    return load_run((folder / ".agenteval" / "runs" / "latest").resolve())
 
 
 def _run(pytester: pytest.Pytester, *arguments: str, of: Sequence[str] = (), status: int = 0) -> Run:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 AT_ONCE = 8
@@ -145,7 +145,7 @@ def journaled(root: Path) -> set[str]:
 def losses(root: Path) -> list[str]:
     """Say what is wrong with what the only run left behind: torn, doubled or unreadable trials."""
     (folder,) = root.glob(".agenteval/runs/2*")
-    run = read_run(folder)
+    run = load_run(folder)
     lines = [
         json.loads(line)
         for path in folder.glob("journal-*.jsonl")

@@ -21,7 +21,7 @@ from pytest_agenteval.prompts import packaged
 from pytest_agenteval.records.evidence import Answer, Evidence, Tree
 from pytest_agenteval.records.grade import CRASH, Check, Grade
 from pytest_agenteval.records.transcript import Message, ToolCall
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
@@ -117,7 +117,7 @@ def test_what_readme_shows_runs_offline_and_passes(
 
     (line,) = re.findall(r"^evals/greetings/\S+ PASSED 1\.00$", README.read_text("utf-8"), re.MULTILINE)
     result.stdout.fnmatch_lines([line.replace("[", "[[]") + "*"])
-    ended = {(e.key.suite, e.key.model): e.ending for e in read_run(_latest(pytester.path)).entries}
+    ended = {(e.key.suite, e.key.model): e.ending for e in load_run(_latest(pytester.path)).entries}
     assert {each for each in ended.items() if each[1] == "passed"} == {
         (("greetings", "oracle"), "passed"),
         (("sea", "oracle"), "passed"),
@@ -252,7 +252,7 @@ def test_the_end_states_that_our_agents_tell_are_listed(
 
     pytester.runpytest("evals", "--agent-model=nop")
 
-    stored = read_run(_latest(pytester.path))
+    stored = load_run(_latest(pytester.path))
     states = [set(stored.trial(entry).outcome.answer.state) for entry in stored.entries]
     assert len(states) == 2
     assert _rows("end-state.md", "key") == set.union(*states) | {"file_contents"}  # which is in the workspace

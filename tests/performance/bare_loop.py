@@ -8,12 +8,12 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 
 
 def span(folder: Path) -> float:
     """Give the seconds from the first trial's start to the last one's end, as the run's journal has them."""
-    entries = read_run(folder).entries
+    entries = load_run(folder).entries
     starts = [datetime.fromisoformat(entry.started_at).timestamp() for entry in entries]
     ends = [start + entry.seconds for start, entry in zip(starts, entries, strict=True)]
     return max(ends) - min(starts)

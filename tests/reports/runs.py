@@ -12,7 +12,7 @@ from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Digests, Trial, TrialKey
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run, write_planned
 
 RULES_MODEL = RunModel("rules", "rules", offline=True)
@@ -54,7 +54,7 @@ def stored(
     if planned:
         write_planned(folder, planned_groups(planned))
     JournalWriter(folder, "main").finished(list(trials))
-    return read_run(folder)
+    return load_run(folder)
 
 
 PLANNED = [

@@ -8,7 +8,7 @@ from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.view import identical_prompt_warnings
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import new_run
 
 from .runs import CAPABILITY, RULES_MODEL, key, trial
@@ -32,7 +32,7 @@ def told_of(root: Path, sent: dict[str, tuple[str, ...]]) -> list[str]:
             for task, text in zip("abc", texts, strict=False)
         ]
     )
-    return list(identical_prompt_warnings(read_run(folder)))
+    return list(identical_prompt_warnings(load_run(folder)))
 
 
 def test_only_variants_that_sent_the_same_in_every_trial_are_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_agenteval.reports.github import append_summary, escape_markdown, summary_markdown
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 
 from .runs import MIXED, PLANNED, stored, trial
 
@@ -96,4 +96,4 @@ def test_what_could_not_be_read_of_a_run_is_told(tmp_path: Path) -> None:
     with (run.folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
         journal.write("{}\n")
 
-    assert "- journal-main.jsonl:" in summary_markdown(view_of(read_run(run.folder)))
+    assert "- journal-main.jsonl:" in summary_markdown(view_of(load_run(run.folder)))

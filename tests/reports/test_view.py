@@ -16,7 +16,7 @@ from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunModel, RunSuite
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 
 from .runs import CAPABILITY, MIXED, PLANNED, key, stored, trial
 
@@ -84,7 +84,7 @@ def test_without_a_plan_what_was_seen_is_what_was_planned(tmp_path: Path) -> Non
             '{"v":1,"kind":"started","attempt":1,"suite":"s","task":"d","agent":"card","model":"rules",'
             '"repetition":1}\n'
         )
-    [suite] = view_of(read_run(run.folder)).suites
+    [suite] = view_of(load_run(run.folder)).suites
 
     assert (suite.total.planned, suite.total.not_run, suite.begun) == (7, 1, 1)
 
@@ -129,7 +129,7 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
     again = trial("a", 1, 1.0, attempt=2, transcript=Transcript(usage=usage[2]), seconds=1.5)
     other = trial("b", 1, 1.0, transcript=Transcript(usage=usage[3]), seconds=0.25)
     JournalWriter(run.folder, "w2").finished([again, other])
-    total = view_of(read_run(run.folder)).suites[0].total
+    total = view_of(load_run(run.folder)).suites[0].total
 
     assert total.mean is not None
     assert (total.mean.mean, total.averaged, total.retried) == (1.0, 2, 1)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 # Put together here: nobody's scanner has to be told that these are none.
@@ -218,7 +218,7 @@ def test_the_canaries_were_really_let_out(leaked: dict[str, str]) -> None:
         assert leaked[name].count("<redacted>") + leaked[name].count("&lt;redacted&gt;") > 20
     for word in ("printed", "logged", "a fixture says", "crashed with", "UserWarning"):
         assert word in leaked["terminal"]
-    run = read_run(Path(leaked["run"]))
+    run = load_run(Path(leaked["run"]))
     assert {entry.key.task: entry.ending for entry in run.entries} == {
         "miss": "failed",
         "crash": "errored",

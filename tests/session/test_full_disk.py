@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.journals import junit, run_folder
 from tests.suites import run, suite, task, write
 
@@ -39,5 +39,5 @@ def test_an_end_that_cannot_be_written_down_is_told(pytester: pytest.Pytester, r
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*1 of 1 task passed*", "how the run ended cannot be written to*"])
     result.stdout.no_fnmatch_line("*Traceback*")
-    assert [entry.ending for entry in read_run(run_folder(pytester.path)).entries] == ["passed"]
+    assert [entry.ending for entry in load_run(run_folder(pytester.path)).entries] == ["passed"]
     assert "a[scripted-1]" in junit(pytester.path / "junit.xml")

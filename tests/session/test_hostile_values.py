@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.journals import run_folder
 from tests.suites import run, suite, task, write
 
@@ -155,7 +155,7 @@ def test_a_hostile_value_harms_no_other_trial(pytester: pytest.Pytester, scratch
 
 def trials_of(root: Path) -> dict[str, Trial]:
     """Read every trial of the only run, by the name of its task."""
-    stored = read_run(run_folder(root))
+    stored = load_run(run_folder(root))
     return {entry.key.task: stored.trial(entry) for entry in stored.entries}
 
 

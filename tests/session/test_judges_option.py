@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_agenteval.store.run_metadata import RunModel
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from tests.journals import journal, junit, properties, run_folder, trials
 from tests.suites import run, suite, task, write
 
@@ -65,7 +65,7 @@ def judged(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def _latest(pytester: pytest.Pytester) -> Run:
-    return read_run(run_folder(pytester.path))
+    return load_run(run_folder(pytester.path))
 
 
 def test_judges_decide_and_are_named(judged: pytest.Pytester, workers: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.graders.judge.judges import BODY, rubric_text
 from tests.loopback.model_server import ModelServer, ReplyPlan, Request
 from tests.suites import import_litellm, run, suite, write
@@ -109,7 +109,7 @@ def _task(name: str, graders: Any) -> dict[str, Any]:
 
 
 def _trials(root: Path) -> dict[str, Trial]:
-    run = read_run((root / ".agenteval/runs/latest").resolve())
+    run = load_run((root / ".agenteval/runs/latest").resolve())
     return {entry.key.task: run.trial(entry) for entry in run.entries}
 
 
@@ -329,7 +329,7 @@ def test_judgements_are_played_with_nobody_to_ask(wire: str, project: pytest.Pyt
 
 def _details(root: Path) -> dict[int, Any]:
     """Give all that judges found in the latest run, by repetition."""
-    run = read_run((root / ".agenteval/runs/latest").resolve())
+    run = load_run((root / ".agenteval/runs/latest").resolve())
     found = {entry.key.repetition: run.trial(entry).grades for entry in run.entries}
     return {
         repetition: [grade.details["judgement"] for grade in grades] for repetition, grades in found.items()
@@ -338,7 +338,7 @@ def _details(root: Path) -> dict[int, Any]:
 
 def _taped(root: Path) -> list[bool]:
     """Say of every ask of a judge in the latest run whether it was played."""
-    run = read_run((root / ".agenteval/runs/latest").resolve())
+    run = load_run((root / ".agenteval/runs/latest").resolve())
     events = [event for entry in run.entries for event in run.trial(entry).transcript.events]
     return [event.details["taped"] for event in events if event.kind == "judge_ask"]
 

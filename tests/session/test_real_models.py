@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import import_litellm, run
 
@@ -88,7 +88,7 @@ def _write(root: Path, tasks: Iterable[str], **servers: ModelServer) -> None:
 
 
 def _trials(root: Path) -> dict[tuple[str, str], Trial]:
-    found = read_run((root / ".agenteval/runs/latest").resolve())
+    found = load_run((root / ".agenteval/runs/latest").resolve())
     return {(entry.key.model, entry.key.task): found.trial(entry) for entry in found.entries}
 
 

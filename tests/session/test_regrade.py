@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
 from tests.suites import run, suite, task, write
 
@@ -49,7 +49,7 @@ def first_run(pytester: pytest.Pytester, *tasks: dict[str, Any]) -> str:
 
 def latest(root: Path) -> Any:
     """Read the latest run back."""
-    return read_run(find_run(root / RUNS, "latest"))
+    return load_run(find_run(root / RUNS, "latest"))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -22,7 +22,7 @@ from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, U
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run
 
 from .samples import FULL, LONG, TRIALS, file, key, plan, trial
@@ -30,7 +30,7 @@ from .samples import FULL, LONG, TRIALS, file, key, plan, trial
 
 def _stored(folder: Path, *trials: Trial) -> Run:
     JournalWriter(folder, "main").finished(trials)
-    return read_run(folder)
+    return load_run(folder)
 
 
 def _json_lines(path: Path) -> list[Any]:
@@ -137,7 +137,7 @@ def test_a_torn_last_line_is_left_out_and_counted(folder: Path) -> None:
     path = folder / "journal-main.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
 
-    run = read_run(folder)
+    run = load_run(folder)
 
     assert [entry.key.task for entry in run.entries] == ["t1"]
     assert len(run.odd) == 1
@@ -174,7 +174,7 @@ def test_a_full_disk_costs_only_the_batch_that_did_not_fit(
         journal.finished([trial("t2")])
     journal.finished([trial("t2", score=0.5)])
 
-    run = read_run(folder)
+    run = load_run(folder)
     assert [run.trial(entry).score for entry in run.entries] == [1.0, 0.5]
 
 
@@ -202,7 +202,7 @@ def test_two_processes_write_side_by_side(folder: Path, names: tuple[str, str]) 
     ]
     assert [process.wait(120) for process in started] == [0, 0]
 
-    run = read_run(folder)
+    run = load_run(folder)
 
     assert len(run.entries) == 400
     assert run.odd == ()
@@ -222,7 +222,7 @@ def test_the_last_attempt_counts_and_what_earlier_ones_took_is_kept(folder: Path
         journal.finished([trial(attempt=attempt, score=score, transcript=usage)])
     journal.started([plan(attempt=3)])
 
-    run = read_run(folder)
+    run = load_run(folder)
 
     [entry] = run.entries
     assert (entry.attempt, entry.score, entry.attempts) == (2, 0.9, 3)
@@ -236,7 +236,7 @@ def test_a_trial_that_never_finished_is_begun(folder: Path) -> None:
     journal.started([plan("t1"), plan("t2")])
     journal.finished([trial("t1")])
 
-    run = read_run(folder)
+    run = load_run(folder)
 
     assert [begun.key.task for begun in run.begun] == ["t2"]
     assert [entry.key.task for entry in run.entries] == ["t1"]
@@ -247,7 +247,7 @@ def test_entries_are_in_the_same_order_whoever_ran_them(folder: Path) -> None:
     JournalWriter(folder, "gw1").finished([trial("t1"), trial("t3")])
     JournalWriter(folder, "gw0").finished([trial("t4"), trial("t2", 2), trial("t2", 1)])
 
-    found = [(entry.key.task, entry.key.repetition) for entry in read_run(folder).entries]
+    found = [(entry.key.task, entry.key.repetition) for entry in load_run(folder).entries]
 
     assert found == [("t1", 1), ("t2", 1), ("t2", 2), ("t3", 1), ("t4", 1)]
 
@@ -260,7 +260,7 @@ def test_a_newer_format_is_refused(folder: Path, name: str) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace('"v":1', '"v":2'), encoding="utf-8")
 
     with pytest.raises(UsageMistake, match=rf"{name}.*upgrade pytest-agenteval"):
-        read_run(folder)
+        load_run(folder)
 
 
 def test_a_kind_of_line_that_is_not_known_is_passed_over(folder: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_kind_of_line_that_is_not_known_is_passed_over(folder: Path) -> None:
     with (folder / "journal-main.jsonl").open("a") as journal:
         journal.write('{"v":1,"kind":"note"}\n')
 
-    assert len(read_run(folder).entries) == 1
+    assert len(load_run(folder).entries) == 1
 
 
 def test_a_transcript_that_was_exchanged_is_noticed(folder: Path) -> None:
@@ -345,7 +345,7 @@ def test_an_attempt_that_ended_nowhere_counts_beside_the_one_that_did(folder: Pa
     journal.started([plan(attempt=2)])
     journal.finished([trial(attempt=2)])
 
-    [entry] = read_run(folder).entries
+    [entry] = load_run(folder).entries
 
     assert (entry.attempt, entry.attempts) == (2, 2)
 

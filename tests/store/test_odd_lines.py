@@ -20,7 +20,7 @@ from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import list_runs, new_run, write_planned
 
 from .samples import FULL, plan, trial
@@ -103,7 +103,7 @@ def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, 
     good = journal.read_text(encoding="utf-8")
     journal.write_text(good.replace("\n", f"\n{line}\n", 1), encoding="utf-8")
 
-    run = read_run(folder)
+    run = load_run(folder)
 
     assert [entry.key.task for entry in run.entries] == ["t1"]
     assert [begun.key.task for begun in run.begun] == ["t2"]
@@ -118,7 +118,7 @@ def test_a_sound_run_has_nothing_odd(tmp_path: Path) -> None:
     with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
         journal.write(FINISHED + "\n")
 
-    run = read_run(folder)
+    run = load_run(folder)
 
     assert (len(run.entries), run.odd, run.planned[0].trials) == (2, (), 2)
 
@@ -132,7 +132,7 @@ def test_a_run_without_its_header_or_plan_is_read_all_the_same(tmp_path: Path, t
     (folder / "run.json").write_text(text, encoding="utf-8")
     (folder / "planned.json").write_text(text, encoding="utf-8")
 
-    run = read_run(folder)
+    run = load_run(folder)
 
     assert len(run.entries) == 1
     assert run.planned == ()
@@ -158,7 +158,7 @@ def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
         with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
             journal.write(changed(**keys) + "\n")
 
-        run = read_run(folder)
+        run = load_run(folder)
 
         assert len(run.entries) + len(run.odd) >= 2 or keys.get("kind") == "started"
         assert "run: " in summary_lines(view_of(run))[-1].text
@@ -171,7 +171,7 @@ def test_tokens_below_0_of_an_older_run_are_unknown(tmp_path: Path) -> None:
     with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
         journal.write(changed(usage={"in": -500, "out": 3, "cost_usd": 0.2, "asks": 1}) + "\n")
 
-    (odd_one,) = [entry for entry in read_run(folder).entries if entry.key.task == "t9"]
+    (odd_one,) = [entry for entry in load_run(folder).entries if entry.key.task == "t9"]
 
     assert odd_one.usage == Usage(cost_usd=None, asks=1)
 
@@ -191,7 +191,7 @@ def test_a_damaged_transcript_hides_neither_its_trial_nor_the_others(
     """What the journal says of the trial stands; that its transcript is lost is told once."""
     last = replace(FULL, key=FULL.key._replace(repetition=3))
     JournalWriter(folder, "main").finished([FULL, last])
-    run = read_run(folder)
+    run = load_run(folder)
     path, place = folder / "transcripts-main.jsonl", run.entries[0].place
     raw = path.read_bytes()
     path.write_bytes(damaged(raw[: place.length]).ljust(place.length) + raw[place.length :])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite, planned_groups
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import (
     end_run,
     find_run,
@@ -114,7 +114,7 @@ def test_planned_trials_are_counted_by_bucket(root: Path) -> None:
     folder = new_run(root, _header())
     write_planned(folder, planned_groups(trials))
 
-    assert read_run(folder).planned == (
+    assert load_run(folder).planned == (
         PlannedGroup("s", "rules", "", "a", tasks=2, trials=3, repetitions=1),
         PlannedGroup("s", "rules", "", "b", tasks=1, trials=1, repetitions=1),
         PlannedGroup("s", "claude", "", "b", tasks=1, trials=1, repetitions=1),
@@ -212,4 +212,4 @@ def test_latest_is_a_text_where_links_cannot_be_made(root: Path, monkeypatch: py
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     """The message names the file that is missing."""
     with pytest.raises(UsageMistake, match=r"is not a run: .*run\.json"):
-        read_run(tmp_path)
+        load_run(tmp_path)

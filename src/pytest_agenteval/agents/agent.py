@@ -43,6 +43,13 @@ class AgentContext:
         return self.workspace.path
 
 
+AgentAnswer: TypeAlias = Answer | str | None
+"""What an agent returns: an answer, its text alone, or None where it worked on files and said nothing."""
+
+AgentFunction: TypeAlias = Callable[[Mapping[str, Any], AgentContext], AgentAnswer | Awaitable[AgentAnswer]]
+"""A function that acts as an agent: called with the task's input and the context, as ``Agent.run`` is."""
+
+
 class Agent(Protocol):
     """Who acts in a trial. One object serves many trials at once: it keeps nothing of a trial.
 
@@ -51,7 +58,7 @@ class Agent(Protocol):
     for are named in ``prompt_names``. A prompt file of another name is a mistake: nobody would read it.
     """
 
-    def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer | Awaitable[Answer]:
+    def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> AgentAnswer | Awaitable[AgentAnswer]:
         """Do the task and give the answer; a plain method runs in a thread of its own."""
         ...
 

@@ -54,13 +54,13 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
-    from pytest_agenteval.store.run_reader import read_run
+    from pytest_agenteval.store.run_reader import load_run
     from pytest_agenteval.store.runs import find_run
 
     folders = dict.fromkeys(find_run(results, name).resolve() for name in named)
     here = Path.cwd().resolve()
     for folder in folders:
-        yield read_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+        yield load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
 def _tell_odd(runs: Iterable[Run]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pytest_agenteval.store.run_reader import Run, first_odd, read_run
+from pytest_agenteval.store.run_reader import Run, first_odd, load_run
 from pytest_agenteval.store.runs import list_runs
 
 
@@ -15,7 +15,7 @@ def print_runs(results: str) -> int:
     if not found:
         print(f"no runs in {results}")
         return 0
-    runs = [read_run(stored.path) for stored in found]
+    runs = [load_run(stored.path) for stored in found]
     rows = [("RUN", "MODELS", "TRIALS", "EXIT"), *map(_row, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:

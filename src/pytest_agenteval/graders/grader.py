@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.errors import AgentEvalError
@@ -30,6 +30,10 @@ class Grader(Protocol):
         it is errored, with cause ``grader_crash``, and the other graders' grades are kept.
         """
         ...
+
+
+GraderFunction: TypeAlias = Callable[[Evidence], Grade | float | Awaitable[Grade | float]]
+"""A function that grades: called with the evidence, as ``Grader.grade`` is."""
 
 
 class JudgeUnavailable(AgentEvalError):

@@ -11,6 +11,8 @@ from pytest_agenteval.records.record import Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
+"""How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
+
 Kind = Literal["capability", "regression", "mixed"]
 
 

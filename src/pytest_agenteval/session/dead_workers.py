@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.store.journal_entry import Entry
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 
 DEAD_WORKERS = "lost"
 """The file in a run's folder that names the workers that have died."""
@@ -32,7 +32,7 @@ class DeadWorkerTrials:
             lost = frozenset(self._word.read_text(encoding="utf-8").split())
             if lost != self._read:
                 self._read = lost
-                self._run = read_run(self._folder)
+                self._run = load_run(self._folder)
                 self._entries = {entry.key: entry for entry in _written_by(lost, self._run)}
         return self._entries.get(key)
 

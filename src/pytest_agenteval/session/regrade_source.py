@@ -16,13 +16,13 @@ from pytest_agenteval.session.parametrization import UNNAMED, Case
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_metadata import RunModel
-from pytest_agenteval.store.run_reader import Run, first_odd, read_run
+from pytest_agenteval.store.run_reader import Run, first_odd, load_run
 from pytest_agenteval.store.runs import HEADER, read_header
 
 
 def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
     """Write into a regraded run's header whose verdicts of then were read again, where no judge was asked."""
-    run = read_run(folder)
+    run = load_run(folder)
     if run.header.judges:
         return
     headers = [read_header(each) for each in stored]
@@ -49,7 +49,7 @@ class StoredTrials:
     """The last attempts of every trial of some runs; a trial that two of them hold is refused."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self.runs = tuple(read_run(folder) for folder in dict.fromkeys(map(Path.resolve, folders)))
+        self.runs = tuple(load_run(folder) for folder in dict.fromkeys(map(Path.resolve, folders)))
         models = (model for run in self.runs for model in run.header.models)
         self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
         self._found: dict[TrialKey, tuple[Run, Entry]] = {}

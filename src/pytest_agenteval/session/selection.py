@@ -13,7 +13,7 @@ from pytest_agenteval.records.trial import Ending, TrialKey
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.store.run_reader import first_odd, read_run
+from pytest_agenteval.store.run_reader import first_odd, load_run
 from pytest_agenteval.store.runs import find_run
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
@@ -46,7 +46,7 @@ def none_ended_so(settings: Settings, trials: Iterable[T], earlier: Path) -> str
 
 def left_out_of(settings: Settings, earlier: Path) -> Iterator[str]:
     """Say what nothing could be chosen from: what cannot be read, and trials that have no ending."""
-    run = read_run(earlier)
+    run = load_run(earlier)
     if run.never_ended and "not_run" not in _asked(settings.only)[0]:
         yield f"{run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
     yield from first_odd(run.odd)
@@ -93,5 +93,5 @@ def _asked(only: str) -> tuple[list[str], str]:
 def _endings(run: Path) -> dict[TrialKey, set[str]]:
     return {
         entry.key: {entry.ending, "limited"} if entry.limit else {entry.ending}
-        for entry in read_run(run).entries
+        for entry in load_run(run).entries
     }

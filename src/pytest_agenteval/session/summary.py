@@ -30,7 +30,7 @@ from pytest_agenteval.stash import (
     uncollected_key,
     unused_recordings_key,
 )
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import end_run
 from pytest_agenteval.tasks.documents import shown
 
@@ -291,7 +291,7 @@ def _folder(config: pytest.Config) -> Path:
 
 
 def _run(config: pytest.Config) -> Run:
-    return read_run(_folder(config))
+    return load_run(_folder(config))
 
 
 def _counted(number: int, noun: str) -> str:

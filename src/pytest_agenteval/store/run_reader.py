@@ -205,7 +205,7 @@ def _is_first_start(raw: bytes) -> bool:
     return raw.startswith(FIRST_START) and raw.endswith(b"}\n")
 
 
-def read_run(folder: Path) -> Run:
+def load_run(folder: Path) -> Run:
     """Read a run's header, plan and journals, as far as they can be read; transcripts are left for later."""
     (header, odd), journal = header_of(folder), Journal()
     for path in sorted(folder.glob("journal-*.jsonl")):

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import complaint
@@ -84,7 +84,7 @@ def test_oracle_runs_on_the_imported_cache_without_a_socket(imported: Path) -> N
     command = [sys.executable, str(ROOT / "tests" / "without_sockets.py"), "-q", "--agent-model=oracle"]
     said = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stdout[-3000:]
-    run = read_run(find_run(imported / ".agenteval" / "runs", "latest"))
+    run = load_run(find_run(imported / ".agenteval" / "runs", "latest"))
     assert len(run.entries) == 91
     assert {entry.ending for entry in run.entries} <= {"passed", "missed"}
     misses = sum(entry.tool_tape.misses for entry in run.entries)
@@ -96,10 +96,10 @@ def test_oracle_runs_on_the_imported_cache_without_a_socket(imported: Path) -> N
 def test_recorded_trials_are_graded_again_as_they_were(imported: Path) -> None:
     """Where the task asks what it asked then, today's graders give the imported grades, judges' included."""
     runs = imported / ".agenteval" / "runs"
-    before = read_run(find_run(runs, "azure/gpt-4o@20251219"))
+    before = load_run(find_run(runs, "azure/gpt-4o@20251219"))
     command = [sys.executable, "-m", "pytest", "-q", "--agent-regrade=azure/gpt-4o@20251219"]
     said = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
-    after = {entry.key: entry for entry in read_run(find_run(runs, "latest")).entries}
+    after = {entry.key: entry for entry in load_run(find_run(runs, "latest")).entries}
     assert len(after) == len(before.entries) == 91, said.stdout[-3000:]
     changed = {entry.key.task for entry in before.entries if after[entry.key].cause == "input_changed"}
     assert len(changed) == 13

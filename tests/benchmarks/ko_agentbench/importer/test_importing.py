@@ -13,7 +13,7 @@ from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunHeader
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run, new_run
 from tests.benchmarks.ko_agentbench.importer.made_up_clone import (
     MODEL,
@@ -52,7 +52,7 @@ def written(to: Path, id: str) -> dict[str, object]:
 
 def only_trial(to: Path) -> Trial:
     """Read the one trial of the latest run."""
-    run = read_run(find_run(to / ".agenteval" / "runs", "latest"))
+    run = load_run(find_run(to / ".agenteval" / "runs", "latest"))
     (entry,) = run.entries
     return run.trial(entry)
 

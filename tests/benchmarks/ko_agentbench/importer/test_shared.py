@@ -14,7 +14,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import cache_key
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import find_run, list_runs
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from tests.benchmarks.ko_agentbench.clone import needs_clone, oracle, recorded_models
@@ -55,7 +55,7 @@ def runs(whole_benchmark: Path) -> Mapping[str, Run]:
     stored = list_runs(whole_benchmark / ".agenteval" / "runs")
     names = {run.path: run.header.models[0].name.replace("/", "_").partition(":")[0] for run in stored}
     assert sorted(names.values()) == recorded_models()
-    return {names[run.path]: read_run(run.path) for run in stored if names[run.path] in oracle()}
+    return {names[run.path]: load_run(run.path) for run in stored if names[run.path] in oracle()}
 
 
 def test_every_task_of_the_benchmark_loads(tasks: Mapping[str, LoadedTask]) -> None:

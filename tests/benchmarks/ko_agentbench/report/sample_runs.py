@@ -13,7 +13,7 @@ from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial, TrialKey
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run, write_planned
 
 MODEL = RunModel("gpt", "azure/gpt-4o")
@@ -89,4 +89,4 @@ def ko_run(
     folder = new_run(root, RunHeader(at, models=models, suites=(SUITE,), judges=(JUDGE,)))
     write_planned(folder, planned_groups([*((each.key, each.bucket) for each in trials), *planned]))
     JournalWriter(folder, "main").finished(trials)
-    return read_run(folder)
+    return load_run(folder)

@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import write_reports
 from pytest_agenteval.reports.leaderboard.standings import boards_of
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from tests.benchmarks.ko_agentbench.clone import CLONE, LOGS, REPORTS, ROOT, needs_clone
 
 NAMES = [
@@ -50,7 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     import_(parser.parse_args(["ko-agentbench", str(CLONE), "--to", str(to), "--runs-only"]))
-    return [read_run(path.parent) for path in sorted((to / ".agenteval" / "runs").glob("2*/run.json"))]
+    return [load_run(path.parent) for path in sorted((to / ".agenteval" / "runs").glob("2*/run.json"))]
 
 
 @pytest.fixture(scope="module")

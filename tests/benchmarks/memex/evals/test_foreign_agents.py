@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.store.journal_entry import Entry
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.suites import only_our_plugin, run
 
 pytest_plugins = ["pytester"]
@@ -63,7 +63,7 @@ def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRU
     said = REGISTERED.replace("KIND", kind).replace("STATE", repr(dict(state)))
     (pytester.path / "conftest.py").write_text(said, encoding="utf-8")
     run(pytester, "evals", "-q", "--agent-split=all", "--repetitions=1")
-    found = read_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    found = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
     return {entry.key.task: entry for entry in found.entries}
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from tests.benchmarks.ko_agentbench.importer.made_up_clone import agenteval_import, dump
 from tests.suites import run
 
@@ -317,7 +317,7 @@ def test_the_expected_outcome_of_a_task_is_graded(memex: Path, pytester: pytest.
     assert agenteval_import("memex", memex, "--to", to) == 0
     run(pytester, "evals", "--agent-model=oracle", "--repetitions=1")
 
-    latest = read_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
     passed = {entry.key.task.removeprefix("made_up_") for entry in latest.entries if entry.ending == "passed"}
     everywhere = {
         f"{kind}_{name}{mode}"

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.memex.journal.entries import prepared
 from pytest_agenteval.errors import FixtureBroken
-from pytest_agenteval.store.run_reader import read_run
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.workspace.workspace import Workspace
 from tests.suites import only_our_plugin, run, write
 
@@ -124,7 +124,7 @@ def test_a_task_is_an_entry_and_its_graders(
     digests = []
     for _ in range(2):
         run(pytester, "evals", "--agent-model=rules").assert_outcomes(passed=3)
-        entries = read_run((pytester.path / ".agenteval" / "runs" / "latest").resolve()).entries
+        entries = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve()).entries
         digests.append(
             {entry.key.task + entry.key.suite: json.dumps(str(entry.digests)) for entry in entries}
         )

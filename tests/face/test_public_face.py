@@ -1,0 +1,136 @@
+"""What others import: every name is there, typed, said in a docstring, and costs nothing until it is used."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_agenteval
+from tests.suites import run, write
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+FACE = ROOT / "src" / "pytest_agenteval" / "__init__.py"
+PAGE = ROOT / "docs" / "api.md"
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def _names_for_types() -> dict[str, str]:
+    """Give each name that type checkers see, and its module below the package."""
+    block = next(node for node in ast.parse(FACE.read_text("utf-8")).body if isinstance(node, ast.If))
+    return {
+        alias.asname or "": (node.module or "").removeprefix("pytest_agenteval.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _first_sentence(name: str) -> str:
+    """Give the first sentence of a docstring; that of an alias stands below it in its module."""
+    value, module = getattr(pytest_agenteval, name), pytest_agenteval._MODULE_OF[name]
+    if inspect.isclass(value) or inspect.isfunction(value):
+        text = inspect.getdoc(value) or ""
+    else:
+        tree = ast.parse((FACE.parent / f"{module.replace('.', '/')}.py").read_text("utf-8")).body
+        at = next(number for number, node in enumerate(tree) if name in _assigned(node))
+        below = tree[at + 1]
+        text = str(getattr(getattr(below, "value", None), "value", ""))
+    return re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
+
+
+def _assigned(node: ast.stmt) -> set[str]:
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def test_type_checkers_see_what_can_be_imported() -> None:
+    """The list for type checkers and the one for imports are one list, in two places."""
+    assert _names_for_types() == pytest_agenteval._MODULE_OF
+
+
+@pytest.mark.parametrize("name", sorted(pytest_agenteval._MODULE_OF))
+def test_a_public_name_says_in_a_sentence_what_it_is(name: str) -> None:
+    """A name that is offered has a docstring whose first sentence ends, and a row with it in docs/api.md."""
+    sentence = _first_sentence(name)
+    assert sentence.endswith("."), f"{name}: {sentence!r}"
+    assert f"| `{name}` | {sentence} |" in PAGE.read_text("utf-8").splitlines()
+
+
+def test_the_page_of_names_lists_no_other() -> None:
+    """docs/api.md has a row for each public name, and none for what is no longer there."""
+    rows = re.findall(r"^\| `(\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(pytest_agenteval._MODULE_OF)
+
+
+def test_nothing_is_imported_before_it_is_used() -> None:
+    """Importing the package imports none of its modules, and a name only what stands behind it."""
+    code = """
+import sys, pytest_agenteval
+assert "Grade" in dir(pytest_agenteval)
+print([name for name in sys.modules if name.startswith("pytest_agenteval.")])
+from pytest_agenteval import Grade
+print("pytest_agenteval.records.grade" in sys.modules, "pytest_agenteval.registry" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True False"]
+
+
+def test_a_name_that_is_not_offered_is_an_attribute_error() -> None:
+    """`hasattr` and `from … import` say of unknown names what they say of any module."""
+    assert not hasattr(pytest_agenteval, "Grdae")
+
+
+def _imports(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
+
+
+def _codes() -> Iterator[tuple[str, str]]:
+    """Give what is shown to users, and what is written as they write: pages, evals, code of tests."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for page in pages:
+        yield from ((page.name, code) for code in BLOCK.findall(page.read_text("utf-8")))
+    folders = ("evals", "fixtures", "tests/outside_benchmark", "tests/face/user_code.py")
+    files = [file for folder in folders for file in [ROOT / folder, *(ROOT / folder).rglob("*.py")]]
+    yield from ((str(file), file.read_text("utf-8")) for file in files if file.is_file())
+
+
+def test_what_is_shown_to_users_imports_from_the_face_only() -> None:
+    """README, docs, evals and the outside benchmark do as users are told: one place to import from."""
+    imports = [(where, name) for where, code in _codes() for name in _imports(code)]
+    assert [each for each in imports if each[1].startswith("pytest_agenteval.")] == []
+
+
+TASK = """
+id: {id}
+input: {{content: "Please, how many knots are 50 km/h?"}}
+agent: {agent}
+graders: [{{name: polite}}, {{name: short}}, {{name: second_opinion}}]
+script: [{{text: "27 knots, if you please.", calls: [{{tool: knots, args: {{kilometres_per_hour: 50}}}}]}}]
+"""
+
+
+def test_what_a_user_writes_runs_as_it_is_typed(pytester: pytest.Pytester, quick: None) -> None:
+    """The code that type checkers pass (see .ci/run) is a conftest that works: agents, graders, a tool."""
+    write(
+        pytester.path,
+        {
+            "conftest.py": (Path(__file__).parent / "user_code.py").read_text("utf-8"),
+            "evals/suite.yaml": "name: own\nkind: regression\n",
+            **{f"evals/{agent}.yaml": TASK.format(id=agent, agent=agent) for agent in ("careful", "plain")},
+        },
+    )
+    result = run(pytester, "evals", "--agent-model=scripted", "-v")
+    result.assert_outcomes(passed=2)
