@@ -131,6 +131,10 @@ class Secrets:
         self._starts = tuple(dict.fromkeys(start for start, _ in self._spelled))
         self._ends = tuple(dict.fromkeys(form[-SHORTEST:] for form in longest_first))
 
+    def all_known(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give the values and the patterns of all that is known, for another process to know the same."""
+        return tuple(sorted(self._values)), tuple(self._patterns)
+
     def know_patterns(self, patterns: Iterable[str]) -> None:
         """Take whatever these patterns match for secrets; raises ``re.error`` for what is no pattern."""
         self._patterns.update((pattern, read_pattern(pattern)) for pattern in patterns)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.engine.executors.executor import ExecutorContext, ExecutorReport, TrialRequest
 from pytest_agenteval.engine.executors.local import LocalExecutor
-from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.tool import ToolSpec
@@ -31,19 +31,19 @@ def looking(id: str, **more: Any) -> Plan:
     return plan(id, cassette=f"cassettes/{id}", conditions=RECORDING, settings=settings, **LOOK, **more)
 
 
-def tried(root: Path, *plans: Plan) -> tuple[list[Trial], LocalExecutor]:
+def tried(root: Path, *plans: Plan) -> tuple[list[Trial], ExecutorReport]:
     """Carry out plans one after the other, as a run does, and close."""
     known = registry()
     known.agent("careless", Careless)
     known.tool(Tool(ToolSpec("look", taped=True), lambda args: "seen"))
-    executor = LocalExecutor(WorkerContext(known, root=root))
+    executor = LocalExecutor(known)
 
-    async def all_of_them() -> list[Trial]:
-        trials = [await executor.run(each) for each in plans]
-        await executor.close()
-        return trials
+    async def all_of_them() -> tuple[list[Trial], ExecutorReport]:
+        await executor.ready(ExecutorContext(root=str(root)))
+        trials = [await executor.run(TrialRequest(each)) for each in plans]
+        return trials, await executor.close()
 
-    return asyncio.run(all_of_them()), executor
+    return asyncio.run(all_of_them())
 
 
 @pytest.mark.parametrize("broken", ["cassettes/t.yaml", "tools.yaml"])
@@ -89,7 +89,7 @@ def test_a_cassette_that_cannot_be_written_breaks_its_own_trial_only(tmp_path: P
     """What that trial did is kept all the same, the others' recordings are, and the end tells it again."""
     (tmp_path / "cassettes" / ".b.yaml.lock").mkdir(parents=True)  # where its lock would be
 
-    (a, b, c), executor = tried(tmp_path, looking("a"), looking("b"), looking("c"))
+    (a, b, c), report = tried(tmp_path, looking("a"), looking("b"), looking("c"))
 
     assert [(each.ending, each.cause) for each in (a, b, c)] == [
         ("passed", ""),
@@ -99,4 +99,4 @@ def test_a_cassette_that_cannot_be_written_breaks_its_own_trial_only(tmp_path: P
     assert "a file that can be written" in b.message
     assert [call.result for call in b.transcript.calls] == ["seen"]
     assert sorted(path.name for path in (tmp_path / "cassettes").glob("*.yaml")) == ["a.yaml", "c.yaml"]
-    assert [problem.file for problem in executor.unsaved] == ["cassettes/b.yaml"]
+    assert [problem.file for problem in report.unsaved] == ["cassettes/b.yaml"]

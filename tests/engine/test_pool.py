@@ -7,11 +7,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from pytest_agenteval.engine.executors.executor import (
+    CalibrationRequest,
+    CalibrationResult,
+    ExecutorContext,
+    ExecutorReport,
+    TrialRequest,
+)
 from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.plan import Plan
@@ -24,20 +29,23 @@ PATIENCE = 5.0
 class Executor:
     """Carries out a plan by doing nothing, after something that a test says."""
 
-    def __init__(self, *, up: Callable[[], object] | None = None) -> None:
+    def __init__(self, *, up: Callable[[], object] | None = None, width: int = 1_000) -> None:
+        self.width = width
         self.up = up
         self.begun: list[str] = []
         self.cancelled: list[str] = []
         self.closed = False
 
-    async def ready(self) -> None:
+    async def ready(self, context: ExecutorContext) -> int:
         """Come up, or not."""
         await asyncio.sleep(0.01)
         if self.up is not None:
             self.up()
+        return self.width
 
-    async def run(self, plan: Plan, given: Path | None = None, stored: Any = None) -> Trial:
+    async def run(self, request: TrialRequest) -> Trial:
         """Do what the task's id says."""
+        plan = request.plan
         self.begun.append(plan.task.id)
         try:
             await act(plan.task.id)
@@ -46,9 +54,14 @@ class Executor:
             raise
         return errored_trial(plan, RuntimeError(f"{plan.task.id} was carried out"))
 
-    async def close(self) -> None:
+    async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        """Say nothing of any label."""
+        return CalibrationResult()
+
+    async def close(self) -> ExecutorReport:
         """Remember that it was closed."""
         self.closed = True
+        return ExecutorReport()
 
 
 async def act(id: str) -> None:
@@ -99,7 +112,7 @@ def pools() -> Iterator[Callable[..., Pool]]:
     made: list[Pool] = []
 
     def make(executor: Executor, at_once: int = 4, witness: TrialObserver | None = None) -> Pool:
-        made.append(Pool(executor, at_once, witness or TrialObserver()))
+        made.append(Pool(executor, ExecutorContext(concurrency=at_once), witness or TrialObserver()))
         return made[-1]
 
     yield make
@@ -196,6 +209,17 @@ def test_nothing_begins_before_the_executor_is_up(pools: Callable[..., Pool]) ->
     pool.hand_over([slot])
     wait(pool, slot)
     assert seen == [0]
+
+
+def test_an_executor_that_takes_fewer_is_given_fewer(pools: Callable[..., Pool]) -> None:
+    """The run allows four side by side, two processes carry out two: nothing more counts as begun."""
+    executor = Executor(width=2)
+    pool = pools(executor)
+    handed = slots(*"abcdef")
+    pool.hand_over(handed)
+    for slot in handed:
+        wait(pool, slot)
+    assert pool.most_running == 2
 
 
 def test_what_cannot_be_written_down_is_not_given_out(pools: Callable[..., Pool]) -> None:

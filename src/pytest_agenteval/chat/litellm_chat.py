@@ -29,6 +29,7 @@ from pytest_agenteval.chat.litellm_codec import (
 )
 from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_stream
 from pytest_agenteval.chat.models import key_names
+from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec, parse_args
 from pytest_agenteval.redaction import KNOWN
@@ -73,6 +74,7 @@ class LitellmChat:
         self._refused: set[str] = set()
         self._thoughts: dict[str, Any] = {}
         self._asks = 0
+        close_at_end(close)
 
     @property
     def longest_s(self) -> float:

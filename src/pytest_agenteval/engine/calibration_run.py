@@ -13,13 +13,17 @@ from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJud
 from pytest_agenteval.calibration.plan import CalibrationPlan
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.chat.recording_chat import JudgeChat
+from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
+from pytest_agenteval.engine.executors.executor import CalibrationRequest, CalibrationResult
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, open_chat
 from pytest_agenteval.engine.worker_context import WorkerContext
+from pytest_agenteval.errors import AgentEvalError, ProblemsFound, TrialBroken
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import ErrorDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,19 @@ class ExampleJudge:
 
 LABELS = Model("labels", "labels", offline=True)
 """What stands in the place of an agent's model: nobody acts, the outputs are in the file of labels."""
+
+
+async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once: int) -> CalibrationResult:
+    """Ask the judges about every example, and give what they answered or what broke."""
+    try:
+        return CalibrationResult(await run_calibration(request.plan, request.conditions, context, at_once))
+    except (TrialBroken, ProblemsFound) as broken:
+        return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
+    except AgentEvalError as refused:
+        return CalibrationResult(error=ErrorDetails("calibration", str(refused)))
+    except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
+        told = ErrorDetails("judge_crash", exception_line(raised), user_frames_first(raised))
+        return CalibrationResult(error=told)
 
 
 async def run_calibration(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_agenteval.engine.grading import ErrorDetails
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.trial import Ending, Kind
+from pytest_agenteval.records.trial import Ending, ErrorDetails, Kind
 from pytest_agenteval.scoring.trial_score import trial_score
 
 UNGRADED = "ungraded"

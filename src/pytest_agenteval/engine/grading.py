@@ -21,6 +21,7 @@ from pytest_agenteval.records.bounds import bounded_grade, bounded_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import PlannedGrader
+from pytest_agenteval.records.trial import ErrorDetails
 from pytest_agenteval.registry import Registry
 
 MOST_KEPT = 1024
@@ -39,15 +40,6 @@ PACKAGE = __name__.partition(".")[0]
 
 UNDECIDED = (JudgeUnavailable, LimitReached)
 """What our judges raise where they cannot be asked any more: the grade is undecided, and nothing broke."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorDetails:
-    """What breaks a trial while it is graded."""
-
-    cause: str
-    message: str
-    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)

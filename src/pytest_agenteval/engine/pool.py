@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from pytest_agenteval.engine.exceptions import is_own_cancellation
+from pytest_agenteval.engine.executors.executor import (
+    CalibrationRequest,
+    CalibrationResult,
+    Executor,
+    ExecutorContext,
+    ExecutorReport,
+    TrialRequest,
+)
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
@@ -19,43 +27,32 @@ from pytest_agenteval.records.trial_redaction import cleaned
 from pytest_agenteval.sockets import without_socket_guard
 from pytest_agenteval.threads import DaemonThreads, end_daemons
 
-T = TypeVar("T")
-
 DEAF_S = 2.0
 """So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
 
 
-class Executor(Protocol):
-    """Something that carries out plans."""
-
-    async def ready(self) -> None:
-        """Come up; no plan is given before."""
-        ...
-
-    async def run(
-        self, plan: Plan, given: Path | None = None, stored: Callable[[], Trial] | None = None
-    ) -> Trial:
-        """Carry out one plan, or grade the stored trial again."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of everything."""
-        ...
-
-
 class Slot:
-    """One trial on its way: waiting, running, or done."""
+    """One trial on its way: waiting, running, or done.
 
-    __slots__ = ("given", "plan", "stored", "task", "trial")
+    ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again:
+    it is read when its turn comes, for a run of them would not fit into memory.
+    """
+
+    __slots__ = ("plan", "read_stored", "task", "trial", "workspace")
 
     def __init__(
-        self, plan: Plan, given: Path | None = None, stored: Callable[[], Trial] | None = None
+        self, plan: Plan, workspace: Path | None = None, read_stored: Callable[[], Trial] | None = None
     ) -> None:
         self.plan = plan
-        self.given = given
-        self.stored = stored
+        self.workspace = workspace
+        self.read_stored = read_stored
         self.trial: Trial | None = None
         self.task: asyncio.Task[None] | None = None
+
+    def request(self) -> TrialRequest:
+        """Give what the executor is asked for; raises what keeps a stored trial from being read."""
+        stored = self.read_stored() if self.read_stored else None
+        return TrialRequest(self.plan, str(self.workspace or ""), stored)
 
 
 class TrialObserver(Protocol):
@@ -71,15 +68,16 @@ class TrialObserver(Protocol):
 
 
 class Pool:
-    """Runs slots in the order in which they are handed over, at most ``at_once`` of them side by side.
+    """Runs slots in the order in which they are handed over, as many side by side as run and executor allow.
 
     Trials that end in the same turn of the loop are witnessed together, and only then given out: what a
     observer has written down survives whatever happens to pytest.
     """
 
-    def __init__(self, executor: Executor, at_once: int, observer: TrialObserver) -> None:
+    def __init__(self, executor: Executor, context: ExecutorContext, observer: TrialObserver) -> None:
         self._executor = executor
-        self._at_once = at_once
+        self._context = context
+        self._at_once = 0
         self._observer = observer
         self._waiting: deque[Slot] = deque()
         self._ended: list[tuple[Slot, Trial]] = []
@@ -88,11 +86,12 @@ class Pool:
         self._unable: BaseException | None = None
         self._closed = False
         self._stopped = False
+        self.report = ExecutorReport()
         self.running: set[Slot] = set()
         self.most_running = 0
         with without_socket_guard():
             self._loop = asyncio.new_event_loop()
-        self._up = False
+        self._up = asyncio.Event()
         self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)
         self._thread.start()
 
@@ -112,9 +111,15 @@ class Pool:
             raise self._failure
         return slot.trial
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Have something else done on the loop of the trials, beside them."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+    def calibrate(self, request: CalibrationRequest) -> Future[CalibrationResult]:
+        """Have judges asked about labelled examples, beside the trials."""
+        return asyncio.run_coroutine_threadsafe(self._calibrate(request), self._loop)
+
+    async def _calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        await self._up.wait()
+        if self._unable is not None:
+            raise self._unable
+        return await self._executor.calibrate(request)
 
     def close(self, seconds: float = 4.0) -> int:
         """Stop everything; give the number of trials that had begun and did not end.
@@ -154,10 +159,10 @@ class Pool:
 
     async def _come_up(self) -> None:
         try:
-            await self._executor.ready()
-        except BaseException as raised:  # told by every trial that is asked for
-            self._unable = raised
-        self._up = True
+            self._at_once = min(self._context.concurrency, await self._executor.ready(self._context))
+        except BaseException as raised:  # every trial that is asked for is told
+            self._unable, self._at_once = raised, self._context.concurrency
+        self._up.set()
         self._pump()
 
     def _take(self, slots: Sequence[Slot], first: bool) -> None:
@@ -183,13 +188,13 @@ class Pool:
 
     def _may_begin(self) -> bool:
         stopped = self._closed or self._failure is not None
-        return self._up and not stopped and len(self.running) < self._at_once
+        return not stopped and len(self.running) < self._at_once
 
     async def _carry_out(self, slot: Slot) -> None:
         try:
             if self._unable is not None:
                 raise self._unable
-            trial = cleaned(await self._executor.run(slot.plan, slot.given, slot.stored))
+            trial = cleaned(await self._executor.run(slot.request()))
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_own_cancellation(raised):
                 self.running.discard(slot)
@@ -238,7 +243,7 @@ class Pool:
         if self._ended:
             self._publish()
         try:
-            await self._executor.close()
+            self.report = await self._executor.close()
         finally:
             self._stopped = True
             self._loop.stop()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,9 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.agents.agent import Agent
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
+from pytest_agenteval.closers import close_clients
 from pytest_agenteval.engine.digests import DigestCache
+from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.factories import AGENT
@@ -25,6 +26,7 @@ from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.cassette import Cassette
+    from pytest_agenteval.cassettes.interaction import Request
     from pytest_agenteval.cassettes.library import Library
 
 
@@ -108,19 +110,24 @@ class WorkerContext:
             self._tools[task.tools] = {name: tool for each in loaded for name, tool in each.items()}
         return self._tools[task.tools]
 
-    @property
-    def opened(self) -> tuple[Cassette, ...]:
-        """The cassettes that trials of this process have opened, without the shared ones."""
-        return () if self._library is None else self._library.cassettes
+    def unused_recordings(self) -> dict[str, UnusedRecordings]:
+        """Look at the tool cassettes that this process has opened, without the shared ones.
 
-    @property
-    def every_tool(self) -> tuple[Tool, ...]:
-        """Every tool that a trial of this process may have been offered."""
+        A stale call is one that no tool of the run can make any more: another name, address or schema. What
+        agents of the user's own may ask, nobody knows.
+        """
+        opened = () if self._library is None else self._library.cassettes
+        cassettes = [cassette for cassette in opened if cassette.kind == "tool" and len(cassette)]
+        if not cassettes:
+            return {}
+        from pytest_agenteval.tools.tape import can_replay
+
         suites = (tool for tools in self._tools.values() for tool in tools.values())
-        return (*self.registry.tools.values(), *suites)
+        can = can_replay((*self.registry.tools.values(), *suites), agents=self._has_user_agents)
+        return {cassette.name: _unused(cassette, can) for cassette in cassettes}
 
     @property
-    def has_own_agents(self) -> bool:
+    def _has_user_agents(self) -> bool:
         """Whether any agent of this process is none of ours, and may ask whatever it likes by itself."""
         kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
         return any(not kind.__module__.startswith("pytest_agenteval.") for kind in kinds)
@@ -163,13 +170,10 @@ class WorkerContext:
             if self._library is not None:
                 self._library.save()
         finally:
-            await self._let_go()
+            self.grading.close()
+            await close_clients()
 
-    async def _let_go(self) -> None:
-        self.grading.close()
-        litellm_chat = sys.modules.get("pytest_agenteval.chat.litellm_chat")
-        if litellm_chat is not None:  # only where a real model was asked
-            await litellm_chat.close()
-        sending = sys.modules.get("pytest_agenteval.tools.http.http_client")
-        if sending is not None:  # only where a provider was asked
-            await sending.close()
+
+def _unused(cassette: Cassette, can_be_asked: Callable[[Request], bool]) -> UnusedRecordings:
+    stale = [slot for slot, request in enumerate(cassette.requests) if not can_be_asked(request)]
+    return UnusedRecordings(len(cassette), tuple(sorted(cassette.unused_slots)), tuple(stale))

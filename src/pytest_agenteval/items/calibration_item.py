@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
-from pytest_agenteval.engine.calibration_run import calibration_cassettes, run_calibration
-from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
-from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, TrialBroken, UsageMistake
+from pytest_agenteval.engine.calibration_run import calibration_cassettes
+from pytest_agenteval.engine.executors.executor import CalibrationResult
+from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.items.marks import marks_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.tasks.documents import shown
@@ -113,16 +112,10 @@ class CalibrationItem(pytest.Item):
         from pytest_agenteval.reports.html.calibration import calibration_page
 
         runner, plan = evals.runner, self.calibration
-        asking = partial(run_calibration, plan, runner.conditions, at_once=evals.settings.concurrency)
-        try:
-            answers = runner.run_coroutine(self, asking)
-        except TrialBroken as broken:
-            pytest.fail(f"{broken.cause}: {broken}", pytrace=False)
-        except AgentEvalError:
-            raise
-        except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
-            pytest.fail(f"judge_crash: {exception_line(raised)}\n{user_frames_first(raised)}", pytrace=False)
-        found = calibration_json(analyze_calibration(plan, answers))
+        result = runner.calibrate(self, plan)
+        if result.answers is None:
+            pytest.fail(_error_text(result), pytrace=False)
+        found = calibration_json(analyze_calibration(plan, result.answers))
         try:
             store_calibration(evals.folder, found, calibration_page(found))
         except OSError as failed:  # a full disk
@@ -132,6 +125,12 @@ class CalibrationItem(pytest.Item):
         if unread:
             pytest.fail("\n".join(unread), pytrace=False)
         return found
+
+
+def _error_text(result: CalibrationResult) -> str:
+    """Say what broke; the author's own frames follow where somebody's code raised."""
+    error = result.error
+    return "" if error is None else f"{error.cause}: {error.message}\n{error.traceback}".rstrip()
 
 
 def unreadable(found: dict[str, Any]) -> Iterator[str]:

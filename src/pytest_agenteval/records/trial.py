@@ -51,6 +51,14 @@ class TapeCounts(Record, frozen=True):
     recorded: int = 0
 
 
+class ErrorDetails(Record, frozen=True):
+    """What broke a trial: the cause is one word of ``docs/endings.md``, by which reports count."""
+
+    cause: str
+    message: str
+    traceback: str = ""
+
+
 class Trial(Record, frozen=True):
     """One finished trial.
 

@@ -17,6 +17,7 @@ from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.session.executor_setup import executor_factory
 from pytest_agenteval.session.parametrization import Case, CaseFactory, trial_key
 from pytest_agenteval.session.planning import Planner
 from pytest_agenteval.session.preflight import check_keys
@@ -129,7 +130,7 @@ class EvalSession:
         for agent in self._silent_agents:
             yield f"{agent}: the agent returned None in trials that missed: each had an empty answer"
         yield from self.failed_hooks.values()
-        for problem in self.runner.unsaved if self.has_runner else ():
+        for problem in self.runner.report.unsaved if self.has_runner else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
 
     def note_answer(self, trial: Trial) -> None:
@@ -202,6 +203,7 @@ class EvalSession:
     def _check_options(self) -> None:
         """See that what was asked for can be done with the selected trials, before the first starts."""
         try:
+            executor_factory(self.settings.executor, self.registry)
             asked_anew = self.selected if self.stored is None else []
             if self.settings.variants and self.stored is None:
                 check_prompts(self.registry, self.settings.variants, (item.task for item in self.selected))

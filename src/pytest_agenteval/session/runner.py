@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.executors.local import LocalExecutor
+from pytest_agenteval.engine.executors.executor import CalibrationRequest, CalibrationResult, ExecutorReport
 from pytest_agenteval.engine.pool import Pool, Slot
-from pytest_agenteval.engine.worker_context import WorkerContext
-from pytest_agenteval.errors import Problem
 from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial, TrialKey
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.dead_workers import DeadWorkerTrials
+from pytest_agenteval.session.executor_setup import executor_context, make_executor
 from pytest_agenteval.session.fixture_readiness import FixtureReadiness
 from pytest_agenteval.session.output_capture import redirect_trial_output
 from pytest_agenteval.session.parametrization import Case, trial_key
@@ -28,15 +27,13 @@ from pytest_agenteval.session.progress_line import TrialTotals
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener
-from pytest_agenteval.session.unused_recordings import find_unused_recordings
 from pytest_agenteval.session.watchdogs import watch_controller, watch_interrupts
 from pytest_agenteval.store.journal_writer import JournalWriter
 
 if TYPE_CHECKING:
+    from pytest_agenteval.calibration.plan import CalibrationPlan
     from pytest_agenteval.session.progress_line import ProgressLine
     from pytest_agenteval.session.regrade_source import StoredTrials
-
-T = TypeVar("T")
 
 TICK = 0.1
 """Seconds between two looks at the world while pytest waits for a trial."""
@@ -83,15 +80,10 @@ class TrialRunner:
             live=settings.live,
         )
         self.totals = TrialTotals()
-        self._context = WorkerContext(
-            registry,
-            root=config.rootpath,
-            started=get_run_info(config).started,
-            asks_at_once=settings.concurrency,
-        )
-        self._executor = LocalExecutor(self._context)
+        executor = make_executor(settings.executor, registry)
+        context = executor_context(config, settings, get_run_info(config).started)
         self._undo = redirect_trial_output(config)
-        self.pool = Pool(self._executor, settings.concurrency, JournalingObserver(self.journal, self.totals))
+        self.pool = Pool(executor, context, JournalingObserver(self.journal, self.totals))
         self._live = _live_line(config)
         if hasattr(config, "workerinput"):
             watch_controller(get_run_info(config).controller, self.pool.close)
@@ -141,19 +133,15 @@ class TrialRunner:
             return self._dead_workers.transcripts(entry)
         return self._transcripts
 
-    def unused_recordings(self) -> dict[str, dict[str, Any]]:
-        """Give what this process's cassettes hold that no trial had a use for."""
-        return find_unused_recordings(self._context)
-
     @property
-    def unsaved(self) -> tuple[Problem, ...]:
-        """Which recordings could not be written, once the run is closed."""
-        return self._executor.unsaved
+    def report(self) -> ExecutorReport:
+        """What the executor had left to tell, once the run is closed: unsaved and unused recordings."""
+        return self.pool.report
 
-    def run_coroutine(self, item: Any, work: Callable[[WorkerContext], Coroutine[Any, Any, T]]) -> T:
-        """Have something other than a trial done on the loop of the trials, and wait for it."""
+    def calibrate(self, item: Any, plan: CalibrationPlan) -> CalibrationResult:
+        """Have judges asked about labelled examples under the conditions of this run, and wait for it."""
         self.stop.raise_if_stopped(item.session)
-        done = self.pool.submit(work(self._context))
+        done = self.pool.calibrate(CalibrationRequest(plan, self.conditions))
         while not wait([done], TICK).done:
             self.stop.raise_if_stopped(item.session)
         return done.result()

@@ -152,6 +152,14 @@ class Settings(Chosen):
         10,
         "a whole number, 1 or more",
     )
+    executor = Option(
+        "executor",
+        "NAME",
+        "where trials are carried out: local, processes, processes:N (default: local)",
+        text,
+        "local",
+        "the name of an executor",
+    )
     record: Option[RecordMode] = Option(
         "record",
         "MODE",

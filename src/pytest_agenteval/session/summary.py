@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
+from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
 from pytest_agenteval.reports.github import append_summary, code_block, summary_markdown
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
 from pytest_agenteval.reports.terminal import miss_lines, summary_lines
@@ -21,7 +22,7 @@ from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.author_hints import missing_suite_hints
 from pytest_agenteval.session.dead_workers import forget_dead_workers
 from pytest_agenteval.session.eval_session import EvalSession
-from pytest_agenteval.session.unused_recordings import format_unused, merge_unused, should_report_unused
+from pytest_agenteval.session.unused_recordings import format_unused
 from pytest_agenteval.stash import (
     blocking_fixtures_key,
     eval_session_key,
@@ -171,7 +172,7 @@ def worker_output(config: pytest.Config, evals: EvalSession | None) -> dict[str,
     ran = evals if evals is not None and evals.has_runner else None
     return {
         "blocking_fixtures": dict(ran.runner.readiness.blocking_fixtures) if ran else {},
-        "unused": ran.runner.unused_recordings() if ran and should_report_unused(config) else {},
+        "unused": {name: each.to_json() for name, each in _own_unused(config).items()},
         "remarks": list(_own_remarks(config)),
     }
 
@@ -184,7 +185,8 @@ def merge_worker_output(config: pytest.Config, told: Mapping[str, Any]) -> None:
     # Each worker looks at all tasks: most say the same.
     config.stash.setdefault(remarks_key, {}).update(dict.fromkeys(told["remarks"]))
     config.stash[unused_recordings_key] = merge_unused(
-        config.stash.get(unused_recordings_key, {}), told["unused"]
+        config.stash.get(unused_recordings_key, {}),
+        {name: UnusedRecordings.from_json(each) for name, each in told["unused"].items()},
     )
 
 
@@ -241,13 +243,12 @@ def _held_up(config: pytest.Config) -> list[str]:
 
 def _unused_recordings(config: pytest.Config) -> Iterator[str]:
     """Say which recorded calls nobody had a use for, where somebody wants to know."""
+    yield from format_unused(merge_unused(config.stash.get(unused_recordings_key, {}), _own_unused(config)))
+
+
+def _own_unused(config: pytest.Config) -> Mapping[str, UnusedRecordings]:
     evals = config.stash.get(eval_session_key, None)
-    own = (
-        evals.runner.unused_recordings()
-        if evals is not None and evals.has_runner and should_report_unused(config)
-        else {}
-    )
-    yield from format_unused(merge_unused(config.stash.get(unused_recordings_key, {}), own))
+    return evals.runner.report.unused_recordings if evals is not None and evals.has_runner else {}
 
 
 def _remarks(config: pytest.Config) -> Iterable[str]:

@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from pytest_agenteval.engine.regrading import regrade
+from pytest_agenteval.engine.executors.executor import (
+    CalibrationRequest,
+    CalibrationResult,
+    ExecutorContext,
+    ExecutorReport,
+    TrialRequest,
+)
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.registry import Registry
 
 
 class LocalExecutor:
-    """Runs each plan as a coroutine of the calling loop.
+    """Runs each plan as a coroutine of the calling loop."""
 
-    ``unsaved`` says, once it is closed, which recordings could not be written.
-    """
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._setup = ExecutorContext()
+        self._context = WorkerContext(registry)
 
-    def __init__(self, context: WorkerContext) -> None:
-        self.context = context
-        self.unsaved: tuple[Problem, ...] = ()
+    async def ready(self, context: ExecutorContext) -> int:
+        """Take note of the run; as many trials run side by side as it allows."""
+        self._setup = context
+        self._context = WorkerContext(
+            self._registry,
+            root=Path(context.root) if context.root else None,
+            started=context.started,
+            asks_at_once=context.concurrency,
+        )
+        return context.concurrency
 
-    async def ready(self) -> None:
-        """Nothing has to come up first."""
+    async def run(self, request: TrialRequest) -> Trial:
+        """Carry out one plan, or grade the stored trial again."""
+        if request.stored is not None:
+            from pytest_agenteval.engine.regrading import regrade
 
-    async def run(
-        self, plan: Plan, given: Path | None = None, stored: Callable[[], Trial] | None = None
-    ) -> Trial:
-        """Carry out one plan; ``given`` is a workspace that stands already.
+            return await regrade(request.plan, self._context, request.stored)
+        given = Path(request.workspace) if request.workspace else None
+        return await run_trial(request.plan, self._context, given=given)
 
-        Where a ``stored`` trial can be read, nothing is carried out: it is graded again.
-        """
-        if stored is not None:
-            return await regrade(plan, self.context, stored())
-        return await run_trial(plan, self.context, given=given)
+    async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        """Ask judges about labelled examples, as many side by side as trials may be."""
+        from pytest_agenteval.engine.calibration_run import calibrate
 
-    async def close(self) -> None:
-        """Write what was recorded and let go of what is held."""
+        return await calibrate(request, self._context, self._setup.concurrency)
+
+    async def close(self) -> ExecutorReport:
+        """Write what was recorded, let go of what is held, and look at what nobody played."""
+        unsaved: tuple[Problem, ...] = ()
         try:
-            await self.context.close()
-        except ProblemsFound as found:
-            self.unsaved = found.problems
+            await self._context.close()
+        except ProblemsFound as broken:
+            unsaved = broken.problems
+        unused = self._context.unused_recordings() if self._setup.reports_unused else {}
+        return ExecutorReport(unsaved, unused)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.tools.http.response_mapping import get_path
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -129,6 +130,7 @@ async def _of_this_loop() -> _OfLoop:
         holder = _client_of(loop)
         found = _OfLoop(holder, await anext(holder))
         _of_loops[loop] = found
+        close_at_end(close)
     return found
 
 

@@ -1,0 +1,142 @@
+"""What an executor is, and everything that goes through it, as plain data both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from pytest_agenteval.errors import Problem
+from pytest_agenteval.records.plan import Conditions, Plan
+from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.records.trial import ErrorDetails, Trial
+from pytest_agenteval.registry import Registry
+
+if TYPE_CHECKING:
+    from pytest_agenteval.calibration.examples import CalibrationAnswers
+    from pytest_agenteval.calibration.plan import CalibrationPlan
+
+
+class ExecutorContext(Record, frozen=True):
+    """What a run tells its executor once, before the first plan: enough to build the same in another process.
+
+    ``root`` is the folder that names of cassettes are relative to. ``started`` is when the whole run
+    began, in seconds since 1970. At most ``concurrency`` trials, and as many requests to models, are
+    under way at once. ``argument`` is what the user wrote behind the executor's name: ``4`` of
+    ``processes:4``. ``conftests`` are the folders of all conftests of this session, ``pytest_options``
+    those that decide how they are loaded. ``captures_output`` is False under ``-s``. ``secrets`` and
+    ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
+    for unused recordings at the end.
+    """
+
+    root: str = ""
+    started: float | None = None
+    concurrency: int = 10
+    argument: str = ""
+    conftests: tuple[str, ...] = ()
+    pytest_options: tuple[str, ...] = ()
+    captures_output: bool = True
+    secrets: tuple[str, ...] = ()
+    secret_patterns: tuple[str, ...] = ()
+    reports_unused: bool = False
+
+    def __repr__(self) -> str:
+        # The one record that holds secrets as they are: a traceback must not show them.
+        return f"ExecutorContext(root={self.root!r}, concurrency={self.concurrency}, ...)"
+
+
+class TrialRequest(Record, frozen=True):
+    """One plan to be carried out.
+
+    ``workspace`` is the path of a tree that stands already, to be used in place of a fresh one. A ``stored``
+    trial is graded again: no agent acts.
+    """
+
+    plan: Plan
+    workspace: str = ""
+    stored: Trial | None = None
+
+
+class CalibrationRequest(Record, frozen=True):
+    """Judges to be asked about labelled examples, under the conditions of the run."""
+
+    plan: CalibrationPlan
+    conditions: Conditions
+
+
+class CalibrationResult(Record, frozen=True):
+    """What judges answered; where something broke there are no answers, and ``error`` says what it was."""
+
+    answers: CalibrationAnswers | None = None
+    error: ErrorDetails | None = None
+
+
+class UnusedRecordings(Record, frozen=True):
+    """Of one cassette: how many calls it holds, and the places of those that nobody had a use for.
+
+    ``unused`` were not played. ``stale`` can be made by no tool any more.
+    """
+
+    recorded: int
+    unused: tuple[int, ...] = ()
+    stale: tuple[int, ...] = ()
+
+
+class ExecutorReport(Record, frozen=True):
+    """What is left to tell when an executor has closed.
+
+    ``unsaved`` are recordings that could not be written; ``unused_recordings`` are kept by cassette.
+    """
+
+    unsaved: tuple[Problem, ...] = ()
+    unused_recordings: Mapping[str, UnusedRecordings] = NOTHING
+
+
+class Executor(Protocol):
+    """Where plans become trials. All of it is called on one event loop, which waits for nothing else.
+
+    ``registry.executor(name, factory)`` offers one, and ``--agent-executor=NAME`` chooses it. Whatever goes
+    in and comes out is plain data, so that the same plan runs on this loop, in another process, on another
+    machine: what is not data goes by the name under which it is registered.
+    """
+
+    async def ready(self, context: ExecutorContext) -> int:
+        """Come up, and say how many trials are carried out side by side.
+
+        Called once, before anything else. What it raises every trial is told, and each is errored.
+        """
+        ...
+
+    async def run(self, request: TrialRequest) -> Trial:
+        """Carry out one plan and give its trial; awaited as often side by side as ``ready`` has said.
+
+        What breaks a trial is in its record. What is raised all the same makes an errored trial of the cause
+        that the exception names. When the run is stopped the task that waits is cancelled.
+        """
+        ...
+
+    async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        """Ask judges about labelled examples; what breaks is in the result."""
+        ...
+
+    async def close(self) -> ExecutorReport:
+        """Let go of everything, write what was recorded, and tell what is left to tell.
+
+        Called once, after the last trial, or while trials are cancelled; nothing is asked for afterwards.
+        """
+        ...
+
+
+ExecutorFactory: TypeAlias = Callable[[Registry], Executor]
+"""Makes an executor; it is given what this process has registered, which one elsewhere has no use for."""
+
+
+def merge_unused(
+    one: Mapping[str, UnusedRecordings], other: Mapping[str, UnusedRecordings]
+) -> dict[str, UnusedRecordings]:
+    """Put two processes' reports together: unused is what neither has played."""
+    merged = dict(one)
+    for name, there in other.items():
+        here = merged.get(name, there)
+        unused = sorted(set(here.unused) & set(there.unused))
+        merged[name] = UnusedRecordings(here.recorded, tuple(unused), here.stale)
+    return merged
