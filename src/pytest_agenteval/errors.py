@@ -70,6 +70,13 @@ class AgentEvalError(Exception):
     """Base of all errors that this project raises on purpose; its text needs no traceback."""
 
 
+class RequestRefused(BaseException):
+    """A request that no tape answers, and that may not be sent.
+
+    No Exception: clients wrap every Exception in an error of their own, wait, and ask again.
+    """
+
+
 class ProblemsFound(AgentEvalError):
     """A file, or a setting, that its author has to mend; holds every problem found.
 

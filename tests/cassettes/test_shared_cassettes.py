@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.tape import ToolTape, can_replay
+from pytest_agenteval.tools.tape import TapedAnswer, ToolTape, can_replay
 from pytest_agenteval.tools.tool import Tool, ToolResult
 
 RETRY = "pytest evals -k t --agent-record=new_episodes"
@@ -59,8 +60,8 @@ class Places:
         return ToolResult(json.loads(str(response.body))["places"])
 
     async def send(self, args: Mapping[str, Any]) -> Response:
-        """Ask nobody: these tests only play."""
-        raise AssertionError("nothing is sent")
+        """Find one place, whatever is searched for."""
+        return found(dict(args), "found live").response
 
 
 def tool(name: str = "places", *, wire: bool = False, matching: Mapping[str, Any] = MATCHING) -> Tool:
@@ -89,6 +90,30 @@ def ask(tape: ToolTape, used: Tool, **args: Any) -> Any:
     """Give the value that is played, or None."""
     played = tape.play(ToolCall("c", 1, 0, used.spec.name, args), used)
     return None if played is None else played.value
+
+
+def answered(tape: ToolTape, used: Tool, **args: Any) -> TapedAnswer:
+    """Answer a call of a tool that gives ``made`` where it is really called."""
+
+    async def make() -> ToolResult:
+        return ToolResult("made")
+
+    return asyncio.run(tape.answer(ToolCall("c", 1, 0, used.spec.name, args), used, make))
+
+
+def test_a_call_meets_its_tape_once(tmp_path: Path) -> None:
+    """Played, missed without being made, made and recorded: one question, and the answer says which."""
+    held = tool_interaction("places", {"keyword": "a"}, result="held")
+    replay, _ = tape(tmp_path, held)
+    played, missed = answered(replay, tool(), keyword="a"), answered(replay, tool(), keyword="b")
+    assert (played.tape, played.result.value, played.misses) == ("hit", "held", ())
+    assert (missed.tape, missed.result.error and missed.result.error.type) == ("miss", "not_recorded")
+    assert [miss.problem.path for miss in missed.misses] == [("places(keyword='b', size=15)",)]
+
+    recording, library = tape(tmp_path, mode="new_episodes")
+    assert [answered(recording, tool(), keyword=word).tape for word in "ab"] == ["hit", "live"]
+    library.save()
+    assert ask(tape(tmp_path)[0], tool(), keyword="b") == "made"
 
 
 def test_a_call_is_accepted_by_the_rules_of_its_parameters(tmp_path: Path) -> None:
@@ -263,14 +288,14 @@ def test_a_miss_names_the_nearest_call_wherever_it_is_recorded(tmp_path: Path) -
 
 def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
     """The cassette holds what the provider said, not what the tool made of it."""
-    used, call = tool(wire=True), ToolCall("c", 1, 0, "places", {"keyword": "서울"})
+    used = tool(wire=True)
     opened, library = tape(tmp_path, mode="once")
-    assert opened.play(call, used) is None
-    opened.record_response(call, used, found({}, "seoul").response)
+    answer = answered(opened, used, keyword="서울")
+    assert (answer.tape, answer.result.value) == ("live", ["found live"])
     library.save()
 
     again, _ = tape(tmp_path)
-    assert ask(again, used, keyword="서울") == ["seoul"]
+    assert ask(again, used, keyword="서울") == ["found live"]
     assert (opened.misses, opened.recorded, again.hits) == (0, 1, 1)
 
 
@@ -312,10 +337,10 @@ def test_a_call_recorded_meanwhile_is_found_by_the_rules(tmp_path: Path) -> None
         tmp_path, tool_interaction("places", {"keyword": "a"}, result=1), mode="new_episodes"
     )
     assert ask(opened, tool(), keyword="b") is None
-    opened.record(ToolCall("c", 1, 0, "places", {"keyword": "b"}), tool(), ToolResult(2))
+    assert answered(opened, tool(), keyword="b").result.value == "made"
 
     other = ToolTape(library.open(Path("own.yaml"), "new_episodes", "tool"), retry_command=RETRY)
-    assert ask(other, tool(), keyword=" B ") == 2
+    assert ask(other, tool(), keyword=" B ") == "made"
 
 
 def test_what_was_not_needed_and_what_nothing_asks_for_any_more(tmp_path: Path) -> None:

@@ -299,7 +299,7 @@ def test_a_client_of_a_model_provider_does_not_ask_again(
     """Anthropic's asks three times, and waits between, where it meets any Exception."""
     pytest.importorskip(client)
     prepare(pytester, server, by("t"))
-    asking = CLIENTS.format(base=server.base, client=client, semaphore=ASKINGS[client])
+    asking = CLIENTS.format(base=server.base, client=client, asking=ASKINGS[client])
     write(pytester.path, {"evals/conftest.py": asking})
 
     result = run(pytester, "evals", "-v")

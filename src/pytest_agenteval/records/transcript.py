@@ -9,6 +9,8 @@ from pytest_agenteval.records.record import NOTHING as NOTHING
 from pytest_agenteval.records.record import Record
 
 Role = Literal["system", "user", "assistant", "tool"]
+TapeStatus = Literal["hit", "miss", "live", "none"]
+"""Whether a call was played, neither recorded nor made, really made, or had nothing to do with a tape."""
 
 
 class ToolError(Record, frozen=True):
@@ -37,7 +39,7 @@ class ToolCall(Record, frozen=True):
     started: float = 0.0
     ended: float = 0.0
     by: Literal["agent", "seed"] = "agent"
-    tape: Literal["hit", "miss", "live", "none"] = "none"
+    tape: TapeStatus = "none"
 
 
 class Message(Record, frozen=True):

@@ -1,18 +1,19 @@
-"""Tool calls on tape: tools that ask the outside world are played, from the trial's own cassette first."""
+"""Tool calls on tape: who asks the outside world is played, made and recorded, or missed."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
+from pytest_agenteval.cassettes.http.patches import taped_http
+from pytest_agenteval.cassettes.http.scope import let_out, untaped
 from pytest_agenteval.cassettes.interaction import (
     CHAT,
     TOOL,
     Interaction,
     Request,
-    Response,
     tool_answer,
     tool_call,
     tool_request,
@@ -22,20 +23,35 @@ from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.request_identity import Address, CallMatcher, address_of
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
-from pytest_agenteval.errors import CassetteMiss
-from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.tool import Tool, ToolResult, complaint
-
-if TYPE_CHECKING:
-    from pytest_agenteval.cassettes.http import Scope
+from pytest_agenteval.errors import CassetteMiss, NoKey, UsageMistake
+from pytest_agenteval.records.transcript import TapeStatus, ToolCall
+from pytest_agenteval.tools.tool import (
+    Tool,
+    ToolFailed,
+    ToolResult,
+    Wire,
+    complaint,
+    failed_result,
+    not_recorded,
+)
 
 Shared: TypeAlias = Callable[[str], Tape | None]
+Make: TypeAlias = Callable[[], Awaitable[ToolResult]]
 
 OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then:  "
 """For a connection of a tool's own: it says nothing that could be recorded as a request."""
 
 
 LET_IT_OUT = "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
+
+
+@dataclass(frozen=True, slots=True)
+class TapedAnswer:
+    """What came of a call: its result, how the tape took part, and what was asked and not recorded."""
+
+    tape: TapeStatus
+    result: ToolResult
+    misses: tuple[CassetteMiss, ...] = ()
 
 
 class ToolTape:
@@ -77,7 +93,7 @@ class ToolTape:
         return self.own.recorded
 
     def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
-        """Give the recorded result, or None; a tool that uses HTTP is then called under ``http``."""
+        """Give the recorded result, or None; raises ToolFailed where the arguments make no request."""
         ways, matcher = _ways(call, tool), self._matcher(tool)
         for tape in self._tapes(tool.spec.name):
             found = tape.find(ways, matcher)
@@ -87,23 +103,25 @@ class ToolTape:
             self.own.missed()
         return None
 
-    def record(self, call: ToolCall, tool: Tool, result: ToolResult) -> None:
-        """Keep what a call of a tool without a wire really gave."""
-        error = None if result.error is None else result.error.to_json()
-        self.own.record(tool_request(tool.spec.name, call.args), tool_response(result.value, error=error))
+    async def answer(self, call: ToolCall, tool: Tool, make: Make) -> TapedAnswer:
+        """Play the call; where nothing recorded answers, make and record it, or say what is missing.
 
-    def record_response(self, call: ToolCall, tool: Tool, response: Response) -> None:
-        """Keep what the provider really said to the request of a tool with a wire."""
-        self.own.record(_ways(call, tool)[0], response)
-
-    @contextmanager
-    def http(self, tool: Tool) -> Iterator[Scope]:
-        """Play, or send and record, each request that is made inside; what was refused is ``missed``."""
-        from pytest_agenteval.cassettes.http import taped_http
-
-        own, *others = self._tapes(tool.spec.name)
-        with taped_http(own, tool.matching, shared=others) as scope:
-            yield scope
+        ``make`` really calls the tool; it is not called where the answer was recorded or nothing may be sent.
+        A tool that ``uses_http`` is always called: it is its requests that are played, recorded or refused.
+        """
+        try:
+            recorded = self.play(call, tool)
+        except ToolFailed as failed:  # no request can be made of these arguments
+            return TapedAnswer("none", failed_result(failed.type, str(failed)))
+        if recorded is not None:
+            return TapedAnswer("hit", recorded)
+        if tool.uses_http:
+            return await self._answer_requests(tool, make)
+        if not self.live:
+            return TapedAnswer("miss", not_recorded(tool.spec.name), (self.miss(call, tool),))
+        if tool.wire is not None:
+            return TapedAnswer("live", await self._record_exchange(call, tool.wire))
+        return TapedAnswer("live", await self._record_call(call, tool, make))
 
     def miss(self, call: ToolCall, tool: Tool) -> CassetteMiss:
         """Make the error that names the nearest recorded call, and how to record this one."""
@@ -112,11 +130,6 @@ class ToolTape:
         asked = self.own.cassette.redactor.request(_ways(call, tool)[0])
         recorded = [as_tool_call(request, name, matcher) for request in held]
         return self.own.miss(as_tool_call(asked, name, matcher), self._retry_command, recorded)
-
-    def http_miss(self, request: Request) -> CassetteMiss:
-        """Make the error for a request that was refused under ``http``."""
-        way = OWN_CONNECTION if request.method == "CONNECT" else ""
-        return self.own.miss(request, way + self._retry_command)
 
     @property
     def of_agent(self) -> tuple[Tape, ...]:
@@ -128,6 +141,41 @@ class ToolTape:
         connected = request.method == "CONNECT"  # nothing that could be recorded
         command = self._retry_command if len(self.own.cassette) else self._first_command
         return self.own.miss(request, "" if connected else command, other_way=LET_IT_OUT)
+
+    async def _answer_requests(self, tool: Tool, make: Make) -> TapedAnswer:
+        own, *others = self._tapes(tool.spec.name)
+        with taped_http(own, tool.matching, shared=others) as scope:
+            result = await make()
+        if scope.missed:  # whatever the tool made of the refusal: an agent must not see what it came to
+            return TapedAnswer(
+                "miss", not_recorded(tool.spec.name), tuple(map(self._request_miss, scope.missed))
+            )
+        return TapedAnswer(scope.tape_status, result)
+
+    async def _record_call(self, call: ToolCall, tool: Tool, make: Make) -> ToolResult:
+        # What the tool asks on the way goes out as it is: the call is recorded as a whole.
+        with let_out():
+            result = await make()
+        error = None if result.error is None else result.error.to_json()
+        self.own.record(tool_request(tool.spec.name, call.args), tool_response(result.value, error=error))
+        return result
+
+    async def _record_exchange(self, call: ToolCall, wire: Wire) -> ToolResult:
+        """Ask the provider and keep what it said; one that cannot be reached leaves nothing."""
+        try:
+            with untaped():
+                response = await wire.send(call.args)
+        except ToolFailed as failed:
+            return failed_result(failed.type, str(failed))
+        except UsageMistake as mistake:
+            raise NoKey(str(mistake)) from None
+        self.own.record(wire.request(call.args), response)
+        # Redacted as it was recorded: so the agent sees live what it will see in a replay.
+        return wire.result(self.own.cassette.redactor.response(response), call.args)
+
+    def _request_miss(self, request: Request) -> CassetteMiss:
+        way = OWN_CONNECTION if request.method == "CONNECT" else ""
+        return self.own.miss(request, way + self._retry_command)
 
     def _tapes(self, name: str) -> tuple[Tape, ...]:
         with self._opening:
@@ -201,8 +249,6 @@ def _result(found: Interaction, call: ToolCall, tool: Tool) -> ToolResult:
     answer = tool_answer(found.response)
     if answer.error is None:
         return ToolResult(answer.result)
-    return ToolResult(error=_error(answer.error.get("type"), answer.error.get("message")))
-
-
-def _error(type: object, message: object) -> ToolError:
-    return ToolError(str(type or "tool_error"), str(message or ""))
+    return failed_result(
+        str(answer.error.get("type") or "tool_error"), str(answer.error.get("message") or "")
+    )

@@ -83,6 +83,16 @@ class ToolResult(Record, frozen=True):
         return {"role": "tool", "tool_call_id": call.id, "content": self.content}
 
 
+def failed_result(type: str, message: str) -> ToolResult:
+    """Give the result of a call that failed; the message goes to the agent."""
+    return ToolResult(error=ToolError(type, message))
+
+
+def not_recorded(tool: str) -> ToolResult:
+    """Give what the agent is shown of a call that was neither recorded nor made."""
+    return failed_result("not_recorded", f"no answer to this call of {tool} is available")
+
+
 class Fault(Protocol):
     """Something that makes a tool fail on purpose."""
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.http.scope import NotRecorded, let_out, untaped
 from pytest_agenteval.errors import (
     AgentEvalError,
     CassetteMiss,
-    NoKey,
     ProblemsFound,
+    RequestRefused,
     TrialBroken,
     UsageMistake,
     nearest,
@@ -28,10 +27,18 @@ from pytest_agenteval.errors import (
 from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec, args_complaint
-from pytest_agenteval.records.transcript import TOOL_EXCEPTION, ToolCall, ToolError
+from pytest_agenteval.records.transcript import TOOL_EXCEPTION, TapeStatus, ToolCall
 from pytest_agenteval.tasks.documents import shown
 from pytest_agenteval.threads import in_daemon_thread
-from pytest_agenteval.tools.tool import Fault, Tool, ToolFailed, ToolResult, complaint
+from pytest_agenteval.tools.tool import (
+    Fault,
+    Tool,
+    ToolFailed,
+    ToolResult,
+    complaint,
+    failed_result,
+    not_recorded,
+)
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.tape import ToolTape
@@ -90,7 +97,8 @@ class ToolBox:
         """
         place = self._recorder.begin_call(call)
         started = self._recorder.at()
-        tape, result = "none", ToolResult(error=ToolError("not_finished", "the call did not end"))
+        tape: TapeStatus = "none"
+        result = failed_result("not_finished", "the call did not end")
         try:
             tape, result = await self._carried_out(bounded_call(call))
             result = _bounded(result)
@@ -119,7 +127,7 @@ class ToolBox:
                 self.tape = self._open()
             return self.tape
 
-    async def _carried_out(self, call: ToolCall) -> tuple[str, ToolResult]:
+    async def _carried_out(self, call: ToolCall) -> tuple[TapeStatus, ToolResult]:
         if not self._faults:
             return await self._answered(call)
         with self._opening:
@@ -129,7 +137,7 @@ class ToolBox:
                 return await self._faulty(call, nth)
         return await self._faulty(call, nth)
 
-    async def _faulty(self, call: ToolCall, nth: int) -> tuple[str, ToolResult]:
+    async def _faulty(self, call: ToolCall, nth: int) -> tuple[TapeStatus, ToolResult]:
         for fault in self._faults:
             struck = fault.short_circuit(call, nth)
             if struck is not None:
@@ -141,7 +149,7 @@ class ToolBox:
             result = fault.alter_result(call, nth, result)
         return tape, result
 
-    async def _answered(self, call: ToolCall) -> tuple[str, ToolResult]:
+    async def _answered(self, call: ToolCall) -> tuple[TapeStatus, ToolResult]:
         tool = self._tools.get(call.tool)
         refused = self._refusal(call, tool)
         if refused is not None or tool is None:
@@ -154,58 +162,19 @@ class ToolBox:
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
         if tool is None:
             offered = ", ".join(self._tools) or "none"
-            return _error("unknown_tool", f"there is no tool {call.tool!r}; the tools are: {offered}")
+            return failed_result("unknown_tool", f"there is no tool {call.tool!r}; the tools are: {offered}")
         if call.raw_args is not None:
-            return _error("bad_arguments", args_complaint(call.raw_args))
+            return failed_result("bad_arguments", args_complaint(call.raw_args))
         wrong = complaint(tool.spec, call.args) if tool.spec.checked else ""
-        return _error("bad_arguments", wrong) if wrong else None
+        return failed_result("bad_arguments", wrong) if wrong else None
 
-    async def _taped(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
-        try:
-            played = tape.play(call, tool)
-        except ToolFailed as failed:  # no request can be made of these arguments
-            return "none", _error(failed.type, str(failed))
-        if played is not None:
-            return "hit", played
-        if tool.uses_http:
-            return await self._over_http(tool, call, tape)
-        if tape.live:
-            return "live", await self._recorded(tool, call, tape)
-        return self._missed(call, partial(tape.miss, call, tool))
-
-    async def _recorded(self, tool: Tool, call: ToolCall, tape: ToolTape) -> ToolResult:
-        """Make the call and keep what came of it; a provider that cannot be reached leaves nothing."""
-        if tool.wire is None:
-            with let_out():
-                result = await self._made(tool, call)
-            tape.record(call, tool, result)
-            return result
-        try:
-            with untaped():
-                response = await tool.wire.send(call.args)
-        except ToolFailed as failed:
-            return _error(failed.type, str(failed))
-        except UsageMistake as mistake:
-            raise NoKey(str(mistake)) from None
-        tape.record_response(call, tool, response)
-        return tool.wire.result(tape.own.cassette.redactor.response(response), call.args)
-
-    async def _over_http(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[str, ToolResult]:
-        """Call a tool each of whose requests is taped by itself; one refused is a miss, whoever hides it."""
-        with tape.http(tool) as scope:
-            result = await self._made(tool, call)
-        if scope.missed:
-            for request in scope.missed[1:]:
-                self._recorder.missed(tape.http_miss(request))
-            return self._missed(call, partial(tape.http_miss, scope.missed[0]))
-        return scope.tape_status, result
-
-    def _missed(self, call: ToolCall, miss: Callable[[], CassetteMiss]) -> tuple[str, ToolResult]:
-        missed = miss()
-        self._recorder.missed(missed)
-        if self._on_miss == "error":
-            raise missed
-        return "miss", _not_recorded(call)
+    async def _taped(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[TapeStatus, ToolResult]:
+        answer = await tape.answer(call, tool, partial(self._made, tool, call))
+        for miss in answer.misses:
+            self._recorder.missed(miss)
+        if answer.misses and self._on_miss == "error":
+            raise answer.misses[0]
+        return answer.tape, answer.result
 
     async def _made(self, tool: Tool, call: ToolCall) -> ToolResult:
         try:
@@ -217,19 +186,15 @@ class ToolBox:
                 value = await value
             return ToolResult(_json_value(bounded(value)))
         except ToolFailed as failed:
-            return _error(failed.type, str(failed))
+            return failed_result(failed.type, str(failed))
         except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
             raise
-        except NotRecorded:  # told by the scope that refused it
-            return _not_recorded(call)
+        except RequestRefused:  # told by the scope that refused it
+            return not_recorded(call.tool)
         except BaseException as failed:  # a tool may raise anything; the agent is told, as in production
             said = f"the tool {call.tool} raised {type(failed).__name__}: {failed} ({_raised_at(failed)})"
             self._recorder.event(TOOL_EXCEPTION, said)
-            return _error(type(failed).__name__, str(failed))
-
-
-def _not_recorded(call: ToolCall) -> ToolResult:
-    return _error("not_recorded", f"no answer to this call of {call.tool} is available")
+            return failed_result(type(failed).__name__, str(failed))
 
 
 def _raised_at(raised: BaseException) -> str:
@@ -238,10 +203,6 @@ def _raised_at(raised: BaseException) -> str:
     own = [frame for frame in frames[1:] if not any(place in frame.filename for place in _OTHERS)]
     last = (own or frames)[-1]
     return f"{shown(Path(last.filename))}:{last.lineno}"
-
-
-def _error(type: str, message: str) -> ToolResult:
-    return ToolResult(error=ToolError(type, message))
 
 
 def _bounded(result: ToolResult) -> ToolResult:

@@ -8,21 +8,19 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Literal
 
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.miss_report import describe_request
 from pytest_agenteval.cassettes.request_identity import CallMatcher, Key, key_of
 from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.errors import RequestRefused
+from pytest_agenteval.records.transcript import TapeStatus
 
 _ENDED = "the trial has ended: nothing more is sent"
 
 
-class NotRecorded(BaseException):
-    """A request that no tape answers, and that may not be sent.
-
-    No Exception: clients wrap every Exception in an error of their own, wait, and ask again.
-    """
+class NotRecorded(RequestRefused):
+    """Says which request no tape answers, and which cassette lacks it."""
 
     def __init__(self, request: Request, cassette: str) -> None:
         super().__init__(
@@ -73,7 +71,7 @@ class Scope:
         self._ended = True
 
     @property
-    def tape_status(self) -> Literal["hit", "miss", "live", "none"]:
+    def tape_status(self) -> TapeStatus:
         """What became of the requests, in the word of a transcript: the worst that happened to any."""
         if self.missed:
             return "miss"
