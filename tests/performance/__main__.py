@@ -39,6 +39,35 @@ def unused(place: Path) -> Iterator[Row]:
     yield Row("unused, over plain pytest", extra, 15, "ms", f"plain {1000 * middle(without, 'wall'):.0f} ms")
 
 
+def first(place: Path) -> Iterator[Row]:
+    """One offline trial beside one plain test: what somebody waits for who tries it once."""
+    folder = suites.write(place / "first", 1, 1)
+    plain, ours = interleaved(
+        15,
+        lambda: pytest(folder, "-p", "no:agenteval", "test_plain.py"),
+        lambda: pytest(folder, "evals", SCRIPTED),
+    )
+    note = f"plain {1000 * middle(plain, 'wall'):.0f} ms, ours {1000 * middle(ours, 'wall'):.0f} ms"
+    yield Row(
+        "first run, one offline trial, wall",
+        middle(ours, "wall") / middle(plain, "wall"),
+        1.5,
+        "x plain",
+        note,
+    )
+    yield Row("first run, one offline trial, CPU", middle(ours, "cpu") / middle(plain, "cpu"), 1.5, "x plain")
+
+
+def many(place: Path) -> Iterator[Row]:
+    """Five times as many trials take five times as much."""
+    one, ten, fifty = (suites.write(place / f"many_{size}", size, 100) for size in (1, 10_000, 50_000))
+    least, middling, most = (pytest(folder, "evals", SCRIPTED) for folder in (one, ten, fifty))
+    cpu = ((most.cpu - least.cpu) / 49_999) / ((middling.cpu - least.cpu) / 9_999)
+    peak = ((most.peak - least.peak) / 49_999) / ((middling.peak - least.peak) / 9_999)
+    yield Row("CPU per trial at 50,000 over 10,000", cpu, 1.15, "x", f"{most.wall:.0f} s")
+    yield Row("memory per trial at 50,000 over 10,000", peak, 1.15, "x", f"peak {most.peak:.0f} MiB")
+
+
 def trials(place: Path) -> Iterator[Row]:
     """One-turn offline trials beside plain parametrized tests, per item and beyond the first."""
     sizes = {size: suites.write(place / f"by_100_{size}", size, 100) for size in (1, 1_000, 10_000)}
@@ -147,7 +176,9 @@ def regrading(place: Path) -> Iterator[Row]:
 
 CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
     "unused": unused,
+    "first": first,
     "trials": trials,
+    "many": many,
     "workers": workers,
     "cards": cards,
     "thinking": thinking,
