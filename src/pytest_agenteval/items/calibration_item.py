@@ -12,7 +12,7 @@ from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executors.executor import CalibrationResult
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
-from pytest_agenteval.items.marks import marks_of
+from pytest_agenteval.items.marks import declare_marks, marks_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.tasks.documents import shown
 
@@ -46,16 +46,15 @@ class CalibrationFile(pytest.File):
         self._take(plan)
         judges = "+".join(judge.name for judge in evals.cases.judges)
         name = f"{plan.id}[{judges}]" if judges else plan.id
-        item: CalibrationItem = CalibrationItem.from_parent(self, name=name, calibration=plan)
+        item: CalibrationItem = CalibrationItem.from_parent(self, name=name, calibration=plan, evals=evals)
         item.extra_keyword_matches.update((plan.rubric.name, *plan.tags))
-        self._mark(item, evals)
+        self._mark(item)
         return item
 
-    def _mark(self, item: CalibrationItem, evals: EvalSession) -> None:
+    def _mark(self, item: CalibrationItem) -> None:
         """Mark the item with its tags, each declared as it comes."""
         names = dict.fromkeys((MARK, *marks_of(item.calibration.tags)))
-        for name in evals.new_marks(names):
-            self.config.addinivalue_line("markers", f"{name}: a tag of calibrations (pytest-agenteval)")
+        declare_marks(self.config, names, "calibrations")
         for name in names:
             item.add_marker(name)
 
@@ -72,9 +71,9 @@ class CalibrationFile(pytest.File):
 class CalibrationItem(pytest.Item):
     """One calibration as a test."""
 
-    def __init__(self, *, calibration: CalibrationPlan, **more: Any) -> None:
+    def __init__(self, *, calibration: CalibrationPlan, evals: EvalSession, **more: Any) -> None:
         super().__init__(**more)
-        self.calibration = calibration
+        self.calibration, self.evals = calibration, evals
         self.found: dict[str, Any] | None = None
 
     def chat_cassettes(self) -> Iterator[str]:
@@ -87,7 +86,7 @@ class CalibrationItem(pytest.Item):
 
     def setup(self) -> None:
         """Ask the judges about every example, and write down what was found."""
-        evals, option = get_eval_session(self.config), self.config.option
+        evals, option = self.evals, self.config.option
         if not evals.cases.judges:
             pytest.skip(NO_JUDGE)
         if option.setuponly or option.setupplan:

@@ -11,7 +11,7 @@ import pytest
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import explain_trial, short_reason
-from pytest_agenteval.session.eval_session import get_eval_session
+from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.parametrization import Case
 from pytest_agenteval.session.report_hooks import call_trial_finished, longrepr, reason_below
 
@@ -25,6 +25,7 @@ class TrialItem(pytest.Function):
 
     task: PlannedTask
     case: Case
+    evals: EvalSession
     trial: Trial | None = None
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -44,8 +45,7 @@ class TrialItem(pytest.Function):
         trial = self.trial
         if trial is None or trial.ending == "passed":
             return
-        strict = get_eval_session(self.config).settings.strict
-        if trial.ending == "missed" and not strict:
+        if trial.ending == "missed" and not self.evals.settings.strict:
             pytest.xfail(reason_below(trial))
         raise TrialFailed
 
@@ -78,7 +78,7 @@ def run_trial_for_item(
     item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]
 ) -> Trial:
     """Give an item its finished trial; one that broke is an error here."""
-    evals = get_eval_session(item.config)
+    evals = item.evals
     item.trial = trial = evals.runner.get_trial(item, change, given)
     evals.note_answer(trial)
     call_trial_finished(item.config, trial, evals.failed_hooks)

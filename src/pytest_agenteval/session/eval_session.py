@@ -69,9 +69,6 @@ class EvalSession:
         hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))
         self.planner = Planner(self.registry, config.rootpath)
         self.cases = CaseFactory(settings, self.registry)
-        self.shapes: dict[Any, Any] = {}
-        self.surroundings: dict[Any, Any] = {}
-        self.marks: dict[Any, list[pytest.Mark]] = {}
         self.selected: list[Any] = []
         self.calibrations: list[Any] = []
         self.failed_hooks: dict[str, str] = {}
@@ -79,13 +76,6 @@ class EvalSession:
         self._none_ended_so = ""
         self._odd: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
-        self._marks = {"agenteval", "capability", "regression", "mixed"}
-
-    def new_marks(self, names: Iterable[str]) -> list[str]:
-        """Give those marks that were not given before: pytest wants each to be declared."""
-        fresh = [name for name in names if name not in self._marks]
-        self._marks.update(fresh)
-        return fresh
 
     @cached_property
     def stored(self) -> StoredTrials | None:

@@ -15,7 +15,6 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import ending_reason, grade_lines, short_reason, trial_notes
 from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.reports.junit import trial_properties
-from pytest_agenteval.session.eval_session import get_eval_session
 
 MOST_TRACE = 4000
 """Characters of a traceback that a report shows; the rest is in the transcript."""
@@ -73,7 +72,7 @@ def status_word(report: Any, ending: str) -> tuple[str, str, Any] | None:
 
 
 def _transcripts(item: Any) -> str:
-    return get_eval_session(item.config).runner.transcripts(item.trial)
+    return str(item.evals.runner.transcripts(item.trial))
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:
