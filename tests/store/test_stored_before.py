@@ -17,7 +17,7 @@ from pytest_agenteval.store.journal_codec import started_line
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.json_lines import as_bytes
 from pytest_agenteval.store.run_metadata import planned_json
-from pytest_agenteval.store.run_reader import Run, read_run
+from pytest_agenteval.store.run_reader import Run, load_run
 from tests.store.samples import FULL, plan
 
 STORED = Path(__file__).parent / "stored_before"
@@ -26,7 +26,7 @@ STORED = Path(__file__).parent / "stored_before"
 @pytest.fixture(scope="module")
 def run() -> Run:
     """The run as it is read today."""
-    return read_run(STORED)
+    return load_run(STORED)
 
 
 def in_order_of_lines(run: Run) -> list[Trial]:

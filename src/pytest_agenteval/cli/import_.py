@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.benchmarks.ko_agentbench.importer.importing import Imported
+    from pytest_agenteval.benchmarks.ko_agentbench.importer.importing import ImportResult
     from pytest_agenteval.registry import Registry
 
 MOST_NAMED = 3
@@ -52,9 +52,9 @@ def import_(args: argparse.Namespace) -> int:
 
 
 def _ko_agentbench(args: argparse.Namespace) -> int:
-    from pytest_agenteval.benchmarks.ko_agentbench.importer.importing import Wanted, import_clone
+    from pytest_agenteval.benchmarks.ko_agentbench.importer.importing import ImportRequest, import_clone
 
-    wanted = Wanted(
+    wanted = ImportRequest(
         clone=Path(args.source),
         target=Path(args.to),
         suite=not args.runs_only,
@@ -99,12 +99,12 @@ def _registry() -> Registry:
     return registry
 
 
-def _told(found: Imported, to: str) -> list[str]:
+def _told(found: ImportResult, to: str) -> list[str]:
     lines = [*_suite_told(found, to), *_runs_told(found), *_others_told(found.others)]
     return lines or ["nothing to import: the clone has no logs"]
 
 
-def _suite_told(found: Imported, to: str) -> Iterator[str]:
+def _suite_told(found: ImportResult, to: str) -> Iterator[str]:
     from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import changes
 
     cache = found.cache
@@ -120,7 +120,7 @@ def _suite_told(found: Imported, to: str) -> Iterator[str]:
     yield f"{len(odd)} oddities in {odd_tasks} tasks, {changed} tasks changed: {found.page}"
 
 
-def _runs_told(found: Imported) -> Iterator[str]:
+def _runs_told(found: ImportResult) -> Iterator[str]:
     if found.runs:
         yield f"{len(found.runs)} runs, {found.trials} trials:"
         yield from (f"  {name}" for name in found.runs)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import says_error
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_error_result
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape, can_replay
@@ -95,7 +95,7 @@ def test_what_the_fifth_level_may_fall_back_on_works() -> None:
             answer = played(tape, action)
             assert answer is not None, (task["id"], action)
             assert answer.error is None, (task["id"], action)
-            assert not says_error(answer.value), (task["id"], action)
+            assert not is_error_result(answer.value), (task["id"], action)
 
 
 def test_conversations_have_four_to_eight_turns_with_the_agents_own() -> None:

@@ -10,8 +10,13 @@ from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVELS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import AskedMetric, Asking, Panel
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, Found, KoGrader, Metric
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader, JudgedMetric, JudgePanel
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    ComputedGrader,
+    KoGrader,
+    Metric,
+    MetricResult,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
@@ -34,11 +39,11 @@ def grader_class(name: str) -> type[KoGrader]:
     return made
 
 
-def metrics() -> dict[str, Metric | AskedMetric]:
+def metrics() -> dict[str, Metric | JudgedMetric]:
     """Give every metric by the label that the benchmark's reports have for it."""
-    found: dict[str, Metric | AskedMetric] = {}
+    found: dict[str, Metric | JudgedMetric] = {}
     for name in GRADERS:
-        metric: Metric | AskedMetric = getattr(grader_class(name), "metric")  # noqa: B009
+        metric: Metric | JudgedMetric = getattr(grader_class(name), "metric")  # noqa: B009
         found[metric.label.removesuffix(" share")] = metric
     return found
 
@@ -132,18 +137,20 @@ def did(*calls: KoCall, answer: Any = "답입니다", success: bool = True, **mo
     return KoTrace(calls, answer, success, **more)
 
 
-def by_default(name: str, trace: KoTrace, **config: Any) -> Found:
+def by_default(name: str, trace: KoTrace, **config: Any) -> MetricResult:
     """Work a metric that needs no judge out in mode ``default``, by its grader's name."""
     grader = grader_class(name)(**config)
-    assert isinstance(grader, Computed)
+    assert isinstance(grader, ComputedGrader)
     return grader.metric.of(grader, trace, "default")
 
 
-def judged_by_default(name: str, trace: KoTrace, *judges: Any, combine: Any = "mean", **config: Any) -> Found:
+def judged_by_default(
+    name: str, trace: KoTrace, *judges: Any, combine: Any = "mean", **config: Any
+) -> MetricResult:
     """Let judges decide a metric in mode ``default``, by its grader's name."""
     grader = grader_class(name)(combine=combine, **config)
-    assert isinstance(grader, Asking)
-    return asyncio.run(grader.metric.of(grader, trace, "default", Panel(judges, combine)))
+    assert isinstance(grader, JudgedGrader)
+    return asyncio.run(grader.metric.of(grader, trace, "default", JudgePanel(judges, combine)))
 
 
 def says_score(dimension: str, *scores: Any) -> list[Scripted]:

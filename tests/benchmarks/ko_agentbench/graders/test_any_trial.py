@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import Asking, Panel
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader, JudgePanel
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
@@ -88,7 +88,7 @@ TASKS = st.fixed_dictionaries(
 )
 MANY = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 CLASSES = {name: grader_class(name) for name in sorted(GRADERS)}
-COMPUTED = {name: each for name, each in CLASSES.items() if issubclass(each, Computed)}
+COMPUTED = {name: each for name, each in CLASSES.items() if issubclass(each, ComputedGrader)}
 
 
 @given(TASKS, TRACES)
@@ -112,11 +112,11 @@ def test_a_score_that_is_judged_is_a_share_or_undecided(
 
     async def every() -> None:
         for each in CLASSES.values():
-            if issubclass(each, Asking):
+            if issubclass(each, JudgedGrader):
                 grader = each(**config)
                 dimension = packaged_rubric(grader.metric.rubrics["default"]).names[0]
                 judges = tuple(says(json.dumps({dimension: number})) for number in numbers)
-                found = await grader.metric.of(grader, trace, "default", Panel(judges))  # type: ignore[arg-type]
+                found = await grader.metric.of(grader, trace, "default", JudgePanel(judges))  # type: ignore[arg-type]
                 assert found.score is None or 0.0 <= found.score <= 1.0
                 assert found.reason
                 json.dumps(dict(found.more))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import holds_something, says_error
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import has_content, is_error_result
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
 from tests.benchmarks.ko_agentbench.graders.sample_trials import by_default, called, did, golden
 
@@ -48,7 +48,7 @@ def test_calls_that_were_not_made_have_no_share() -> None:
 )
 def test_an_error_that_a_provider_writes_as_a_result_is_seen(payload: Any, wrong: bool) -> None:
     """Each provider's way of saying no, and what only looks like one."""
-    assert says_error(payload) is wrong
+    assert is_error_result(payload) is wrong
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_error_that_a_provider_writes_as_a_result_is_seen(payload: Any, wrong
 )
 def test_something_is_told_from_nothing(payload: Any, some: bool) -> None:
     """A result is empty only where everything in it is, an echo of the call and a page's number among it."""
-    assert holds_something(payload, {"symbol": "005930", "period": "D"}) is some
+    assert has_content(payload, {"symbol": "005930", "period": "D"}) is some
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_something_is_told_from_nothing(payload: Any, some: bool) -> None:
 )
 def test_a_number_that_equals_an_argument_by_chance_is_no_echo(payload: Any, some: bool) -> None:
     """Only under a like name does a number or a truth value say again what was asked for; a text always."""
-    assert holds_something(payload, {"days": 5, "detail": True, "where": "Seoul", "page": 2}) is some
+    assert has_content(payload, {"days": 5, "detail": True, "where": "Seoul", "page": 2}) is some
 
 
 def test_an_answer_is_words_of_the_agents_own() -> None:

@@ -10,18 +10,17 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders import verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import conversation_upstream
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
-    AskedMetric,
-    Opinion,
-    Panel,
+    JudgedMetric,
+    JudgePanel,
+    UpstreamVote,
     mean_upstream,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Found
-from pytest_agenteval.benchmarks.ko_agentbench.graders.replies import JUDGED
-from pytest_agenteval.benchmarks.ko_agentbench.graders.showing import conversation_upstream
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage
+from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import JUDGED_METRICS, verdict_text
 from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
 from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
@@ -53,11 +52,13 @@ SCALED: dict[str, Any] = {
 }
 
 
-def upstream(label: str, trace: Any, *judges: Any, **task: Any) -> Found:
+def upstream(label: str, trace: Any, *judges: Any, **task: Any) -> MetricResult:
     """Work a metric out as the benchmark does."""
     metric = metrics()[label]
-    assert isinstance(metric, AskedMetric)
-    found: Coroutine[Any, Any, Found] = metric.of(KoTask(**task), trace, "upstream", Panel(judges))  # type: ignore[assignment]
+    assert isinstance(metric, JudgedMetric)
+    found: Coroutine[Any, Any, MetricResult] = metric.of(
+        KoTask(**task), trace, "upstream", JudgePanel(judges)
+    )  # type: ignore[assignment]
     return asyncio.run(found)
 
 
@@ -95,7 +96,7 @@ def test_what_was_not_recorded_is_no_judges_failure(name: str, mode: str) -> Non
     _, trace, config = SCALED.get(name, (None, did(CLOSE), {}))
     grader: Any = grader_class(name)(**config)
     with pytest.raises(CassetteMiss):
-        asyncio.run(grader.metric.of(grader, trace, mode, Panel((says(CassetteMiss(MISSING)),))))
+        asyncio.run(grader.metric.of(grader, trace, mode, JudgePanel((says(CassetteMiss(MISSING)),))))
 
 
 @pytest.mark.parametrize("name", [*SCALED, "ko_eff_score"])
@@ -374,7 +375,7 @@ def test_upstream_a_context_is_cut_and_counted_by_messages() -> None:
     assert "주어짐):" not in judge.chat.prompt
 
 
-@pytest.mark.parametrize("label", JUDGED)
+@pytest.mark.parametrize("label", JUDGED_METRICS)
 def test_a_verdict_can_be_written_so_that_it_is_read_again(label: str) -> None:
     """Every verdict comes back as itself, with its reason; what is none is a failed reply."""
     trace = did(called("A", q=2), messages=TALK)
@@ -392,8 +393,8 @@ def test_a_verdict_can_be_written_so_that_it_is_read_again(label: str) -> None:
 def test_nobody_scores_nothing_upstream() -> None:
     """The arithmetic of no opinion is 0; a failed one counts as the lowest."""
     assert mean_upstream([]) == (0.0, 0, 0.0)
-    assert mean_upstream([Opinion("a", None, ""), Opinion("b", 4, "")]) == (2.5, 2, 0.25)
-    assert mean_upstream([Opinion("a", 4, ""), Opinion("b", 5, "")]) == (4.5, 4, 0.75)
+    assert mean_upstream([UpstreamVote("a", None, ""), UpstreamVote("b", 4, "")]) == (2.5, 2, 0.25)
+    assert mean_upstream([UpstreamVote("a", 4, ""), UpstreamVote("b", 5, "")]) == (4.5, 4, 0.75)
 
 
 @pytest.mark.parametrize("name", ["ko_success", "ko_success_vote", "ko_arg_agreement", "ko_completed"])
@@ -405,7 +406,7 @@ def test_prompts_are_korean(name: str) -> None:
     assert hangul > 50
 
 
-@pytest.mark.parametrize("label", JUDGED)
+@pytest.mark.parametrize("label", JUDGED_METRICS)
 def test_the_ruler_knows_what_judges_are_told(label: str) -> None:
     """The digest of a grader changes with what is asked in its mode."""
     name = next(name for name in SCALED | {"ko_eff_score": 0} if grader_class(name).metric.label == label)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVEL_METRICS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import Asking
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, KoGrader
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader, KoGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, trace_of
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
@@ -94,9 +94,9 @@ def test_each_grader_is_where_it_is_said_to_be(name: str, label: str) -> None:
     """Its class is found, carries name and label, and says how it decides."""
     made = grader_class(name)()
 
-    assert isinstance(made, Computed | Asking)
+    assert isinstance(made, ComputedGrader | JudgedGrader)
     assert (made.name, made.metric.label) == (name, label)
-    assert isinstance(made, Asking) == hasattr(made, "with_judges")
+    assert isinstance(made, JudgedGrader) == hasattr(made, "with_judges")
     decides = label in ("SR", "ToolAcc", "SelectAcc", "RRR")
     assert (made.threshold, made.version) == (1.0 if decides else 0.0, "2")
 
@@ -187,7 +187,7 @@ def test_calls_of_replies_that_nobody_saw_come_one_after_another() -> None:
     trial = Evidence({"content": "부탁"}, Transcript((), calls), Outcome(Answer("넷")))
     flow = {"from_step": 1, "from_output": "x", "to_step": 2, "to_parameter": "q"}
     made = grader_class("ko_prov_acc")(golden_action=[{"tool": "A"}, {"tool": "B"}], data_flow=[flow])
-    assert isinstance(made, Computed)
+    assert isinstance(made, ComputedGrader)
 
     assert made.grade(trial).score == 1.0
 
@@ -210,13 +210,13 @@ def test_a_grade_is_never_below_nothing() -> None:
     calls = tuple(ToolCall(str(place), place, 0, "A", {}) for place in range(10))
     trial = Evidence({}, Transcript((SAID,), calls), Outcome(Answer("넷")))
     made = grader_class("ko_redundant_calls")(mode="upstream", golden_action=[{"action": "context_used"}])
-    assert isinstance(made, Computed)
+    assert isinstance(made, ComputedGrader)
     grade = made.grade(trial)
 
     assert (grade.score, grade.unclamped) == (0.0, -8.0)
     assert grade.details["upstream"]["redundant_calls"] == 9
     fine = grader_class("ko_redundant_calls")(mode="upstream")
-    assert isinstance(fine, Computed)
+    assert isinstance(fine, ComputedGrader)
     assert fine.grade(trial).unclamped is None
     assert fine.grade(trial).details["upstream"]["non_redundant_rate"] == 1.0
 
@@ -224,11 +224,11 @@ def test_a_grade_is_never_below_nothing() -> None:
 def test_a_grade_says_what_it_found() -> None:
     """Name, score, reason; the benchmark's own details only in its mode."""
     made: KoGrader = grader_class("ko_valid_calls")(mode="upstream")
-    assert isinstance(made, Computed)
+    assert isinstance(made, ComputedGrader)
     grade = made.grade(evidence(SAID))
 
     assert (grade.grader, grade.score) == ("ko_valid_calls", 0.0)
     assert grade.details["upstream"] == {"total_calls": 1, "valid_calls": 0}
     default = grader_class("ko_valid_calls")()
-    assert isinstance(default, Computed)
+    assert isinstance(default, ComputedGrader)
     assert dict(default.grade(evidence(SAID)).details) == {}

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, verdict_text
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import AskedMetric, Panel, mean_upstream
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Found, Metric
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric, JudgePanel, mean_upstream
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Metric, MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoMessage
+from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import verdict_text
 from pytest_agenteval.errors import ProviderDown
 from tests.benchmarks.ko_agentbench.clone import SHARED, oracle
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (
@@ -48,11 +49,11 @@ def reply(label: str, said: Any) -> str | BaseException:
     return verdict_text(label, said["success"] if "success" in said else said["score"], said["reason"])
 
 
-def found(case: Case, judges: list[Scripted]) -> Found:
+def found(case: Case, judges: list[Scripted]) -> MetricResult:
     """Work the case's metric out as the benchmark does."""
     metric, task, trace = METRICS[case["metric"]], task_of(case), trace_of_case(case)
-    if isinstance(metric, AskedMetric):
-        return run(metric.of(task, trace, "upstream", Panel(tuple(judges))))  # type: ignore[arg-type]
+    if isinstance(metric, JudgedMetric):
+        return run(metric.of(task, trace, "upstream", JudgePanel(tuple(judges))))  # type: ignore[arg-type]
     return metric.of(task, trace, "upstream")
 
 
@@ -139,7 +140,7 @@ REPLIES = {
 def test_a_reply_without_a_reason_is_no_vote(label: str, reason: Any) -> None:
     """The original wants a reason, a text that may be empty: a reply without one fails, whatever it says."""
     metric = METRICS[label]
-    assert isinstance(metric, AskedMetric)
+    assert isinstance(metric, JudgedMetric)
     said = json.loads(metric.reply(True if REPLIES[label] == "success" else 5, ""))
     if reason is None:
         del said["rationale"]
@@ -149,6 +150,6 @@ def test_a_reply_without_a_reason_is_no_vote(label: str, reason: Any) -> None:
     talk = (KoMessage("user", "하나"), KoMessage("assistant", "둘"), KoMessage("user", "셋"))
     trace = did(called("A", q=1), answer="넷입니다", messages=talk)
 
-    got = run(metric.of(KoTask(golden), trace, "upstream", Panel((says(json.dumps(said)),))))  # type: ignore[arg-type]
+    got = run(metric.of(KoTask(golden), trace, "upstream", JudgePanel((says(json.dumps(said)),))))  # type: ignore[arg-type]
 
     assert got.score == (1.0 if reason == "" else 0.0)

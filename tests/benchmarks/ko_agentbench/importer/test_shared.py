@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import cache_key
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call

@@ -5,10 +5,6 @@ laid beside its own. ``default`` counts what it documents. What registers them n
 is imported when it is first wanted.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import (
     GRADERS,
     GROUPS,
@@ -17,16 +13,4 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import (
     UPSTREAM_LABELS,
 )
 
-if TYPE_CHECKING:
-    from pytest_agenteval.benchmarks.ko_agentbench.graders.replies import verdict_text
-
-__all__ = ["GRADERS", "GROUPS", "LEVELS", "LEVEL_METRICS", "UPSTREAM_LABELS", "verdict_text"]
-
-
-def __getattr__(name: str) -> object:
-    """Import the graders themselves only for who plays back verdicts."""
-    if name == "verdict_text":
-        from pytest_agenteval.benchmarks.ko_agentbench.graders import replies
-
-        return replies.verdict_text
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["GRADERS", "GROUPS", "LEVELS", "LEVEL_METRICS", "UPSTREAM_LABELS"]

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
-    AskedMetric,
-    Asking,
-    Panel,
+    JudgedGrader,
+    JudgedMetric,
+    JudgePanel,
+    ask_all_upstream,
     mean_upstream,
-    of_scale,
-    opinions,
-    without_judge,
+    no_judge_result,
+    one_rubric,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Found, not_applicable
-from pytest_agenteval.benchmarks.ko_agentbench.graders.showing import as_json
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResult, not_applicable
 from pytest_agenteval.benchmarks.ko_agentbench.graders.single_tool import with_defaults
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
@@ -25,43 +25,43 @@ from pytest_agenteval.graders.matching.equality import same
 RUBRIC = "ko_arg_agreement"
 
 
-async def argument_agreement(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
+async def argument_agreement(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
     """Give what judges say of the first call of the golden tool; equal arguments need no judge."""
     tool = task.first.get("tool")
     if not tool:
         return not_applicable("the task names no golden call")
-    made = _first(tool, trace)
+    made = _first_call(tool, trace)
     if made is None:
-        return Found(0.0, f"{tool} was never called")
+        return MetricResult(0.0, f"{tool} was never called")
     if not made.readable:
-        return Found(0.0, "the arguments are no JSON object")
+        return MetricResult(0.0, "the arguments are no JSON object")
     given = made.args
     wanted: Mapping[str, Any] = task.first.get("args") or {}
     if same(with_defaults(wanted, task), with_defaults(given, task)):
-        return Found(1.0, "the arguments are equal")
+        return MetricResult(1.0, "the arguments are equal")
     if not given:
-        return Found(0.0, "no arguments were given")
+        return MetricResult(0.0, "no arguments were given")
     if not panel.judges:
-        return without_judge()
+        return no_judge_result()
     return await panel.score(RUBRIC, _values(task, wanted, given))
 
 
-async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: Panel) -> Found:
+async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
     """Give the rounded mean of what judges say; 0 where either side has no arguments."""
     tool = task.first.get("tool")
     if not tool:
-        return Found(0.0, "the task names no golden call", {})
-    made = _first(tool, trace)
+        return MetricResult(0.0, "the task names no golden call", {})
+    made = _first_call(tool, trace)
     wanted, given = task.first.get("args") or {}, (made and made.args) or {}
     if not wanted or not given:
-        return _scored(0.0, wanted, given, task)
+        return _argument_result(0.0, wanted, given, task)
     if not panel.judges:
-        return without_judge()
-    said = await opinions(panel, RUBRIC, _values(task, wanted, given))
-    return _scored(mean_upstream(said)[2], wanted, given, task)
+        return no_judge_result()
+    said = await ask_all_upstream(panel, RUBRIC, _values(task, wanted, given))
+    return _argument_result(mean_upstream(said)[2], wanted, given, task)
 
 
-def _first(tool: str, trace: KoTrace) -> KoCall | None:
+def _first_call(tool: str, trace: KoTrace) -> KoCall | None:
     return next((call for call in trace.own if call.tool == tool), None)
 
 
@@ -74,7 +74,9 @@ def _values(task: KoTask, wanted: Mapping[str, Any], given: Mapping[str, Any]) -
     }
 
 
-def _scored(score: float, wanted: Mapping[str, Any], given: Mapping[str, Any], task: KoTask) -> Found:
+def _argument_result(
+    score: float, wanted: Mapping[str, Any], given: Mapping[str, Any], task: KoTask
+) -> MetricResult:
     """Give the score with precision, recall and F1 of arguments that Python takes for equal.
 
     Of the golden ones those count that were given, or whose value is not the schema's default anyway.
@@ -94,14 +96,14 @@ def _scored(score: float, wanted: Mapping[str, Any], given: Mapping[str, Any], t
         "f1": 2 * precision * recall / both if both else 0.0,
         "llm_judge_score": score,
     }
-    return Found(score, f"{hits} of {len(given)} arguments are equal", details)
+    return MetricResult(score, f"{hits} of {len(given)} arguments are equal", details)
 
 
 @dataclass(frozen=True)
-class KoArgAcc(Asking):
+class KoArgAcc(JudgedGrader):
     """ArgAcc: do the arguments mean what the golden ones mean?"""
 
     name: ClassVar[str] = "ko_arg_acc"
-    metric: ClassVar[AskedMetric] = AskedMetric(
-        "ArgAcc", argument_agreement, argument_agreement_upstream, of_scale(RUBRIC)
+    metric: ClassVar[JudgedMetric] = JudgedMetric(
+        "ArgAcc", argument_agreement, argument_agreement_upstream, one_rubric(RUBRIC)
     )

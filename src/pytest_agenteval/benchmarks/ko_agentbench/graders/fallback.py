@@ -1,25 +1,78 @@
-"""Level 5: when a tool failed, how soon was another tried, and did that work?"""
+"""Level 5: which calls an injected failure hit, how soon was another tool tried, and did that work?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.failures import at_once, first_hit, mended, works_again
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
-    Computed,
-    Found,
+    ComputedGrader,
     Metric,
+    MetricResult,
     not_applicable,
     share,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import valid
+from pytest_agenteval.benchmarks.ko_agentbench.graders.reuse import equal_calls
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
+from pytest_agenteval.graders.matching.equality import same
 
 
-def routing(task: KoTask, trace: KoTrace) -> Found:
+def first_failure(task: KoTask, calls: Sequence[KoCall]) -> int:
+    """Give the place of the first call that the failure hit; -1 for none."""
+    return next((at for at in _injected_places(task, calls) if is_failure(task, calls, at)), -1)
+
+
+def is_failure(task: KoTask, calls: Sequence[KoCall], at: int) -> bool:
+    """Whether the failure hit a call of the broken tool.
+
+    An error says so itself. Half a result (``partial``) is hit whatever it holds, a cut one (``malformed``)
+    is text, and an old one (``stale``) is what was given for other arguments before.
+    """
+    call = calls[at]
+    if not is_valid(call):
+        return True
+    kind = (task.error_injection or {}).get("error_type")
+    if kind == "malformed":
+        return isinstance(call.result, str)
+    return kind == "partial" or (kind == "stale" and _is_old(call, calls[:at]))
+
+
+def is_repaired(task: KoTask, trace: KoTrace) -> bool:
+    """Whether the broken tool worked all the same: it never failed, or did when it was tried again."""
+    calls = trace.own
+    hit = first_failure(task, calls)
+    return any(recovers(task, calls, at, hit) for at in range(len(calls)))
+
+
+def recovers(task: KoTask, calls: Sequence[KoCall], at: int, hit: int) -> bool:
+    """Whether a call is one of the broken tool, made in knowledge of the failure, that it did not hit."""
+    if calls[at].tool != task.injected_tool or is_failure(task, calls, at):
+        return False
+    return hit < 0 or (at > hit and not in_same_reply(calls[at], calls[hit]))
+
+
+def in_same_reply(call: KoCall, other: KoCall) -> bool:
+    """Whether two calls were made in one reply: neither knew what came of the other."""
+    return call.step is not None and call.step == other.step
+
+
+def _injected_places(task: KoTask, calls: Sequence[KoCall]) -> Iterator[int]:
+    return (at for at, call in enumerate(calls) if call.tool == task.injected_tool)
+
+
+def _is_old(call: KoCall, earlier: Sequence[KoCall]) -> bool:
+    return any(
+        one.tool == call.tool
+        and same(one.result, call.result)
+        and not equal_calls((one.tool, one.args), (call.tool, call.args))
+        for one in earlier
+    )
+
+
+def routing(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give 1 / (1 + calls wasted between the first failure and what was done about it).
 
     That is a call of another tool, or one of the same that worked. Calls of the reply that met the failure
@@ -28,33 +81,35 @@ def routing(task: KoTask, trace: KoTrace) -> Found:
     undecided = _without_failure(task, trace)
     if undecided is not None:
         return undecided
-    calls, failed = trace.own, first_hit(task, trace.own)
-    since = _since(calls, failed)
-    coped = (at for at in since if _is_fallback(calls[at], task) or works_again(task, calls, at, failed))
+    calls, failed = trace.own, first_failure(task, trace.own)
+    since = _places_since(calls, failed)
+    coped = (at for at in since if _is_fallback(calls[at], task) or recovers(task, calls, at, failed))
     switch = next(coped, None)
     if switch is None:
-        return _gave_up(task)
+        return _gave_up_result(task)
     known = (calls[failed], calls[switch])
-    wasted = [call for call in calls[failed + 1 : switch] if not any(at_once(call, one) for one in known)]
+    wasted = [
+        call for call in calls[failed + 1 : switch] if not any(in_same_reply(call, one) for one in known)
+    ]
     told = f"{calls[switch].tool} was tried after {len(wasted)} other calls"
-    return Found(1 / (1 + len(wasted)), told)
+    return MetricResult(1 / (1 + len(wasted)), told)
 
 
-def routing_upstream(task: KoTask, trace: KoTrace) -> Found:
+def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give 1 / (1 + steps between the first failure and the first fallback)."""
     broken, calls = task.injected_tool, trace.own
     if not broken:
-        return Found(None, "no failure is injected", {"reason": "no failure is injected"})
-    failed = _failure(task, calls)
+        return MetricResult(None, "no failure is injected", {"reason": "no failure is injected"})
+    failed = _upstream_failure(task, calls)
     if failed is None:
         told = "No tool calls recorded" if not calls else "Injected tool did not fail"
-        return Found(0.0, told, {"reason": told, "injected_tool": broken})
+        return MetricResult(0.0, told, {"reason": told, "injected_tool": broken})
     later = range(failed + 1, len(calls))
-    switch = next((at for at in later if _taken_for_fallback(calls[at], task)), None)
+    switch = next((at for at in later if _is_upstream_fallback(calls[at], task)), None)
     if switch is None:
         told = "No fallback attempt after failure"
         step = _steps(calls, failed)[0]
-        return Found(0.0, told, {"reason": told, "failure_step": step, "injected_tool": broken})
+        return MetricResult(0.0, told, {"reason": told, "failure_step": step, "injected_tool": broken})
     step, other = _steps(calls, failed, switch)
     gap = max(0, other - step - 1)
     details = {
@@ -65,87 +120,87 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> Found:
         "injected_tool": broken,
         "fallback_candidates": task.fallbacks,
     }
-    return Found(1 / (1 + gap), f"{gap} steps lie between failure and fallback", details)
+    return MetricResult(1 / (1 + gap), f"{gap} steps lie between failure and fallback", details)
 
 
-def fallback_success(task: KoTask, trace: KoTrace) -> Found:
+def fallback_success(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the fallback calls after the failure that worked."""
-    if not _others(task):
+    if not _fallback_tools(task):
         return not_applicable("the task names no tool to fall back on")
     undecided = _without_failure(task, trace)
     if undecided is not None:
         return undecided
     calls = trace.own
-    later = [calls[at] for at in _since(calls, first_hit(task, calls))]
-    tried = [call for call in later if call.tool in _others(task)]
-    if not tried and mended(task, trace):
+    later = [calls[at] for at in _places_since(calls, first_failure(task, calls))]
+    tried = [call for call in later if call.tool in _fallback_tools(task)]
+    if not tried and is_repaired(task, trace):
         return not_applicable(f"{task.injected_tool} worked when it was tried again")
     if not tried:
-        return _gave_up(task)
-    good = sum(map(valid, tried))
-    return Found(share(good, len(tried)), f"{good} of {len(tried)} fallback calls worked")
+        return _gave_up_result(task)
+    good = sum(map(is_valid, tried))
+    return MetricResult(share(good, len(tried)), f"{good} of {len(tried)} fallback calls worked")
 
 
-def fallback_success_upstream(task: KoTask, trace: KoTrace) -> Found:
+def fallback_success_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of all fallback calls that are marked as successful; 0 without an injected failure."""
     if not task.injected_tool:
-        return Found(0.0, "no failure is injected", {"reason": "No error injection"})
+        return MetricResult(0.0, "no failure is injected", {"reason": "No error injection"})
     if not task.fallbacks:
-        return Found(None, "the task names no tool to fall back on", {"reason": "No fallback tools"})
-    if _failure(task, trace.own) is None:
-        return Found(0.0, "the injected tool did not fail", {"reason": "Injected tool did not fail"})
-    tried = [call for call in trace.own if call.tool in _others(task)]
+        return MetricResult(None, "the task names no tool to fall back on", {"reason": "No fallback tools"})
+    if _upstream_failure(task, trace.own) is None:
+        return MetricResult(0.0, "the injected tool did not fail", {"reason": "Injected tool did not fail"})
+    tried = [call for call in trace.own if call.tool in _fallback_tools(task)]
     if not tried:
-        return Found(0.0, "no fallback was tried", {"reason": "No fallback attempts"})
+        return MetricResult(0.0, "no fallback was tried", {"reason": "No fallback attempts"})
     good = sum(call.success is True and not call.error for call in tried)
     details = {
         "injected_tool": task.injected_tool,
         "injected_tool_failed": True,
         "fallback_attempts": len(tried),
         "fallback_successes": good,
-        "fallback_tools": _others(task),
+        "fallback_tools": _fallback_tools(task),
     }
-    return Found(good / len(tried), f"{good} of {len(tried)} fallback calls worked", details)
+    return MetricResult(good / len(tried), f"{good} of {len(tried)} fallback calls worked", details)
 
 
-def _without_failure(task: KoTask, trace: KoTrace) -> Found | None:
+def _without_failure(task: KoTask, trace: KoTrace) -> MetricResult | None:
     """Give what can be said where the injected failure was not met; None where it was."""
     if not task.injected_tool:
         return not_applicable("the task injects no failure")
-    if first_hit(task, trace.own) >= 0:
+    if first_failure(task, trace.own) >= 0:
         return None
     if any(call.tool == task.injected_tool or _is_fallback(call, task) for call in trace.own):
         return not_applicable(f"{task.injected_tool} never failed")
-    return Found(0.0, f"neither {task.injected_tool} nor anything in its place was called")
+    return MetricResult(0.0, f"neither {task.injected_tool} nor anything in its place was called")
 
 
-def _gave_up(task: KoTask) -> Found:
-    return Found(0.0, f"{task.injected_tool} failed, and nothing else was tried after that")
+def _gave_up_result(task: KoTask) -> MetricResult:
+    return MetricResult(0.0, f"{task.injected_tool} failed, and nothing else was tried after that")
 
 
-def _since(calls: Sequence[KoCall], failed: int) -> list[int]:
+def _places_since(calls: Sequence[KoCall], failed: int) -> list[int]:
     """Give the places of the calls that came with the failure, in the same reply, or after it."""
     places = (at for at in range(len(calls)) if at != failed)
-    return [at for at in places if at > failed or at_once(calls[at], calls[failed])]
+    return [at for at in places if at > failed or in_same_reply(calls[at], calls[failed])]
 
 
-def _failure(task: KoTask, calls: Sequence[KoCall]) -> int | None:
+def _upstream_failure(task: KoTask, calls: Sequence[KoCall]) -> int | None:
     """Give the place of the first call that the benchmark takes for one that the failure hit."""
     hits = (at for at, call in enumerate(calls) if call.tool == task.injected_tool)
     return next((at for at in hits if calls[at].success is False or calls[at].error), None)
 
 
-def _others(task: KoTask) -> list[str]:
+def _fallback_tools(task: KoTask) -> list[str]:
     """Give the tools to fall back on; the broken one is none, though it be listed."""
     return [tool for tool in task.fallbacks if tool != task.injected_tool]
 
 
 def _is_fallback(call: KoCall, task: KoTask) -> bool:
     """Whether a tool is one to fall back on: a listed one or, where none is listed, any other."""
-    return call.tool in _others(task) if _others(task) else call.tool != task.injected_tool
+    return call.tool in _fallback_tools(task) if _fallback_tools(task) else call.tool != task.injected_tool
 
 
-def _taken_for_fallback(call: KoCall, task: KoTask) -> bool:
+def _is_upstream_fallback(call: KoCall, task: KoTask) -> bool:
     """Whether the benchmark's routing takes a tool for one, the broken one included where it is listed."""
     return call.tool in task.fallbacks if task.fallbacks else call.tool != task.injected_tool
 
@@ -160,7 +215,7 @@ def _steps(calls: Sequence[KoCall], *places: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class KoAdaptiveRouting(Computed):
+class KoAdaptiveRouting(ComputedGrader):
     """AdaptiveRoutingScore: how soon after a failure was another tool tried?"""
 
     name: ClassVar[str] = "ko_adaptive_routing"
@@ -168,7 +223,7 @@ class KoAdaptiveRouting(Computed):
 
 
 @dataclass(frozen=True)
-class KoFallbackSr(Computed):
+class KoFallbackSr(ComputedGrader):
     """FallbackSR: which share of the fallback calls worked?"""
 
     name: ClassVar[str] = "ko_fallback_sr"

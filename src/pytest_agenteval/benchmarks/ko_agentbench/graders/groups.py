@@ -56,10 +56,10 @@ UPSTREAM_LABELS: Mapping[str, str] = MappingProxyType({"pass@k share": "pass@k"}
 """Labels that the benchmark's own reports write otherwise."""
 
 _PLACES: Mapping[str, str] = {
-    "ko_success": "success:KoSuccess",
-    "ko_valid_calls": "every_level:KoValidCalls",
-    "ko_repeat_share": "success:KoRepeatShare",
-    "ko_response_rate": "every_level:KoResponseRate",
+    "ko_success": "common_metrics:KoSuccess",
+    "ko_valid_calls": "common_metrics:KoValidCalls",
+    "ko_repeat_share": "common_metrics:KoRepeatShare",
+    "ko_response_rate": "common_metrics:KoResponseRate",
     "ko_tool_acc": "single_tool:KoToolAcc",
     "ko_arg_acc": "arguments:KoArgAcc",
     "ko_call_em": "single_tool:KoCallEm",

@@ -9,9 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Found, KoGrader, RaisesUpstream, thrown
-from pytest_agenteval.benchmarks.ko_agentbench.graders.settings import Combine, Mode
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    KoGrader,
+    MetricResult,
+    UpstreamError,
+    upstream_error_result,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import ChatMessage
@@ -26,12 +30,12 @@ from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 
-NEAR = 1e-9
+ROUNDING = 1e-9
 UPSTREAM_LOWEST = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class JudgePanel:
     """The judges that may be asked, and how their scores become one."""
 
     judges: tuple[Judge, ...] = ()
@@ -42,19 +46,19 @@ class Panel:
         """Whether somebody is there to ask, or was asked this for another grader."""
         return bool(self.judges) or self._note(rubric, values) in self.notes
 
-    async def score(self, rubric: str, values: Mapping[str, str]) -> Found:
+    async def score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Ask every judge, once for all graders of the trial that want to know the same."""
         note = self._note(rubric, values)
         asking = self.notes.get(note)
         if asking is None:
             asking = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
-        found: Found = await asking
+        found: MetricResult = await asking
         return found
 
     def _note(self, rubric: str, values: Mapping[str, str]) -> str:
         return digest([rubric, self.combine, dict(values)])
 
-    async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> Found:
+    async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Ask every judge; who cannot be reached or read is left out, and named."""
         made = packaged_rubric(rubric)
         if made.combine != "majority":
@@ -62,7 +66,7 @@ class Panel:
         found = await _judgement(made, values, self.judges)
         failed = [f"{vote.judge}: {vote.problem}" for vote in found.votes if vote.problem]
         more = {**judgement_details(found), **({"failed_judges": failed} if failed else {})}
-        return Found(found.score, f"{format_score(found.score)}: {found.rationale}", more=more)
+        return MetricResult(found.score, f"{format_score(found.score)}: {found.rationale}", more=more)
 
 
 async def _judgement(rubric: Rubric, values: Mapping[str, str], judges: Sequence[Judge]) -> Judgement:
@@ -84,7 +88,7 @@ async def _judgement(rubric: Rubric, values: Mapping[str, str], judges: Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class UpstreamVote:
     """What one judge said, as the benchmark takes it: a whole number of the scale, or None for a failure."""
 
     judge: str
@@ -92,34 +96,34 @@ class Opinion:
     reason: str
 
 
-async def opinion(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> Opinion:
+async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMessage]) -> UpstreamVote:
     """Ask a judge once; no answer, or one unreadable, without a reason or beside the scale, is a failure."""
     read = partial(parse_reasoned_reply, rubric=rubric)
     try:
         found, _, problem = await ask_judge(judge, rubric, messages, rubric.schema(), read, repair=False)
     except ProviderDown as unreachable:
-        return Opinion(judge.model.id, None, str(unreachable))
+        return UpstreamVote(judge.model.id, None, str(unreachable))
     if found is None:
-        return Opinion(judge.model.id, None, problem)
+        return UpstreamVote(judge.model.id, None, problem)
     score = found.scores[rubric.names[0]]
-    return Opinion(judge.model.id, _whole(score, rubric), found.rationale)
+    return UpstreamVote(judge.model.id, _whole_number(score, rubric), found.rationale)
 
 
-async def opinions(panel: Panel, rubric: str, values: Mapping[str, str]) -> list[Opinion]:
+async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, str]) -> list[UpstreamVote]:
     """Ask every judge once, side by side."""
     made = packaged_rubric(rubric)
     messages = made.messages(values)
-    return await gather_all(opinion(judge, made, messages) for judge in panel.judges)
+    return await gather_all(ask_upstream(judge, made, messages) for judge in panel.judges)
 
 
-def _whole(score: float | None, rubric: Rubric) -> int | None:
+def _whole_number(score: float | None, rubric: Rubric) -> int | None:
     if score is None:
         return None
     number = rubric.low + score * (rubric.high - rubric.low)
-    return round(number) if abs(number - round(number)) < NEAR else None
+    return round(number) if abs(number - round(number)) < ROUNDING else None
 
 
-def mean_upstream(said: Sequence[Opinion]) -> tuple[float, int, float]:
+def mean_upstream(said: Sequence[UpstreamVote]) -> tuple[float, int, float]:
     """Give the mean of 1 to 5, that mean rounded half to even, and the score from 0 to 1; all 0 for nobody.
 
     A failed judge counts as the lowest.
@@ -136,35 +140,35 @@ def majority_upstream(votes: Sequence[bool]) -> bool:
     return 2 * sum(votes) > len(votes)
 
 
-def without_judge() -> Found:
+def no_judge_result() -> MetricResult:
     """Give what can be said where nobody is there to judge."""
     said = no_judge_grade("")
-    return Found(None, said.rationale, more=said.details)
+    return MetricResult(None, said.rationale, more=said.details)
 
 
-AskedWay: TypeAlias = Callable[[KoTask, KoTrace, Panel], Awaitable[Found]]
+JudgedFunction: TypeAlias = Callable[[KoTask, KoTrace, JudgePanel], Awaitable[MetricResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMetric:
+class JudgedMetric:
     """A metric that needs judges: its label, both ways to work it out, and what judges are asked in each.
 
     A mode in which no judge is asked has no rubric.
     """
 
     label: str
-    default: AskedWay
-    upstream: AskedWay
+    default: JudgedFunction
+    upstream: JudgedFunction
     rubrics: Mapping[Mode, str]
 
-    async def of(self, task: KoTask, trace: KoTrace, mode: Mode, panel: Panel) -> Found:
+    async def of(self, task: KoTask, trace: KoTrace, mode: Mode, panel: JudgePanel) -> MetricResult:
         """Work it out in this mode."""
         if mode == "default":
             return await self.default(task, trace, panel)
         try:
             return await self.upstream(task, trace, panel)
-        except RaisesUpstream as raised:
-            return thrown(raised)
+        except UpstreamError as raised:
+            return upstream_error_result(raised)
 
     def reply(self, verdict: bool | float, reason: str = "") -> str:
         """Write the reply that is taken as this verdict in mode ``upstream``."""
@@ -174,10 +178,10 @@ class AskedMetric:
 
 
 @dataclass(frozen=True)
-class Asking(KoGrader):
+class JudgedGrader(KoGrader):
     """A grader of a metric that asks judges."""
 
-    metric: ClassVar[AskedMetric]
+    metric: ClassVar[JudgedMetric]
 
     @property
     def rubric_digest(self) -> str:
@@ -195,12 +199,12 @@ class Asking(KoGrader):
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
         """Ask these judges, where there is something to ask."""
-        panel = Panel(tuple(judges), self.combine, evidence.notes)
+        panel = JudgePanel(tuple(judges), self.combine, evidence.notes)
         found: Any = await self.metric.of(self, trace_of(evidence), self.mode, panel)
         grade: Grade = found.grade(self.name)
         return grade
 
 
-def of_scale(rubric: str) -> Mapping[Mode, str]:
+def one_rubric(rubric: str) -> Mapping[Mode, str]:
     """Ask by one rubric in both modes."""
     return {"default": rubric, "upstream": rubric}

@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.settings import Combine, Mode, check
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, check_task_keys
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import NOTHING
 
 
-class RaisesUpstream(Exception):
+class UpstreamError(Exception):
     """Where the benchmark's own code throws; its evaluator makes that a score of 0."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MetricResult:
     """What a metric found; ``details`` is what the benchmark's report holds beside the score."""
 
     score: float | None
@@ -35,18 +34,18 @@ class Found:
         return Grade(name, score, self.reason, details={**details, **self.more}, unclamped=below)
 
 
-Way: TypeAlias = Callable[[KoTask, KoTrace], Found]
+MetricFunction: TypeAlias = Callable[[KoTask, KoTrace], MetricResult]
 
 
-def not_applicable(reason: str) -> Found:
+def not_applicable(reason: str) -> MetricResult:
     """Say that a metric has nothing to say about a trial."""
-    return Found(None, f"not applicable: {reason}", more={"undecided": "not_applicable"})
+    return MetricResult(None, f"not applicable: {reason}", more={"undecided": "not_applicable"})
 
 
-def thrown(raised: RaisesUpstream) -> Found:
+def upstream_error_result(raised: UpstreamError) -> MetricResult:
     """Give what the benchmark makes of its own exceptions."""
     reason = f"the benchmark's code throws here: {raised}"
-    return Found(0.0, reason, more={"upstream_error": str(raised)})
+    return MetricResult(0.0, reason, more={"upstream_error": str(raised)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +56,19 @@ class Metric:
     """
 
     label: str
-    default: Way
-    upstream: Way | None
+    default: MetricFunction
+    upstream: MetricFunction | None
 
-    def of(self, task: KoTask, trace: KoTrace, mode: Mode) -> Found:
+    def of(self, task: KoTask, trace: KoTrace, mode: Mode) -> MetricResult:
         """Work it out in this mode."""
         if mode == "default":
             return self.default(task, trace)
         if self.upstream is None:
-            return Found(None, "not in the benchmark's code", more={"undecided": "not in the code"})
+            return MetricResult(None, "not in the benchmark's code", more={"undecided": "not in the code"})
         try:
             return self.upstream(task, trace)
-        except RaisesUpstream as raised:
-            return thrown(raised)
+        except UpstreamError as raised:
+            return upstream_error_result(raised)
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,11 @@ class KoGrader(KoTask):
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check(self, self.mode, self.combine)
+        check_task_keys(self, self.mode, self.combine)
 
 
 @dataclass(frozen=True)
-class Computed(KoGrader):
+class ComputedGrader(KoGrader):
     """A grader of a metric that only computes."""
 
     quick: ClassVar[bool] = True

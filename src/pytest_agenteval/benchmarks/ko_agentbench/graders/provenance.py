@@ -1,17 +1,110 @@
-"""Level 3: did values travel from one step's results into a later step's arguments?"""
+"""Level 3: did values travel from one step's results into a later step's arguments, in whatever spelling?"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from html import unescape
 from typing import Any, ClassVar, TypeAlias
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, Found, Metric, not_applicable
-from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import valid
-from pytest_agenteval.benchmarks.ko_agentbench.graders.spellings import UNLIKE, leaves, likeness
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    ComputedGrader,
+    Metric,
+    MetricResult,
+    not_applicable,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
+from pytest_agenteval.cassettes.param_matchers import folded
+
+Atom: TypeAlias = Decimal | str
+Likeness: TypeAlias = tuple[int, int]
+
+UNLIKE: Likeness = (0, 0)
+LEAST_PART = 2
+LEAST_DIGITS = 3
+"""A coordinate with fewer digits behind its point is another place."""
+
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_BETWEEN = re.compile(r"[,;|:]")
+_TAG = re.compile(r"</?b>")
+"""Search providers mark what was found."""
+
+
+def likeness(value: Any, given: Iterable[Any], *, phrases: bool) -> Likeness:
+    """Rank how well a value, or a part of a joined one, fits one that was given.
+
+    Equal beats everything. A number may be rounded or cut, and with ``phrases`` a text may hold what was
+    given, or be held by it: the more of it the better. Case, width and spaces make no difference.
+    """
+    atoms = {atom for atom in map(_atom, given) if atom is not None}
+    parts = list(_parts(value))
+    if not atoms.isdisjoint(parts):
+        return 2, 0
+    ranks = [(1, 0) for part in parts for atom in atoms if _is_rounded(part, atom)]
+    if phrases and isinstance(value, str):
+        text = folded(value)
+        known = [atom for atom in atoms if isinstance(atom, str) and len(atom) >= LEAST_PART]
+        ranks += [(1, len(atom)) for atom in known if atom in text]
+        ranks += [(1, len(text)) for atom in known if len(text) >= LEAST_PART and text in atom]
+    return max(ranks, default=UNLIKE)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Give all that is neither map nor list."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        yield value
+        return
+    for inner in value:
+        yield from leaves(inner)
+
+
+def _parts(value: Any) -> Iterator[Atom]:
+    pieces = [value, *_BETWEEN.split(value)] if isinstance(value, str) else [value]
+    yield from (atom for atom in map(_atom, pieces) if atom is not None)
+
+
+def _atom(value: Any) -> Atom | None:
+    """Give a number, also one written as text, or a folded text; truth values and nothing say too little."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return _number(value)
+    text = folded(unescape(_TAG.sub("", str(value))))
+    return _number(text) if _NUMBER.fullmatch(text) else text or None
+
+
+def _number(written: Any) -> Decimal | None:
+    """Read a number; None for what is not finite, and for what has more digits than anybody writes."""
+    try:
+        number = Decimal(str(written))
+        return number.normalize() if number.is_finite() else None
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def _is_rounded(one: Atom, other: Atom) -> bool:
+    """Whether two numbers are one number, written with more and with fewer digits behind the point."""
+    if not isinstance(one, Decimal) or not isinstance(other, Decimal):
+        return False
+    short, long = sorted((one, other), key=_digits)
+    if _digits(short) < LEAST_DIGITS:
+        return False
+    apart, last = abs(long - short), Decimal(1).scaleb(-_digits(short))
+    cut = abs(short) <= abs(long) and apart < last and _digits(short) > LEAST_DIGITS
+    return cut or apart <= last / 2
+
+
+def _digits(number: Decimal) -> int:
+    """Count the digits behind the point."""
+    exponent = number.as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -19,25 +112,27 @@ _STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[([0-9]+)\]")
 _FLOW = ("from_step", "from_output", "to_step", "to_parameter")
 
 
-def data_flows(task: KoTask, trace: KoTrace) -> Found:
+def data_flows(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the task's data flows whose value came from an earlier call's result."""
     flows = list({tuple(flow[key] for key in _FLOW): flow for flow in task.data_flow or ()}.values())
     if not flows:
         return not_applicable("the task has no data flow")
-    lost = [flow for flow in flows if not _travelled(flow, task, trace)]
+    lost = [flow for flow in flows if not _has_travelled(flow, task, trace)]
     if not lost:
-        return Found(1.0, f"all {len(flows)} values came from earlier results")
+        return MetricResult(1.0, f"all {len(flows)} values came from earlier results")
     told = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in lost)
-    return Found(1 - len(lost) / len(flows), f"from no earlier result: {told}")
+    return MetricResult(1 - len(lost) / len(flows), f"from no earlier result: {told}")
 
 
-def _travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> bool:
+def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> bool:
     sources, targets = _tools(task, flow["from_step"]), _tools(task, flow["to_step"])
     for place, call in enumerate(trace.calls):
         if call.seeded or call.tool not in targets or flow["to_parameter"] not in call.args:
             continue
-        earlier = [one for one in trace.calls[:place] if one.tool in sources and _before(one, call)]
-        if any(_holds(one.result, flow["from_output"], call.args[flow["to_parameter"]]) for one in earlier):
+        earlier = [one for one in trace.calls[:place] if one.tool in sources and _is_known_before(one, call)]
+        if any(
+            _comes_from(one.result, flow["from_output"], call.args[flow["to_parameter"]]) for one in earlier
+        ):
             return True
     return False
 
@@ -48,12 +143,12 @@ def _tools(task: KoTask, step: int) -> set[str]:
     return {str(call["tool"]) for said, place, call in numbered if step == (place if said is None else said)}
 
 
-def _before(source: KoCall, call: KoCall) -> bool:
+def _is_known_before(source: KoCall, call: KoCall) -> bool:
     """Whether a call's result was known when another was made: not so within one reply of the model."""
-    return valid(source) and (source.seeded or source.step is None or source.step != call.step)
+    return is_valid(source) and (source.seeded or source.step is None or source.step != call.step)
 
 
-def _holds(result: Any, output: str, value: Any) -> bool:
+def _comes_from(result: Any, output: str, value: Any) -> bool:
     """Whether a value comes from a result: from the output that is meant or, without that, from any.
 
     Where the output's path says which item of a list it is, another item's value is another one.
@@ -64,10 +159,10 @@ def _holds(result: Any, output: str, value: Any) -> bool:
     if not everywhere:
         return any(likeness(one, leaves(result), phrases=False) != UNLIKE for one in leaves(value))
     meant = list(_values_at(result, steps) if keys else _at(result, steps))
-    return any(_is_of(one, meant, everywhere) for one in leaves(value))
+    return any(_fits_best(one, meant, everywhere) for one in leaves(value))
 
 
-def _is_of(value: Any, meant: Sequence[Any], everywhere: Sequence[Any]) -> bool:
+def _fits_best(value: Any, meant: Sequence[Any], everywhere: Sequence[Any]) -> bool:
     """Whether a value is one of those that are meant, and none of the others fits it better."""
     rank = likeness(value, leaves(meant), phrases=True)
     return rank != UNLIKE and rank >= likeness(value, leaves(everywhere), phrases=True)
@@ -122,7 +217,7 @@ def _paths(value: Any, above: Path) -> Iterator[tuple[Path, Any]]:
 
 
 @dataclass(frozen=True)
-class KoProvAcc(Computed):
+class KoProvAcc(ComputedGrader):
     """ProvAcc: which share of the values that should come from earlier results did?"""
 
     # A result may hold thousands of values.

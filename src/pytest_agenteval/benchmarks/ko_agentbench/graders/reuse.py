@@ -1,29 +1,98 @@
-"""Level 6: was what the conversation held already used, or asked for again?"""
+"""Level 6: was what the conversation held already used, or asked for again, however a call is written?"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
-    Computed,
-    Found,
+    ComputedGrader,
     Metric,
+    MetricResult,
     not_applicable,
     share,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import valid
-from pytest_agenteval.benchmarks.ko_agentbench.graders.same_calls import same_call
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
 from pytest_agenteval.canonical import plain
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.graders.matching.equality import same
+from pytest_agenteval.graders.matching.folding import folded_all
+from pytest_agenteval.records.transcript import NOTHING
+
+Call = tuple[str, Mapping[str, Any]]
+
+TOOLSET = "ko_agentbench"
 
 
-def repeated(task: KoTask, calls: Sequence[KoCall]) -> int:
+@dataclass(frozen=True, slots=True)
+class ToolDefaults:
+    """What a tool takes for granted: its defaults, and the differences that its ``matching`` ignores.
+
+    A search for more words is another search, also where a recording of the shorter one would answer it.
+    """
+
+    defaults: Mapping[str, Any]
+    rules: ParamMatchers
+
+
+@cache
+def tool_defaults(tool: str) -> ToolDefaults:
+    """Give what is known of a packaged tool; of any other, nothing is taken for granted."""
+    from pytest_agenteval.tools.toolsets import packaged
+
+    known = packaged(TOOLSET).get(tool)
+    if known is None:
+        return ToolDefaults(NOTHING, ParamMatchers())
+    properties = known.spec.parameters.get("properties", NOTHING)
+    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+    matching = {name: "folded" if rule == "contains" else rule for name, rule in known.matching.items()}
+    return ToolDefaults(defaults, ParamMatchers(matching))
+
+
+def normalize_args(call: Call) -> dict[str, Any]:
+    """Give a call's arguments with the tool's defaults, and without those that are null."""
+    tool, args = call
+    given = {name: value for name, value in args.items() if value is not None}
+    found: dict[str, Any] = folded_all({**tool_defaults(tool).defaults, **given})
+    return found
+
+
+def equal_calls(call: Call, other: Call) -> bool:
+    """Whether two calls ask for the same in other spellings, defaults left out or spelled out."""
+    return call[0] == other[0] and same(normalize_args(call), normalize_args(other))
+
+
+def same_call(call: Call, other: Call, task: KoTask) -> bool:
+    """Whether two calls ask for the same, or differ only in what the tool's ``matching`` ignores.
+
+    They do not where the task itself wants both: sorted anew, say.
+    """
+    if call[0] != other[0]:
+        return False
+    if equal_calls(call, other):
+        return True
+    if not tool_defaults(call[0]).rules.accepts(normalize_args(other), normalize_args(call)):
+        return False
+    golden = [(str(one["tool"]), one.get("args") or NOTHING) for one in task.golden_calls]
+    return _nearest(call, golden) == _nearest(other, golden)
+
+
+def _nearest(call: Call, golden: Sequence[Call]) -> int | None:
+    """Give the place of the golden call that a call stands for, None where it stands for none."""
+    rules, args = tool_defaults(call[0]).rules, normalize_args(call)
+    wanted = [(at, normalize_args(one)) for at, one in enumerate(golden) if one[0] == call[0]]
+    ranks = [(rules.nearness(one, args), -at) for at, one in wanted if rules.accepts(one, args)]
+    return -max(ranks)[1] if ranks else None
+
+
+def count_repeated_calls(task: KoTask, calls: Sequence[KoCall]) -> int:
     """Count the agent's calls that give what an earlier successful call, also a seeded one, gave already."""
-    worked = [call for call in calls if valid(call)]
+    worked = [call for call in calls if is_valid(call)]
     asked = [(call.tool, call.args) for call in worked]
     return sum(
         not call.seeded and any(same_call(asked[at], earlier, task) for earlier in asked[:at])
@@ -31,16 +100,18 @@ def repeated(task: KoTask, calls: Sequence[KoCall]) -> int:
     )
 
 
-def non_redundant(task: KoTask, trace: KoTrace) -> Found:
+def non_redundant(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give 1 less the repeated calls by the opportunities for reuse, never below 0."""
     chances = task.reuses
     if not chances:
         return not_applicable("the task has nothing to use again")
-    again = repeated(task, trace.calls)
-    return Found(share(chances - again, chances), f"{again} repeated calls, {chances} chances to do without")
+    again = count_repeated_calls(task, trace.calls)
+    return MetricResult(
+        share(chances - again, chances), f"{again} repeated calls, {chances} chances to do without"
+    )
 
 
-def non_redundant_upstream(task: KoTask, trace: KoTrace) -> Found:
+def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give 1 less the repeats among the agent's own calls by the opportunities; it may be far below 0."""
     worked = [_key(call) for call in trace.own if call.success]
     again, chances = len(worked) - len(set(worked)), task.reuses
@@ -55,26 +126,26 @@ def non_redundant_upstream(task: KoTask, trace: KoTrace) -> Found:
         "non_redundant_rate": 1 - again / chances if chances else 1.0,
     }
     score = 1 - again / chances if chances else 1.0
-    return Found(score, f"{again} repeated calls, {chances} chances to do without", details)
+    return MetricResult(score, f"{again} repeated calls, {chances} chances to do without", details)
 
 
 def _key(call: KoCall) -> tuple[str, str]:
     return call.tool, json.dumps(dict(call.args or {}), sort_keys=True, ensure_ascii=False, default=plain)
 
 
-def reuse(task: KoTask, trace: KoTrace) -> Found:
+def reuse(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give reuse by reuse and repeated calls; without an answer nothing was used again."""
     chances = task.reuses
     if not chances:
         return not_applicable("the task has nothing to use again")
-    again = repeated(task, trace.calls)
+    again = count_repeated_calls(task, trace.calls)
     used = max(0, chances - again) if trace.answer else 0
     score = share(used, used + again) if used else 0.0
-    return Found(score, f"used again {used} times, asked for again {again} times")
+    return MetricResult(score, f"used again {used} times, asked for again {again} times")
 
 
 @dataclass(frozen=True)
-class KoReuseRate(Computed):
+class KoReuseRate(ComputedGrader):
     """ReuseRate: how often was something used again, rather than asked for again?"""
 
     name: ClassVar[str] = "ko_reuse_rate"
@@ -82,7 +153,7 @@ class KoReuseRate(Computed):
 
 
 @dataclass(frozen=True)
-class KoRedundantCalls(Computed):
+class KoRedundantCalls(ComputedGrader):
     """RedundantCallRate: 1 where no call asks for what is known already."""
 
     name: ClassVar[str] = "ko_redundant_calls"

@@ -9,10 +9,10 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
-    Computed,
-    Found,
+    ComputedGrader,
     Metric,
-    RaisesUpstream,
+    MetricResult,
+    UpstreamError,
     not_applicable,
     share,
 )
@@ -20,7 +20,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
 
 
-def full_match(task: KoTask, trace: KoTrace) -> Found:
+def full_match(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the calls are the golden path, those of one step in any order."""
     groups = _steps(task.golden_calls)
     if not groups:
@@ -28,14 +28,14 @@ def full_match(task: KoTask, trace: KoTrace) -> Found:
     called = [call.tool for call in trace.own]
     wanted = [tool for group in groups for tool in group]
     if len(called) != len(wanted):
-        return Found(0.0, f"{len(called)} calls were made; the golden path has {len(wanted)}")
+        return MetricResult(0.0, f"{len(called)} calls were made; the golden path has {len(wanted)}")
     at = 0
     for number, group in enumerate(groups, 1):
         here = called[at : at + len(group)]
         at += len(group)
         if Counter(here) != Counter(group):
-            return Found(0.0, f"step {number} called {', '.join(here)}; wanted was {', '.join(group)}")
-    return Found(1.0, "the calls are those of the golden path")
+            return MetricResult(0.0, f"step {number} called {', '.join(here)}; wanted was {', '.join(group)}")
+    return MetricResult(1.0, "the calls are those of the golden path")
 
 
 def _steps(calls: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -49,36 +49,36 @@ def _steps(calls: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [[tool for _, _, tool in group] for _, group in groups]
 
 
-def full_match_upstream(task: KoTask, trace: KoTrace) -> Found:
+def full_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the tools place by place, in the order in which they are listed."""
     if isinstance(task.golden_action, Mapping):
-        raise RaisesUpstream("golden_action is a map, and it wants a list")
+        raise UpstreamError("golden_action is a map, and it wants a list")
     wanted, called = [action.get("tool") for action in task.golden], [call.tool for call in trace.own]
     if len(wanted) != len(called):
         told = f"{len(called)} calls were made; the golden path has {len(wanted)}"
         details = {"golden_steps": len(wanted), "actual_steps": len(called), "reason": told}
-        return Found(0.0, told, details)
+        return MetricResult(0.0, told, details)
     equal = wanted == called
     details = {"golden_sequence": wanted, "actual_sequence": called, "match": equal}
-    return Found(float(equal), "the tools are the same" if equal else "the tools are others", details)
+    return MetricResult(float(equal), "the tools are the same" if equal else "the tools are others", details)
 
 
-def partial_match(task: KoTask, trace: KoTrace) -> Found:
+def partial_match(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden calls, by weight, whose tool was called."""
     if not task.golden_calls:
         return not_applicable("the task has no golden path")
     found = _partial(task.golden_calls, trace)
-    return Found(found.score, found.reason)
+    return MetricResult(found.score, found.reason)
 
 
-def partial_match_upstream(task: KoTask, trace: KoTrace) -> Found:
+def partial_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden actions, by weight, whose tool was called; 0 without any."""
     if not task.golden:
-        return Found(0.0, "the task has no golden path", {})
+        return MetricResult(0.0, "the task has no golden path", {})
     return _partial(task.golden, trace)
 
 
-def _partial(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> Found:
+def _partial(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> MetricResult:
     called = {call.tool for call in trace.own}
     got, missing, weight, total = [], [], 0.0, 0.0
     for action in golden:
@@ -96,27 +96,27 @@ def _partial(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> Found:
         "matched_tools": got,
         "missing_tools": missing,
     }
-    return Found(weight / total if total else 0.0, told, details)
+    return MetricResult(weight / total if total else 0.0, told, details)
 
 
-def step_economy(task: KoTask, trace: KoTrace) -> Found:
+def step_economy(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the least number of calls that will do, by the number made; 0 where none of those was made."""
     if task.minimum_steps is None and not task.golden_calls:
         return not_applicable("the task says neither minimum_steps nor golden_action")
     least = len(task.golden_calls) if task.minimum_steps is None else task.minimum_steps
     made = len(trace.own)
     score = share(least, made) if made else float(least == 0)
-    return Found(score, f"{made} calls were made; {least} will do")
+    return MetricResult(score, f"{made} calls were made; {least} will do")
 
 
-def step_economy_upstream(task: KoTask, trace: KoTrace) -> Found:
+def step_economy_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Take the calls too many, by the least number, from 1; too few score 0."""
     least, made = task.minimum_steps, len(trace.own)
     if least is None:
         least = len(task.golden) or 1
     told = f"{made} calls were made; {least} will do"
     if least <= 0:
-        return Found(0.0, told, {"reason": told})
+        return MetricResult(0.0, told, {"reason": told})
     extra = made - least
     details = {
         "minimum_steps": least,
@@ -124,11 +124,11 @@ def step_economy_upstream(task: KoTask, trace: KoTrace) -> Found:
         "delta_norm": round(extra / least, 4),
         "extra_steps": extra,
     }
-    return Found(0.0 if extra < 0 else max(0.0, 1 - extra / least), told, details)
+    return MetricResult(0.0 if extra < 0 else max(0.0, 1 - extra / least), told, details)
 
 
 @dataclass(frozen=True)
-class KoFsm(Computed):
+class KoFsm(ComputedGrader):
     """FSM: are the calls the golden path, all of it and nothing else?"""
 
     name: ClassVar[str] = "ko_fsm"
@@ -136,7 +136,7 @@ class KoFsm(Computed):
 
 
 @dataclass(frozen=True)
-class KoPsm(Computed):
+class KoPsm(ComputedGrader):
     """PSM: which share of the golden path's tools was called?"""
 
     name: ClassVar[str] = "ko_psm"
@@ -144,7 +144,7 @@ class KoPsm(Computed):
 
 
 @dataclass(frozen=True)
-class KoDeltaSteps(Computed):
+class KoDeltaSteps(ComputedGrader):
     """ΔSteps_norm: how near is the number of calls to the least that will do?"""
 
     name: ClassVar[str] = "ko_delta_steps"

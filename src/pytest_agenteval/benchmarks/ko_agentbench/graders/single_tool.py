@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Computed, Found, Metric, not_applicable
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    ComputedGrader,
+    Metric,
+    MetricResult,
+    not_applicable,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
 from pytest_agenteval.graders.matching.equality import same
@@ -15,7 +20,7 @@ from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_pr
 from pytest_agenteval.graders.settings import WrongSetting
 
 
-def first_tool(task: KoTask, trace: KoTrace) -> Found:
+def first_tool(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the first call is one of the first golden tool."""
     wanted = task.first.get("tool")
     if not wanted:
@@ -23,7 +28,7 @@ def first_tool(task: KoTask, trace: KoTrace) -> Found:
     return _first_tool(wanted, trace)
 
 
-def choice(task: KoTask, trace: KoTrace) -> Found:
+def choice(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the first call is one of the golden tool, where there were others to choose from."""
     offered = trace.offered or task.available_tools
     if offered and len(set(offered)) < 2:
@@ -31,49 +36,49 @@ def choice(task: KoTask, trace: KoTrace) -> Found:
     return first_tool(task, trace)
 
 
-def first_tool_upstream(task: KoTask, trace: KoTrace) -> Found:
+def first_tool_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call's tool with the first golden tool's."""
     found = _first_tool(task.first.get("tool"), trace)
-    return Found(found.score, found.reason, {"matched": bool(found.score)})
+    return MetricResult(found.score, found.reason, {"matched": bool(found.score)})
 
 
-def choice_upstream(task: KoTask, trace: KoTrace) -> Found:
+def choice_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call's tool with the first golden tool's; there never was a choice."""
     found = _first_tool(task.first.get("tool"), trace)
-    return Found(found.score, found.reason, {"success": bool(found.score)})
+    return MetricResult(found.score, found.reason, {"success": bool(found.score)})
 
 
-def _first_tool(wanted: Any, trace: KoTrace) -> Found:
+def _first_tool(wanted: Any, trace: KoTrace) -> MetricResult:
     called = next((call.tool for call in trace.own if call.tool), None)
     if called is None:
-        return Found(0.0, f"no call was made; {wanted} was wanted")
-    return Found(float(called == wanted), f"{called} was called first; {wanted} was wanted")
+        return MetricResult(0.0, f"no call was made; {wanted} was wanted")
+    return MetricResult(float(called == wanted), f"{called} was called first; {wanted} was wanted")
 
 
-def exact_call(task: KoTask, trace: KoTrace) -> Found:
+def exact_call(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the first call is the golden one, once both are given the schema's default values."""
     wanted = task.first
     if not wanted.get("tool"):
         return not_applicable("the task names no golden call")
     if not trace.own:
-        return Found(0.0, "no call was made")
+        return MetricResult(0.0, "no call was made")
     made = trace.own[0]
     if made.tool != wanted["tool"]:
-        return Found(0.0, f"{made.tool} was called first; {wanted['tool']} was wanted")
+        return MetricResult(0.0, f"{made.tool} was called first; {wanted['tool']} was wanted")
     if not made.readable:
-        return Found(0.0, "the first call's arguments are no JSON object")
+        return MetricResult(0.0, "the first call's arguments are no JSON object")
     if same(with_defaults(wanted.get("args") or {}, task), with_defaults(made.args, task)):
-        return Found(1.0, "the first call is the golden call")
-    return Found(0.0, "the first call has other arguments than the golden call")
+        return MetricResult(1.0, "the first call is the golden call")
+    return MetricResult(0.0, "the first call has other arguments than the golden call")
 
 
-def exact_call_upstream(task: KoTask, trace: KoTrace) -> Found:
+def exact_call_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call with the golden one as Python does: 1 is 1.0 and is true."""
     wanted, made = task.first, next(iter(trace.own), None)
     if made is None or not wanted:
-        return Found(0.0, "there is no call to compare", {})
+        return MetricResult(0.0, "there is no call to compare", {})
     equal = made.tool == wanted.get("tool") and dict(made.args or {}) == dict(wanted.get("args") or {})
-    return Found(float(equal), f"the first call {'equals' if equal else 'is not'} the golden call", {})
+    return MetricResult(float(equal), f"the first call {'equals' if equal else 'is not'} the golden call", {})
 
 
 def with_defaults(args: Mapping[str, Any], task: KoTask) -> dict[str, Any]:
@@ -83,34 +88,34 @@ def with_defaults(args: Mapping[str, Any], task: KoTask) -> dict[str, Any]:
     return {**defaults, **args}
 
 
-def response_in_form(task: KoTask, trace: KoTrace) -> Found:
+def response_in_form(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the answer has the form that the task asks for; JSON is read first where it is wanted."""
     schema = task.resp_schema
     if not schema:
         return not_applicable("the task asks for no form")
     if not trace.answer:
-        return Found(0.0, "there is no answer")
-    wrong = problem_with(schema, trace.final_response)
+        return MetricResult(0.0, "there is no answer")
+    wrong = schema_problem(schema, trace.final_response)
     if wrong and isinstance(trace.final_response, str):
-        wrong = problem_with(schema, _as_json(trace.final_response))
+        wrong = schema_problem(schema, _as_json(trace.final_response))
     if wrong == NO_SCHEMA:
-        return Found(None, f"resp_schema is {NO_SCHEMA}", more={"undecided": "resp_schema"})
-    return Found(float(not wrong), wrong or "the answer has the form that is asked for")
+        return MetricResult(None, f"resp_schema is {NO_SCHEMA}", more={"undecided": "resp_schema"})
+    return MetricResult(float(not wrong), wrong or "the answer has the form that is asked for")
 
 
-def response_in_form_upstream(task: KoTask, trace: KoTrace) -> Found:
+def response_in_form_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Validate the answer as it stands: texts, lists and maps only."""
     schema, answer = task.resp_schema, trace.final_response
     if not isinstance(schema, Mapping) or not isinstance(answer, str | list | tuple | Mapping):
-        return Found(0.0, "there is no schema, or no answer of a kind that is validated", {})
-    wrong = problem_with(schema, answer)
-    return Found(float(not wrong), wrong or "the answer is valid", {})
+        return MetricResult(0.0, "there is no schema, or no answer of a kind that is validated", {})
+    wrong = schema_problem(schema, answer)
+    return MetricResult(float(not wrong), wrong or "the answer is valid", {})
 
 
 NO_SCHEMA = "no JSON Schema"
 
 
-def problem_with(schema: Mapping[str, Any], answer: Any) -> str:
+def schema_problem(schema: Mapping[str, Any], answer: Any) -> str:
     """Say what is wrong with a value by a JSON Schema; empty where nothing is."""
     if not schema:
         return ""
@@ -129,7 +134,7 @@ def _as_json(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class KoToolAcc(Computed):
+class KoToolAcc(ComputedGrader):
     """ToolAcc: was the golden tool called first?"""
 
     name: ClassVar[str] = "ko_tool_acc"
@@ -138,7 +143,7 @@ class KoToolAcc(Computed):
 
 
 @dataclass(frozen=True)
-class KoCallEm(Computed):
+class KoCallEm(ComputedGrader):
     """CallEM: is the first call exactly the golden one?"""
 
     name: ClassVar[str] = "ko_call_em"
@@ -146,7 +151,7 @@ class KoCallEm(Computed):
 
 
 @dataclass(frozen=True)
-class KoRespOk(Computed):
+class KoRespOk(ComputedGrader):
     """RespOK: does the answer have the form that the task asks for?"""
 
     # Reading jsonschema for the first time is no matter of microseconds.
@@ -156,7 +161,7 @@ class KoRespOk(Computed):
 
 
 @dataclass(frozen=True)
-class KoSelectAcc(Computed):
+class KoSelectAcc(ComputedGrader):
     """SelectAcc: was the golden tool chosen among those that were offered?"""
 
     name: ClassVar[str] = "ko_select_acc"

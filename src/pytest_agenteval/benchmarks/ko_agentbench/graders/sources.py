@@ -6,33 +6,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
-    Computed,
-    Found,
+    ComputedGrader,
     Metric,
+    MetricResult,
     not_applicable,
     share,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import delivered, meaningful_upstream
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import has_data, is_meaningful_upstream
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
 from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 
 
-def coverage(task: KoTask, trace: KoTrace) -> Found:
+def coverage(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden tools that gave something."""
     tools = task.golden_tools
     if not tools:
         return not_applicable("the task names no source")
-    covered = {call.tool for call in trace.own if call.tool in tools and delivered(call)}
+    covered = {call.tool for call in trace.own if call.tool in tools and has_data(call)}
     missing = [tool for tool in tools if tool not in covered]
     told = f"gave nothing: {', '.join(missing)}" if missing else "every source gave something"
-    return Found(share(len(covered), len(tools)), told)
+    return MetricResult(share(len(covered), len(tools)), told)
 
 
-def coverage_upstream(task: KoTask, trace: KoTrace) -> Found:
+def coverage_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden tools with a successful result of a shape that its code knows."""
     tools = task.golden_tools
-    got = {call.tool for call in trace.own if call.tool in tools and _gave(call)}
+    got = {call.tool for call in trace.own if call.tool in tools and _gave_upstream(call)}
     covered, missing = [tool for tool in tools if tool in got], [tool for tool in tools if tool not in got]
     details = {
         "required_tools": tools,
@@ -41,44 +41,46 @@ def coverage_upstream(task: KoTask, trace: KoTrace) -> Found:
         "total_required": len(tools),
         "total_covered": len(covered),
     }
-    return Found(len(covered) / len(tools) if tools else 1.0, f"{len(covered)} of {len(tools)}", details)
+    return MetricResult(
+        len(covered) / len(tools) if tools else 1.0, f"{len(covered)} of {len(tools)}", details
+    )
 
 
-def source_validity(task: KoTask, trace: KoTrace) -> Found:
+def source_validity(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the mean, over the golden tools, of the share of their calls that gave something."""
     tools = task.golden_tools
     if not tools:
         return not_applicable("the task names no source")
-    asked = {tool: [delivered(call) for call in trace.own if call.tool == tool] for tool in tools}
+    asked = {tool: [has_data(call) for call in trace.own if call.tool == tool] for tool in tools}
     mean = naive_sum(share(sum(good), len(good)) for good in asked.values() if good) / len(tools)
     told = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in asked.items())
-    return Found(mean, f"calls that gave something: {told}")
+    return MetricResult(mean, f"calls that gave something: {told}")
 
 
-def source_validity_upstream(task: KoTask, trace: KoTrace) -> Found:
+def source_validity_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the mean, over the golden tools, of the share of calls with a result that its code knows."""
-    each = {tool: _of_source(tool, trace) for tool in task.golden_tools}
+    each = {tool: _source_details(tool, trace) for tool in task.golden_tools}
     mean = naive_sum(source["epr"] for source in each.values()) / len(each) if each else 1.0
     details = {"source_eprs": each, "average_epr": round(mean, 4), "total_sources": len(each)}
     for source in each.values():
         source["epr"] = round(source["epr"], 4)
-    return Found(mean, f"the mean of {len(each)} sources", details)
+    return MetricResult(mean, f"the mean of {len(each)} sources", details)
 
 
-def _of_source(tool: str, trace: KoTrace) -> dict[str, Any]:
+def _source_details(tool: str, trace: KoTrace) -> dict[str, Any]:
     asked = [call for call in trace.own if call.tool == tool]
-    good = sum(map(_gave, asked))
+    good = sum(map(_gave_upstream, asked))
     if not asked:
         return {"epr": 0.0, "total_calls": 0, "valid_calls": 0, "reason": "the tool was not called"}
     return {"epr": good / len(asked), "total_calls": len(asked), "valid_calls": good}
 
 
-def _gave(call: KoCall) -> bool:
-    return bool(call.success) and meaningful_upstream(call.result)
+def _gave_upstream(call: KoCall) -> bool:
+    return bool(call.success) and is_meaningful_upstream(call.result)
 
 
 @dataclass(frozen=True)
-class KoCoverage(Computed):
+class KoCoverage(ComputedGrader):
     """Coverage: which share of the sources gave something?"""
 
     name: ClassVar[str] = "ko_coverage"
@@ -86,7 +88,7 @@ class KoCoverage(Computed):
 
 
 @dataclass(frozen=True)
-class KoSourceEpr(Computed):
+class KoSourceEpr(ComputedGrader):
     """SourceEPR: which share of its calls gave something, over all sources?"""
 
     name: ClassVar[str] = "ko_source_epr"

@@ -1,11 +1,15 @@
-"""What a task of the Korean benchmark says about itself: the keys that its metrics read."""
+"""What a task of the Korean benchmark says about itself: the keys that its metrics read, and their check."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
+from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.graders.formatting import brief
+from pytest_agenteval.graders.matching.value_paths import path_of
+from pytest_agenteval.graders.settings import WrongSetting, count_at, text_at
 from pytest_agenteval.records.transcript import NOTHING
 
 Maps = Sequence[Mapping[str, Any]]
@@ -76,3 +80,120 @@ class KoTask:
     def injected_tool(self) -> str:
         """The tool that is made to fail; empty where there is none."""
         return str((self.error_injection or NOTHING).get("tool") or "")
+
+
+Mode = Literal["default", "upstream"]
+Combine = Literal["mean", "median"]
+
+
+def check_task_keys(task: KoTask, mode: str, combine: str) -> None:
+    """Refuse a key whose value cannot be meant; raises WrongSetting, which names it."""
+    _one_of("mode", mode, get_args(Mode))
+    _one_of("combine", combine, get_args(Combine))
+    for key, look in _KEY_CHECKS.items():
+        value = getattr(task, key)
+        if value is not None:
+            look((key,), value)
+
+
+def _one_of(key: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise WrongSetting((key,), f"one of {', '.join(known)}", brief(given))
+
+
+def _map(place: KeyPath, given: Any) -> None:
+    if not isinstance(given, Mapping):
+        raise WrongSetting(place, "a map", brief(given))
+
+
+def _list(place: KeyPath, given: Any, look: Callable[[KeyPath, Any], object]) -> None:
+    if not isinstance(given, list | tuple):
+        raise WrongSetting(place, "a list", brief(given))
+    for number, value in enumerate(given):
+        look((*place, number), value)
+
+
+def _texts(place: KeyPath, given: Any) -> None:
+    _list(place, given, text_at)
+
+
+def _keys(place: KeyPath, given: Any, **looks: Callable[[KeyPath, Any], object]) -> None:
+    """Look at each of these keys of a map; all have to be there."""
+    _map(place, given)
+    for key, look in looks.items():
+        if key not in given:
+            raise WrongSetting((*place, key), "this key", "nothing")
+        look((*place, key), given[key])
+
+
+def _actions(place: KeyPath, given: Any) -> None:
+    _list(place, given, _action)
+
+
+def _action(place: KeyPath, given: Any) -> None:
+    """Look at a golden action or a fallback: a tool with its arguments, or another action."""
+    _keys(place, given)
+    if "action" in given and "tool" not in given:
+        text_at((*place, "action"), given["action"])
+        return
+    _keys(place, given, tool=text_at)
+    if given.get("args") is not None:
+        _map((*place, "args"), given["args"])
+    if given.get("step") is not None:
+        _count((*place, "step"), given["step"])
+    if "weight" in given:
+        _weight((*place, "weight"), given["weight"])
+
+
+def _weight(place: KeyPath, given: Any) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
+        raise WrongSetting(place, "a number above 0", brief(given))
+
+
+def _schemas(place: KeyPath, given: Any) -> None:
+    _map(place, given)
+    for name, schema in given.items():
+        _map((*place, name), schema)
+
+
+def _fields(place: KeyPath, given: Any) -> None:
+    _list(place, given, lambda place, one: _keys(place, one, tool=text_at, fields=_value_paths))
+
+
+def _value_paths(place: KeyPath, given: Any) -> None:
+    _list(place, given, lambda place, one: path_of(text_at(place, one), place))
+
+
+def _flows(place: KeyPath, given: Any) -> None:
+    looks = {"from_step": _count, "from_output": text_at, "to_step": _count, "to_parameter": text_at}
+    _list(place, given, lambda place, one: _keys(place, one, **looks))
+
+
+def _injection(place: KeyPath, given: Any) -> None:
+    _keys(place, given, tool=text_at, error_type=text_at)
+
+
+def _level(place: KeyPath, given: Any) -> None:
+    text_at(place, given) if isinstance(given, str) else _count(place, given)
+
+
+def _count(place: KeyPath, given: Any) -> None:
+    count_at(place, given, least=0)
+
+
+_KEY_CHECKS: Mapping[str, Callable[[KeyPath, Any], object]] = {
+    "golden_action": _actions,
+    "arg_schema": _schemas,
+    "resp_schema": _map,
+    "available_tools": _texts,
+    "golden_fields": _fields,
+    "minimum_steps": _count,
+    "essential_tools": _texts,
+    "data_flow": _flows,
+    "minimum_sources": _count,
+    "error_injection": _injection,
+    "fallback_options": _actions,
+    "minimum_calls": _count,
+    "task_level": _level,
+    "instruction": text_at,
+}

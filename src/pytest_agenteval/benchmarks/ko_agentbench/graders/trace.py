@@ -9,7 +9,7 @@ from typing import Any
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.transcript import NOTHING, ToolCall
 
-IMPORTED = "ko_agentbench"
+LOG_STATE = "ko_agentbench"
 """The key of the agent's state where a trial imported from the benchmark's logs holds what they say."""
 
 
@@ -85,9 +85,9 @@ class KoTrace:
 
 def trace_of(evidence: Evidence) -> KoTrace:
     """Give a trial in the shape of the metrics."""
-    log = evidence.state.get(IMPORTED)
+    log = evidence.state.get(LOG_STATE)
     imported: Mapping[str, Any] = log if isinstance(log, Mapping) else NOTHING
-    success = bool(imported["success"]) if "success" in imported else _replied(evidence)
+    success = bool(imported["success"]) if "success" in imported else _has_reply(evidence)
     return KoTrace(
         calls=tuple(map(_call, evidence.calls)),
         final_response=evidence.answer or None,
@@ -96,12 +96,12 @@ def trace_of(evidence: Evidence) -> KoTrace:
         repetitions=imported.get("repetitions"),
         messages=_messages(evidence) if imported.get("conversation", True) else None,
         level=imported.get("task_level"),
-        instruction=next((turn.content or "" for turn in _given(evidence) if turn.role == "user"), ""),
+        instruction=next((turn.content or "" for turn in _task_turns(evidence) if turn.role == "user"), ""),
         offered=tuple(imported.get("expected_tools") or ()),
     )
 
 
-def _replied(evidence: Evidence) -> bool:
+def _has_reply(evidence: Evidence) -> bool:
     """Whether the agent said anything; one with a model of its own leaves nothing but its answer."""
     said = (message.role == "assistant" and not message.seeded for message in evidence.messages)
     return bool(evidence.answer) or any(said)
@@ -123,10 +123,10 @@ def _messages(evidence: Evidence) -> tuple[KoMessage, ...]:
     """Give what was said or, where nobody wrote that down, what the task gave."""
     said = [message for message in evidence.messages if message.role != "system"]
     told = tuple(KoMessage(message.role, message.content, message.seeded) for message in said)
-    return told or _given(evidence)
+    return told or _task_turns(evidence)
 
 
-def _given(evidence: Evidence) -> tuple[KoMessage, ...]:
+def _task_turns(evidence: Evidence) -> tuple[KoMessage, ...]:
     """Give the turns of a task; its text is one of the user's, as is a turn that is a plain text."""
     turns = evidence.task_input.get("turns")
     if not isinstance(turns, Sequence) or isinstance(turns, str):

@@ -1,20 +1,89 @@
-"""The benchmark's cache of tool answers: which entry answers which call, and what is left out."""
+"""The benchmark's cache of tool answers: the key of a call, which entry answers it, and what is left out.
+
+A key is the digest of the tool's name, its normalised arguments and a signature of the tool's declaration. It
+is worked out without the benchmark's own code: the signatures are constants, those of the declarations that
+were current when the cache was last filled.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import cache_key, catalogue
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.importers.source_files import misshapen, read_all
 
+CATALOGUE = Path(__file__).with_name("catalogue.json")
+_TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
+
+
+@cache
+def catalogue() -> Mapping[str, Any]:
+    """Give each current tool's signature and its parameters: type, default, bounds, whether required."""
+    found: Mapping[str, Any] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
+    return found
+
+
+def parameters(tool: str) -> Mapping[str, Mapping[str, Any]]:
+    """Give a current tool's parameters; KeyError for any other tool."""
+    found: Mapping[str, Mapping[str, Any]] = catalogue()[tool]["parameters"]
+    return found
+
+
+def normalize_args(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the arguments as the cache keeps them: defaults filled in, types forced, unknown keys dropped."""
+    known = parameters(tool)
+    given = {
+        **{name: p["default"] for name, p in known.items() if "default" in p},
+        **_with_own_names(tool, args),
+    }
+    return {name: _convert(given[name], known[name]["type"]) for name in sorted(given.keys() & known.keys())}
+
+
+def cache_key(tool: str, args: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Give the normalised arguments of a call of a current tool, and its key."""
+    settled = normalize_args(tool, args)
+    asked = {"tool": tool, "args": settled, "sig": catalogue()[tool]["signature"]}
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    return settled, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _with_own_names(tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take the one spelling that the benchmark takes beside its own."""
+    if tool == "StockPrice_ls" and "symbol" in args and "shcode" not in args:
+        return {**args, "shcode": args["symbol"]}
+    return args
+
+
+def _convert(value: Any, kind: str) -> Any:
+    """Make a value of the parameter's type; what cannot be made so stays as it is."""
+    try:
+        if kind == "integer":
+            return int(value)
+        if kind == "number":
+            return value if isinstance(value, int) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return value
+    if kind == "string":
+        return value if isinstance(value, str) else str(value)
+    if isinstance(value, str) and kind == "boolean":
+        return _flag(value)
+    return value
+
+
+def _flag(text: str) -> bool | str:
+    lower = text.strip().lower()
+    return True if lower in _TRUE else False if lower in _FALSE else text
+
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class CachedCall:
     """One entry: a call's normalised arguments and what the tool gave; ``stale`` when no key leads to it.
 
     ``file`` is the name of its file, without the ending: the key that once led to it.
@@ -32,8 +101,8 @@ class Recorded:
 class Collision:
     """Several entries for the same call: the one that is kept, and the others."""
 
-    kept: Recorded
-    lost: tuple[Recorded, ...]
+    kept: CachedCall
+    lost: tuple[CachedCall, ...]
 
 
 @dataclass(slots=True)
@@ -44,20 +113,20 @@ class Cache:
     without data.
     """
 
-    entries: dict[str, dict[str, Recorded]] = field(default_factory=lambda: defaultdict(dict))
+    entries: dict[str, dict[str, CachedCall]] = field(default_factory=lambda: defaultdict(dict))
     read: int = 0
     reachable: int = 0
     collisions: list[Collision] = field(default_factory=list)
     retired: Counter[str] = field(default_factory=Counter)
     nulls: list[str] = field(default_factory=list)
 
-    def find(self, tool: str, args: Mapping[str, Any]) -> Recorded | None:
+    def find(self, tool: str, args: Mapping[str, Any]) -> CachedCall | None:
         """Give what is kept for a call, written in any way that normalises to the same arguments."""
         if tool not in catalogue():
             return None
         return self.entries.get(tool, {}).get(canonical(cache_key(tool, args)[0]))
 
-    def of(self, tool: str) -> Iterable[Recorded]:
+    def of(self, tool: str) -> Iterable[CachedCall]:
         """Give everything that is kept of a tool."""
         return self.entries.get(tool, {}).values()
 
@@ -79,7 +148,7 @@ class Cache:
 
 def read_cache(folder: Path) -> Cache:
     """Read every entry; a folder that is not there gives an empty cache."""
-    cache, held = Cache(), defaultdict[tuple[str, str], list[Recorded]](list)
+    cache, held = Cache(), defaultdict[tuple[str, str], list[CachedCall]](list)
     for path, entry in read_all(sorted(_files(folder))):
         _check(path, entry)
         cache.read += 1
@@ -92,7 +161,7 @@ def read_cache(folder: Path) -> Cache:
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
         cache.reachable += key == path.stem
         made = str(entry.get("created_at", ""))
-        one = Recorded(tool, args, entry.get("data"), made, key != path.stem, path.stem)
+        one = CachedCall(tool, args, entry.get("data"), made, key != path.stem, path.stem)
         held[tool, canonical(args)].append(one)
     for (tool, place), found in held.items():
         kept = cache.entries[tool][place] = max(found, key=_rank)
@@ -115,6 +184,6 @@ def _check(path: Path, entry: Any) -> None:
         raise misshapen(path, "a cached call: key, tool, input_params, data", ", ".join(entry))
 
 
-def _rank(one: Recorded) -> tuple[bool, str]:
+def _rank(one: CachedCall) -> tuple[bool, str]:
     """Of entries for the same call one that can be reached comes first, else the newest."""
     return not one.stale, one.created_at

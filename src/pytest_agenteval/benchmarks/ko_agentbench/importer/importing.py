@@ -7,21 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.settings import Mode
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, read_cache
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cassettes import write_cassettes
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Clone, SourceTask, open_clone
-from pytest_agenteval.benchmarks.ko_agentbench.importer.drift import drift_of
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
+from pytest_agenteval.benchmarks.ko_agentbench.importer.import_report import REPORT_FILE, render_report
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import (
     LoggedRun,
     Report,
     logged_runs,
     report_of,
     reports,
+    task_changes,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.page import PAGE, page
-from pytest_agenteval.benchmarks.ko_agentbench.importer.rules import oddities_of
+from pytest_agenteval.benchmarks.ko_agentbench.importer.oddities import find_oddities
 from pytest_agenteval.benchmarks.ko_agentbench.importer.runs import (
     imported_runs,
     keep_latest,
@@ -30,19 +29,22 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.runs import (
     write_run,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
+    TaskFile,
     cassette_folder,
     evals_folder,
     is_imported,
+    task_files,
+    unread_keys,
+    write_cassettes,
     write_suite,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.tasks import WrittenTask, left_out, written_tasks
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import Trial
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImportRequest:
     """What is to be imported where, and by which command; ``force`` writes over an earlier import.
 
     ``mode`` is that of the tasks' graders. Logged runs are always graded as the benchmark's code grades.
@@ -58,7 +60,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """What was imported: counts, findings, the names of runs, and files of others beside the new ones."""
 
     tasks: int
@@ -72,7 +74,7 @@ class Imported:
     others: tuple[Path, ...]
 
 
-def import_clone(wanted: Wanted) -> Imported:
+def import_clone(wanted: ImportRequest) -> ImportResult:
     """Import a clone; raises UsageMistake or ProblemsFound before anything is written."""
     clone = open_clone(wanted.clone)
     _check_places(wanted)
@@ -83,7 +85,7 @@ def import_clone(wanted: Wanted) -> Imported:
     logged = logged_runs(clone) if wanted.runs else []
     findings, written, others = _write_suite(wanted, tasks, cache, logged)
     runs, trials = _write_runs(wanted, clone, _by_id(tasks), logged, known)
-    return Imported(
+    return ImportResult(
         tasks=len(written),
         findings=tuple(findings),
         cache=cache,
@@ -91,12 +93,12 @@ def import_clone(wanted: Wanted) -> Imported:
         runs=tuple(runs),
         trials=trials,
         unjudged=tuple(run.model for run in logged if report_of(run, known) is None),
-        page=evals_folder(wanted.target) / PAGE if cache is not None else None,
+        page=evals_folder(wanted.target) / REPORT_FILE if cache is not None else None,
         others=tuple(others),
     )
 
 
-def _check_places(wanted: Wanted) -> None:
+def _check_places(wanted: ImportRequest) -> None:
     clone, target = wanted.clone.resolve(), wanted.target.resolve()
     if target.is_relative_to(clone):
         raise UsageMistake(f"--to {wanted.target}: expected a folder outside of the clone {wanted.clone}")
@@ -104,7 +106,7 @@ def _check_places(wanted: Wanted) -> None:
         raise UsageMistake(f"--to {wanted.target}: expected a folder; it is a file")
 
 
-def _check_free(wanted: Wanted) -> None:
+def _check_free(wanted: ImportRequest) -> None:
     """Refuse to write over anything but an earlier import, and over that only by force."""
     suite = evals_folder(wanted.target)
     if wanted.suite and suite.exists() and not is_imported(suite):
@@ -118,22 +120,22 @@ def _check_free(wanted: Wanted) -> None:
 
 
 def _write_suite(
-    wanted: Wanted, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
-) -> tuple[list[Finding], list[WrittenTask], list[Path]]:
+    wanted: ImportRequest, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
+) -> tuple[list[Finding], list[TaskFile], list[Path]]:
     if cache is None:
         return [], [], []
-    target, written = wanted.target, written_tasks(tasks, cache, wanted.mode)
-    found = [*oddities_of(tasks, cache), *drift_of(_by_id(tasks), logged)]
+    target, written = wanted.target, task_files(tasks, cache, wanted.mode)
+    found = [*find_oddities(tasks, cache), *task_changes(_by_id(tasks), logged)]
     found += [finding for task in written for finding in task.findings]
     findings = sorted(found, key=lambda finding: finding.task)
     files = write_suite(target, written, with_cassettes=bool(cache.entries))
     files += write_cassettes(cache, cassette_folder(target))
-    about = evals_folder(target) / PAGE
-    about.write_text(page(findings, cache, written, left_out(tasks)), encoding="utf-8")
-    return findings, written, _others(target, [*files, about])
+    about = evals_folder(target) / REPORT_FILE
+    about.write_text(render_report(findings, cache, written, unread_keys(tasks)), encoding="utf-8")
+    return findings, written, _foreign_files(target, [*files, about])
 
 
-def _others(target: Path, written: Iterable[Path]) -> list[Path]:
+def _foreign_files(target: Path, written: Iterable[Path]) -> list[Path]:
     """Give the files beside those written: the user's own, or of a task that the clone no longer has."""
     folders = evals_folder(target), cassette_folder(target)
     there = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
@@ -141,14 +143,14 @@ def _others(target: Path, written: Iterable[Path]) -> list[Path]:
 
 
 def _write_runs(
-    wanted: Wanted,
+    wanted: ImportRequest,
     clone: Clone,
     tasks: Mapping[str, SourceTask],
     logged: Sequence[LoggedRun],
     known: Sequence[Report],
 ) -> tuple[list[str], int]:
     """Grade all runs, then put them in the place of those imported before."""
-    graded = asyncio.run(_graded(clone, tasks, logged, known))
+    graded = asyncio.run(_grade_runs(clone, tasks, logged, known))
     latest = own_latest(wanted.target)
     if wanted.runs:
         remove_runs(imported_runs(wanted.target))
@@ -161,7 +163,7 @@ def _write_runs(
     return names, sum(map(len, graded))
 
 
-async def _graded(
+async def _grade_runs(
     clone: Clone,
     tasks: Mapping[str, SourceTask],
     logged: Sequence[LoggedRun],

@@ -1,8 +1,9 @@
-"""The benchmark's logs: which results belong to a run of a model, and what the reports say of them."""
+"""The benchmark's logs: which results belong to a run of a model, and what reports and tasks say of them."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +11,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import LEVELS, Clone, Fields, read_object
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
+    LEVELS,
+    Clone,
+    Fields,
+    SourceTask,
+    read_object,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.importers.source_files import misshapen
 
@@ -19,10 +27,21 @@ REPORT = "evaluation_report.json"
 ROLES = ("system", "user", "assistant", "tool")
 MAPS = ("conversation_log", "token_usage", "ttft_stats")
 NUMBERS = ("execution_time", "steps_taken")
+EVALUATED_KEYS = (
+    "instruction",
+    "golden_action",
+    "arg_schema",
+    "resp_schema",
+    "minimum_steps",
+    "data_flow",
+    "error_injection",
+    "fallback_options",
+)
+"""The keys of a task that the benchmark's evaluator takes from the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedResult:
     """One result of a log, where it stands, and when it was begun, as far as the log can say."""
 
     level: str
@@ -43,7 +62,7 @@ class LoggedRun:
     model: str
     started_at: str
     ended_at: str
-    results: tuple[Logged, ...]
+    results: tuple[LoggedResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +79,13 @@ class Report:
 def logged_runs(clone: Clone) -> list[LoggedRun]:
     """Read the logs of every model, the one that ran first first."""
     folders = [path for path in sorted(clone.logs.glob("*")) if path.is_dir()]
-    found = _each(folders, _run_of)
+    found = _read_each(folders, _run_of)
     return sorted((run for run in found if run is not None), key=lambda run: (run.started_at, run.model))
 
 
 def reports(clone: Clone) -> list[Report]:
     """Read every evaluation, newest first."""
-    found = _each(sorted(clone.reports.glob(f"*/{REPORT}")), _report)
+    found = _read_each(sorted(clone.reports.glob(f"*/{REPORT}")), _report)
     return sorted(found, key=lambda one: one.date, reverse=True)
 
 
@@ -77,7 +96,7 @@ def report_of(run: LoggedRun, known: Sequence[Report]) -> Report | None:
     return next((one for one in of_model if one.date == day), of_model[0] if of_model else None)
 
 
-def _each(paths: Sequence[Path], read: Any) -> list[Any]:
+def _read_each(paths: Sequence[Path], read: Any) -> list[Any]:
     found, problems = [], list[Problem]()
     for path in paths:
         try:
@@ -124,7 +143,7 @@ def _check(path: Path, log: Fields) -> None:
         if not isinstance(result, dict) or not isinstance(result.get("task_id"), str):
             raise misshapen(path, "a result: a map with task_id", result, "results", index)
         _check_kinds(path, index, result)
-        _check_said(path, index, result)
+        _check_messages(path, index, result)
 
 
 def _check_kinds(path: Path, index: int, result: Fields) -> None:
@@ -137,7 +156,7 @@ def _check_kinds(path: Path, index: int, result: Fields) -> None:
             raise misshapen(path, "a number", number, "results", index, name)
 
 
-def _check_said(path: Path, index: int, result: Fields) -> None:
+def _check_messages(path: Path, index: int, result: Fields) -> None:
     said = (result.get("conversation_log") or {}).get("messages") or []
     for message in said:
         if not isinstance(message, dict) or message.get("role") not in ROLES:
@@ -148,14 +167,14 @@ def _check_said(path: Path, index: int, result: Fields) -> None:
             raise misshapen(path, "a call: a map", call, "results", index, "tool_calls")
 
 
-def _results(level: str, path: Path, log: Fields) -> Iterator[Logged]:
+def _results(level: str, path: Path, log: Fields) -> Iterator[LoggedResult]:
     """Give the results of a level; when each began follows from the end and from how long each took."""
     ended = _time(str(log["metadata"]["timestamp"])) or datetime.min
     results = log["results"]
     took = [float(result.get("execution_time") or 0) for result in results]
     for place, result in enumerate(results):
         began = ended - timedelta(seconds=sum(took[place:]))
-        yield Logged(level, path, result, began.isoformat(timespec="milliseconds"))
+        yield LoggedResult(level, path, result, began.isoformat(timespec="milliseconds"))
 
 
 def _report(path: Path) -> Report:
@@ -163,12 +182,14 @@ def _report(path: Path) -> Report:
     about, levels = whole.get("summary"), whole.get("by_level")
     if not isinstance(about, dict) or not isinstance(levels, dict):
         raise misshapen(path, "an evaluation: summary and by_level", ", ".join(whole))
-    metrics = {task: found for name, level in levels.items() for task, found in _evaluated(path, name, level)}
+    metrics = {
+        task: found for name, level in levels.items() for task, found in _task_metrics(path, name, level)
+    }
     date = str(about.get("execution_date") or "")
     return Report(path, str(about.get("model")), str(about.get("judge_model") or "judge"), date, metrics)
 
 
-def _evaluated(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapping[str, Fields]]]:
+def _task_metrics(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapping[str, Fields]]]:
     """Give the metrics of each task of a level."""
     if not isinstance(level, dict):
         raise misshapen(path, "a level: a map", level, "by_level", name)
@@ -194,3 +215,16 @@ def _time(text: str) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> Iterator[Finding]:
+    """Say of each task which of its keys had another value in how many of the logged runs."""
+    changed: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for logged in (logged for run in runs for logged in run.results if logged.task in tasks):
+        fields = tasks[logged.task].fields
+        for key in EVALUATED_KEYS:
+            if (logged.fields.get(key) or None) != (fields.get(key) or None):
+                changed[logged.task][key] += 1
+    for task, keys in changed.items():
+        told = ", ".join(f"{key} in {count} of {len(runs)} logged runs" for key, count in keys.items())
+        yield Finding(task, f"was another when it was tried: {told}")

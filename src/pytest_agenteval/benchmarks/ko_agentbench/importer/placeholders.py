@@ -11,9 +11,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, Recorded
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields
-from pytest_agenteval.benchmarks.ko_agentbench.importer.paths import named, value_at
+
+_PART = re.compile(r"(?:^|\.)(\w+)|\[(\d+)\]")
+MOST_DEEP = 6
+
+
+def value_at(data: Any, path: str) -> Any:
+    """Give what stands at a path such as ``items[0].title``; None where there is nothing."""
+    for part in _PART.finditer(path):
+        try:
+            data = data[int(part[2])] if part[2] else data[part[1]]
+        except (LookupError, TypeError):
+            return None
+    return data
+
+
+def find_named(data: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Give what stands at a path, else under a key of that name, in the first entries of lists too."""
+    found = value_at(data, name)
+    if found is not None:
+        yield name, found
+    elif re.fullmatch(r"\w+", name):
+        yield from _keys(data, name, "", 0)
+
+
+def _keys(data: Any, name: str, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    if depth > MOST_DEEP:
+        return
+    if isinstance(data, list) and data:
+        yield from _keys(data[0], name, f"{path}[0]", depth + 1)
+    if isinstance(data, dict):
+        if name in data:
+            yield f"{path}.{name}".lstrip("."), data[name]
+        for key, inner in data.items():
+            yield from _keys(inner, name, f"{path}.{key}".lstrip("."), depth + 1)
+
 
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _STEP = re.compile(r"step(\d+)\.(.+)")
@@ -21,7 +55,7 @@ _PATH = re.compile(r"(?:^\w+|\.\w+|\[\d+\])+")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PlaceholderSource:
     """Where a placeholder's value comes from: the place of an earlier call, and a path or a mere name."""
 
     call: int
@@ -42,7 +76,7 @@ class GoldenPath:
     cache: Cache
     facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     written: list[dict[str, Any]] = field(default_factory=list)
-    answers: list[Recorded | None] = field(default_factory=list)
+    answers: list[CachedCall | None] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     spaced: list[str] = field(default_factory=list)
 
@@ -59,12 +93,12 @@ class GoldenPath:
     def _argument(self, call: Fields, name: str, value: Any) -> tuple[Any, Any]:
         """Give an argument as it is written for the oracle, and with its values filled in."""
         if not isinstance(value, str) or not PLACEHOLDER.search(value):
-            return escaped(value), value
+            return escape(value), value
         found = {one[0]: self._resolved(call, name, one[1]) for one in PLACEHOLDER.finditer(value)}
         if None in found.values():
             missing = ", ".join(text for text, one in found.items() if one is None)
             self.lost.append(f"{call['tool']}({name}): {missing}")
-            return escaped(value), value
+            return escape(value), value
         return self._written(value, found), self._filled(value, found)
 
     def _resolved(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
@@ -78,21 +112,21 @@ class GoldenPath:
                 return f"${source.call + 1}{'' if path.startswith('[') else '.'}{path}", value
         return None
 
-    def _named(self, answer: Recorded, name: str) -> Iterator[tuple[str, Any]]:
+    def _named(self, answer: CachedCall, name: str) -> Iterator[tuple[str, Any]]:
         known = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
         yield from ((path, value_at(answer.data, path)) for path in known)
-        yield from named(answer.data, name)
+        yield from find_named(answer.data, name)
 
-    def _source(self, call: Fields, name: str, inside: str) -> Source | None:
+    def _source(self, call: Fields, name: str, inside: str) -> PlaceholderSource | None:
         here = len(self.answers)
         step = _STEP.fullmatch(inside)
         if step:
             place = self._of_step(int(step[1]), here)
-            return Source(place, step[2]) if place is not None else None
+            return PlaceholderSource(place, step[2]) if place is not None else None
         flow = self._flow(call, name)
         if flow is not None:
-            return Source(flow[0], str(flow[1].get("from_output") or inside))
-        return Source(here - 1, inside) if here else None
+            return PlaceholderSource(flow[0], str(flow[1].get("from_output") or inside))
+        return PlaceholderSource(here - 1, inside) if here else None
 
     def _of_step(self, number: int, before: int) -> int | None:
         """Give the one earlier call of a step; where there is not just one, the number counts calls."""
@@ -142,13 +176,13 @@ def steps(calls: Sequence[Fields]) -> list[list[int]]:
     return list(grouped.values())
 
 
-def escaped(value: Any) -> Any:
+def escape(value: Any) -> Any:
     """Write a value so that the oracle takes no dollar sign in it for a reference."""
     if isinstance(value, str):
         return value.replace("$", "$$")
     if isinstance(value, dict):
-        return {key: escaped(inner) for key, inner in value.items()}
-    return [escaped(inner) for inner in value] if isinstance(value, list) else value
+        return {key: escape(inner) for key, inner in value.items()}
+    return [escape(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _step_of(call: Fields, place: int) -> int:

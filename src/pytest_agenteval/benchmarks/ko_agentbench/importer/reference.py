@@ -6,20 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, Recorded
-from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields, SourceTask
-from pytest_agenteval.benchmarks.ko_agentbench.importer.conversation import evaluated_turn, turn_at
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
+    Fields,
+    SourceTask,
+    evaluated_turn,
+    turn_at,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
-from pytest_agenteval.benchmarks.ko_agentbench.importer.paths import value_at
 from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import (
     GoldenPath,
-    escaped,
+    escape,
     in_step_order,
     steps,
+    value_at,
 )
 from pytest_agenteval.canonical import compact
 
-MOST_OF_A_FACT = 160
+MAX_FACT_CHARS = 160
 Turns = list[dict[str, Any]]
 
 
@@ -31,7 +35,7 @@ class Solution:
     findings: tuple[Finding, ...] = ()
 
 
-def solution(task: SourceTask, cache: Cache) -> Solution:
+def solve(task: SourceTask, cache: Cache) -> Solution:
     """Give the turns that follow the golden path and end with an answer."""
     if task.turns:
         return _conversation(task, cache)
@@ -45,7 +49,7 @@ def solution(task: SourceTask, cache: Cache) -> Solution:
     turns: Turns = [
         {"calls": [_call(calls[place], path.written[place]) for place in group]} for group in groups if group
     ]
-    return Solution([*turns, _answer(task, path.answers)], tuple(_lost(task, path)))
+    return Solution([*turns, _answer(task, path.answers)], tuple(_findings(task, path)))
 
 
 def _conversation(task: SourceTask, cache: Cache) -> Solution:
@@ -56,7 +60,7 @@ def _conversation(task: SourceTask, cache: Cache) -> Solution:
         for test in task.context_tests
         if test.get("expected_action") and test.get("turn", 0) >= here
     ]
-    calls = [_call(one, escaped(one.get("args") or {})) for one in expected[:1] if one.get("tool")]
+    calls = [_call(one, escape(one.get("args") or {})) for one in expected[:1] if one.get("tool")]
     answers = [cache.find(call["tool"], call["args"]) for call in calls]
     told = (turn_at(task, here + 1) or {}).get("content")
     last = {"text": told} if told else _answer(task, answers)
@@ -68,8 +72,8 @@ def _around_the_failure(task: SourceTask, cache: Cache) -> Solution:
     options = task.fallbacks
     found = [cache.find(one["tool"], one.get("args") or {}) for one in options]
     chosen = next((place for place, answer in enumerate(found) if answer is not None), 0)
-    turns = [{"calls": [_call(one, escaped(one.get("args") or {}))]} for one in task.golden[:1]]
-    turns += [{"calls": [_call(one, escaped(one.get("args") or {}))]} for one in options[chosen : chosen + 1]]
+    turns = [{"calls": [_call(one, escape(one.get("args") or {}))]} for one in task.golden[:1]]
+    turns += [{"calls": [_call(one, escape(one.get("args") or {}))]} for one in options[chosen : chosen + 1]]
     return Solution([*turns, _answer(task, found[chosen : chosen + 1])])
 
 
@@ -77,7 +81,7 @@ def _call(call: Fields, args: Any) -> dict[str, Any]:
     return {"tool": call["tool"], "args": args}
 
 
-def _answer(task: SourceTask, answers: Sequence[Recorded | None]) -> dict[str, Any]:
+def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str, Any]:
     """Say the golden facts as they were recorded; where nothing was, say which they are."""
     wanted = _maps(task.fields.get("golden_fields"))
     facts = list(_facts(wanted, [answer for answer in answers if answer is not None]))
@@ -87,7 +91,7 @@ def _answer(task: SourceTask, answers: Sequence[Recorded | None]) -> dict[str, A
     return {"text": f"녹화된 응답에서 찾지 못한 내용: {names}" if names else "확인할 내용이 없습니다."}
 
 
-def _facts(wanted: Iterable[Fields], answers: Sequence[Recorded]) -> Iterator[str]:
+def _facts(wanted: Iterable[Fields], answers: Sequence[CachedCall]) -> Iterator[str]:
     for one in wanted:
         for answer in (answer for answer in answers if answer.tool == one.get("tool")):
             for path in one.get("fields") or ():
@@ -96,7 +100,7 @@ def _facts(wanted: Iterable[Fields], answers: Sequence[Recorded]) -> Iterator[st
                     yield f"{path} = {_short(value)}"
 
 
-def _lost(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
+def _findings(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
     for text in path.lost:
         yield Finding(
             task.id, f"a placeholder leads nowhere in the recorded answers: {text}; it stays as it is"
@@ -108,7 +112,7 @@ def _lost(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
 
 def _short(value: Any) -> str:
     text = " ".join((value if isinstance(value, str) else compact(value)).split())
-    return text if len(text) <= MOST_OF_A_FACT else f"{text[: MOST_OF_A_FACT - 1]}…"
+    return text if len(text) <= MAX_FACT_CHARS else f"{text[: MAX_FACT_CHARS - 1]}…"
 
 
 def _maps(value: Any) -> list[Fields]:

@@ -55,7 +55,7 @@ def remove_runs(runs: Sequence[RunFolder]) -> None:
 def own_latest(target: Path) -> str:
     """Give the name of the latest run, where it is one that was made here."""
     pointer = runs_root(target) / LATEST
-    name = pointer.readlink().name if pointer.is_symlink() else _written(pointer)
+    name = pointer.readlink().name if pointer.is_symlink() else _read_pointer(pointer)
     others = {run.path.name for run in imported_runs(target)}
     return name if name and name not in others and (runs_root(target) / name).is_dir() else ""
 
@@ -66,7 +66,7 @@ def keep_latest(target: Path, name: str) -> None:
         replace_link(runs_root(target) / LATEST, name)
 
 
-def _written(pointer: Path) -> str:
+def _read_pointer(pointer: Path) -> str:
     return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
 
 

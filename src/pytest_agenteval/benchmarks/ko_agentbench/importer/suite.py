@@ -1,20 +1,182 @@
-"""The suite on disk: task files, suite.yaml and, in a folder that has none, a pytest.ini."""
+"""The suite on disk: task files, suite.yaml, a cassette for each tool and, where none is, a pytest.ini."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.tasks import WrittenTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall, catalogue
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
+    SourceTask,
+    actions,
+    declared_turn,
+    evaluated_turn,
+    turns_until,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
+from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import solve
+from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.interaction import Interaction, Response, tool_interaction
 from pytest_agenteval.importers.project import make_project
 from pytest_agenteval.importers.yaml_writing import write_yaml
 from pytest_agenteval.records.trial import Kind
 
+STALE = "stale"
+
+
+def write_cassettes(cache: Cache, folder: Path) -> list[Path]:
+    """Write ``TOOL.json`` for each tool of which anything is kept; give the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for tool in sorted(cache.entries):
+        path = folder / f"{tool}.json"
+        write(path, Recording(tuple(_interactions(cache.of(tool)))))
+        written.append(path)
+    return written
+
+
+def _interactions(entries: Iterable[CachedCall]) -> Iterable[Interaction]:
+    for one in entries:
+        made = tool_interaction(one.tool, one.args, result=one.data)
+        yield Interaction(made.request, _annotate(made.response, one))
+
+
+def _annotate(response: Response, one: CachedCall) -> Response:
+    """Say when it was recorded, and whether the benchmark itself would still find it."""
+    extra = {"recorded_at": one.created_at, **({STALE: True} if one.stale else {})}
+    return Response(response.status, response.message, response.headers, response.body, extra)
+
+
+GRADED_BY = (
+    "instruction",
+    "golden_action",
+    "golden_fields",
+    "arg_schema",
+    "resp_schema",
+    "available_tools",
+    "minimum_steps",
+    "essential_tools",
+    "data_flow",
+    "minimum_sources",
+    "error_injection",
+    "fallback_options",
+    "minimum_calls",
+)
+"""The benchmark's keys that its graders are given, as they stand in its files."""
+
+TAKEN = frozenset({*GRADED_BY, "task_id", "task_level", "task_category", "conversation_tracking"})
+FAULTS = frozenset({"timeout", "complete_unavailable", "data_not_available"})
+OTHER_FAULT = "complete_unavailable"
+MAX_TITLE_CHARS = 80
+WRITTEN_BY_HAND = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """A task file's content, where it goes, and what was not taken over as it stood."""
+
+    id: str
+    level: str
+    content: Mapping[str, Any]
+    findings: tuple[Finding, ...] = ()
+
+
+def task_files(tasks: Sequence[SourceTask], cache: Cache, mode: Mode = "default") -> list[TaskFile]:
+    """Write each task; of those with the same id only the first."""
+    first: dict[str, SourceTask] = {}
+    for task in tasks:
+        first.setdefault(task.id, task)
+    return [_task_file(task, cache, mode) for task in first.values()]
+
+
+def grader_config(task: SourceTask, mode: Mode = "default") -> dict[str, Any]:
+    """Give the settings of the task's graders: the benchmark's own keys, and the level of its file."""
+    said = {key: task.fields[key] for key in GRADED_BY if task.fields.get(key) is not None}
+    return {"task_level": task.number, **({"mode": mode} if mode != "default" else {}), **said}
+
+
+def offered_tools(task: SourceTask) -> list[str]:
+    """Give the tools to offer: the declared candidates in L2, else those of the golden path and the turns."""
+    told = [action["tool"] for turn in task.turns for action in actions(turn)]
+    expected = [(test.get("expected_action") or {}).get("tool") for test in task.context_tests]
+    declared = task.fields.get("available_tools") or () if task.level == "L2" else ()
+    fallbacks = [call["tool"] for call in task.fallbacks]
+    golden = [call["tool"] for call in task.golden]
+    names = dict.fromkeys([*declared, *golden, *told, *filter(None, expected), *fallbacks])
+    return [name for name in names if name in catalogue()]
+
+
+def unread_keys(tasks: Sequence[SourceTask]) -> Counter[str]:
+    """Count the keys of the data that no task file holds."""
+    return Counter(key for task in tasks for key in task.fields if key not in TAKEN)
+
+
+def _task_file(task: SourceTask, cache: Cache, mode: Mode) -> TaskFile:
+    solved = solve(task, cache)
+    faults, changes = _faults(task), [*_changes(task), *solved.findings]
+    content: dict[str, Any] = {
+        "id": task.id,
+        "description": _title(task),
+        "metadata": {"category": str(task.fields.get("task_category") or ""), "level": task.level},
+        "input": _input(task),
+        "settings": {"tools": offered_tools(task)},
+        **({"faults": faults} if faults else {}),
+        "reference_solution": {"source": WRITTEN_BY_HAND, "turns": solved.turns},
+        "graders": [{"name": f"ko_{task.level}", "config": grader_config(task, mode)}],
+    }
+    return TaskFile(task.id, task.level, content, tuple(changes))
+
+
+def _input(task: SourceTask) -> dict[str, Any]:
+    here = evaluated_turn(task)
+    return {"turns": turns_until(task, here)} if here else {"content": task.fields["instruction"]}
+
+
+def _title(task: SourceTask) -> str:
+    here = evaluated_turn(task)
+    text = " ".join(str(task.turns[here - 1].get("content") if here else task.fields["instruction"]).split())
+    return text if len(text) <= MAX_TITLE_CHARS else f"{text[: MAX_TITLE_CHARS - 1]}…"
+
+
+def _faults(task: SourceTask) -> list[dict[str, str]]:
+    injected = task.fields.get("error_injection") or {}
+    if not injected.get("tool"):
+        return []
+    kind = injected.get("error_type")
+    return [{"tool": injected["tool"], "type": kind if kind in FAULTS else OTHER_FAULT}]
+
+
+def _changes(task: SourceTask) -> Iterator[Finding]:
+    """Say what the task file says otherwise than the benchmark's."""
+    for text in _change_texts(task):
+        yield Finding(task.id, text, "change")
+
+
+def _change_texts(task: SourceTask) -> Iterator[str]:
+    if task.fields.get("task_level") != task.number:
+        yield f"its level is that of its file, {task.level}"
+    named, here = declared_turn(task), evaluated_turn(task)
+    if task.turns and here != named:
+        yield f"evaluated at turn {here}, the last user turn before the named turn {named}"
+    if here and here < len(task.turns):
+        yield f"what is said after turn {here} is not given: it holds the answer"
+    kind = (task.fields.get("error_injection") or {}).get("error_type")
+    if kind is not None and kind not in FAULTS:
+        yield f"the fault {kind!r} is acted out as {OTHER_FAULT}"
+    if task.level == "L5" and task.fallbacks:
+        yield "the fallback tools are offered from the start, not in a second conversation"
+    if task.level == "L2" and task.fields.get("available_tools"):
+        yield "all declared tools are offered, not only the golden one"
+
+
 NAME = "ko-agentbench"
 AGENT = "tool_calling"
 KIND: Kind = "capability"
-OURS = "suite.yaml"
+SUITE_FILE = "suite.yaml"
 ABOUT = "Ko-AgentBench, from a clone of its repository"
 SUITE: dict[str, Any] = {
     "name": NAME,
@@ -40,16 +202,16 @@ def cassette_folder(target: Path) -> Path:
 
 def is_imported(folder: Path) -> bool:
     """Say whether a suite's folder was written by an import of this benchmark."""
-    said = folder / OURS
+    said = folder / SUITE_FILE
     return said.is_file() and ABOUT in said.read_text(encoding="utf-8", errors="replace")
 
 
-def write_suite(target: Path, tasks: Iterable[WrittenTask], *, with_cassettes: bool = True) -> list[Path]:
+def write_suite(target: Path, tasks: Iterable[TaskFile], *, with_cassettes: bool = True) -> list[Path]:
     """Write the suite's files and give their paths; what the folder says of pytest already stays as it is."""
     folder = evals_folder(target)
     left_out = () if with_cassettes else ("cassettes",)
     said = {key: value for key, value in SUITE.items() if key not in left_out}
-    written = [write_yaml(folder / OURS, said)]
+    written = [write_yaml(folder / SUITE_FILE, said)]
     written += [write_yaml(folder / task.level / f"{task.id}.yaml", task.content) for task in tasks]
     make_project(target)
     return written

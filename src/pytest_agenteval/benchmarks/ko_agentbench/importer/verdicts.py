@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders import verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.graders.arguments import KoArgAcc
+from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
+from pytest_agenteval.benchmarks.ko_agentbench.graders.context import KoContextRetention, KoRefRecall
+from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import KoEffScore
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.errors import ProviderDown
@@ -14,6 +18,21 @@ from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Usage
+
+JUDGED_METRICS: dict[str, JudgedMetric] = {
+    grader.metric.label: grader.metric
+    for grader in (KoSuccess, KoArgAcc, KoEffScore, KoContextRetention, KoRefRecall)
+}
+
+
+def verdict_text(metric_label: str, verdict: bool | float, reason: str = "") -> str:
+    """Write a judge's reply that mode ``upstream`` takes as exactly this verdict.
+
+    SR and EffScore take a truth value, the others a whole number from 1 to 5; anything else is written all
+    the same, and is a failed reply.
+    """
+    return JUDGED_METRICS[metric_label].reply(verdict, reason)
+
 
 SUCCESS, SCORED, AVERAGED = "SR", "ArgAcc", ("ContextRetention", "RefRecall")
 JUDGED = (SUCCESS, SCORED, "EffScore", *AVERAGED)
@@ -23,7 +42,7 @@ Verdict = tuple[bool | int, str]
 
 
 @dataclass(slots=True)
-class Replay:
+class VerdictReplay:
     """A chat that gives published verdicts, one for each ask, and costs nothing."""
 
     label: str
@@ -54,7 +73,7 @@ class PublishedJudge:
     chat: JudgeChat = field(repr=False)
 
 
-def judges_of(
+def published_judges(
     label: str, metrics: Mapping[str, Any] | None, judge: str, asked: Recorder
 ) -> tuple[PublishedJudge, ...]:
     """Give the judges that a metric was judged by, by a task's published metrics; none without a report."""
@@ -64,7 +83,7 @@ def judges_of(
     model = Model(judge, judge)
     # As when trials are judged here, so that they can be graded again without anybody being asked.
     role = f"{judge} for {label}"
-    replays = (Replay(label, one) for one in _verdicts(label, details))
+    replays = (VerdictReplay(label, one) for one in _verdicts(label, details))
     return tuple(PublishedJudge(model, JudgeChat(one, recorder=asked, role=role)) for one in replays)
 
 

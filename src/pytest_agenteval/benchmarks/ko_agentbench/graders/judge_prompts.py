@@ -6,20 +6,20 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import RaisesUpstream
-from pytest_agenteval.benchmarks.ko_agentbench.graders.payloads import valid
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.canonical import plain
 from pytest_agenteval.graders.judge.evidence_text import cut_middle, join_within
 from pytest_agenteval.graders.matching.value_paths import ABSENT, path_of, value_at
 
-MOST_OF_RESULT = 3_000
-MOST_OF_TURN = 4_000
-MOST_OF_TOOL_TURN = 600
-UPSTREAM_MOST_OF_TURN = 500
+MAX_RESULT_CHARS = 3_000
+MAX_TURN_CHARS = 4_000
+MAX_TOOL_TURN_CHARS = 600
+UPSTREAM_TURN_CHARS = 500
 
-_WHO = {"user": "사용자", "assistant": "비서", "tool": "도구 결과"}
+_ROLES = {"user": "사용자", "assistant": "비서", "tool": "도구 결과"}
 
 
 def as_json(value: Any) -> str:
@@ -29,12 +29,14 @@ def as_json(value: Any) -> str:
 
 def calls_with_results(calls: Sequence[KoCall]) -> str:
     """Write calls with what came of them."""
-    return join_within(f"{number}. {_asked(call)}\n{_came(call)}" for number, call in enumerate(calls, 1))
+    return join_within(
+        f"{number}. {_call_text(call)}\n{_result_text(call)}" for number, call in enumerate(calls, 1)
+    )
 
 
 def calls_alone(calls: Sequence[KoCall]) -> str:
     """Write calls with nothing but whether they worked."""
-    told = (f"{_asked(call)}: {'성공' if call.success else '실패'}" for call in calls)
+    told = (f"{_call_text(call)}: {'성공' if call.success else '실패'}" for call in calls)
     return join_within(f"{number}. {text}" for number, text in enumerate(told, 1))
 
 
@@ -46,11 +48,11 @@ def facts(task: KoTask, trace: KoTrace) -> str:
 def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
     for wanted in task.golden_fields or ():
         for call in trace.calls:
-            if call.tool == wanted["tool"] and valid(call):
+            if call.tool == wanted["tool"] and is_valid(call):
                 for path in wanted["fields"]:
                     value = value_at(call.result, path_of(path, ("golden_fields",)))
                     if value is not ABSENT:
-                        yield f"{call.tool} {path}: {cut_middle(as_json(value), MOST_OF_TOOL_TURN)}"
+                        yield f"{call.tool} {path}: {cut_middle(as_json(value), MAX_TOOL_TURN_CHARS)}"
 
 
 def conversation(messages: Sequence[KoMessage] | None) -> str:
@@ -74,29 +76,29 @@ def conversation_upstream(messages: Sequence[KoMessage]) -> tuple[str, int]:
     shown = []
     for number, message in enumerate(messages, 1):
         if message.role == "user":
-            shown.append(f"[{number}] {_WHO['user']}: {message.content}")
+            shown.append(f"[{number}] {_ROLES['user']}: {message.content}")
         elif message.role == "assistant":
             if message.content is None:
-                raise RaisesUpstream("an assistant's message has no text, and it cuts the text")
-            shown.append(f"[{number}] {_WHO['assistant']}: {message.content[:UPSTREAM_MOST_OF_TURN]}")
+                raise UpstreamError("an assistant's message has no text, and it cuts the text")
+            shown.append(f"[{number}] {_ROLES['assistant']}: {message.content[:UPSTREAM_TURN_CHARS]}")
     return join_within(shown, "\n"), len(shown)
 
 
 def _turn(number: int, message: KoMessage) -> str:
-    most = MOST_OF_TOOL_TURN if message.role == "tool" else MOST_OF_TURN
+    most = MAX_TOOL_TURN_CHARS if message.role == "tool" else MAX_TURN_CHARS
     given = " (주어짐)" if message.seeded and message.role != "user" else ""
-    who = _WHO.get(message.role, message.role)
+    who = _ROLES.get(message.role, message.role)
     # No further line begins as a turn does: nobody can put words into another's mouth.
     text = "\n    ".join(cut_middle(message.content or "", most).splitlines())
     return f"[{number}] {who}{given}: {text}"
 
 
-def _asked(call: KoCall) -> str:
+def _call_text(call: KoCall) -> str:
     given = " (주어짐)" if call.seeded else ""
-    return f"{call.tool}({cut_middle(as_json(dict(call.args)), MOST_OF_RESULT)}){given}"
+    return f"{call.tool}({cut_middle(as_json(dict(call.args)), MAX_RESULT_CHARS)}){given}"
 
 
-def _came(call: KoCall) -> str:
+def _result_text(call: KoCall) -> str:
     if not call.worked:
         return f"실패: {call.error or ''}"
-    return f"결과: {cut_middle(as_json(call.result), MOST_OF_RESULT)}"
+    return f"결과: {cut_middle(as_json(call.result), MAX_RESULT_CHARS)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import RaisesUpstream
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
 from pytest_agenteval.graders.matching.equality import same
 from pytest_agenteval.records.transcript import NOTHING
@@ -16,7 +16,7 @@ _FINE = (0, 200)
 _TOTALS = frozenset(("totalcount", "totalresults", "totalhits", "totalitems", "totalelements", "numfound"))
 """Keys under which a search says how much it found; ``total`` says so beside a list only."""
 
-_AROUND = _TOTALS.union(
+_SEARCH_KEYS = _TOTALS.union(
     ("total", "count", "pageablecount", "start", "startindex", "display", "page", "size", "limit", "offset"),
     (
         "numofrows",
@@ -36,24 +36,24 @@ _AROUND = _TOTALS.union(
 """Keys beside a list that say how was searched, or that the search worked, and nothing of what was found."""
 
 
-def delivered(call: KoCall) -> bool:
+def has_data(call: KoCall) -> bool:
     """Whether a call gave something: no error, no error in the place of a result, and not nothing."""
-    return valid(call) and holds_something(call.result, call.args)
+    return is_valid(call) and has_content(call.result, call.args)
 
 
-def valid(call: KoCall) -> bool:
+def is_valid(call: KoCall) -> bool:
     """Whether a call worked, also by what stands in its result."""
-    return call.worked and not says_error(call.result)
+    return call.worked and not is_error_result(call.result)
 
 
-def says_error(result: Any) -> bool:
+def is_error_result(result: Any) -> bool:
     """Whether a result is an error that a provider wrote as if it were one.
 
     So do TMAP and Bithumb (a map with an error), Aladin (its code), LS and KIS (a return code other than
     zeros) and Naver's directions (a code other than 0). So does a list of nothing but errors.
     """
     if isinstance(result, list | tuple):
-        return bool(result) and all(map(says_error, result))
+        return bool(result) and all(map(is_error_result, result))
     if not isinstance(result, Mapping):
         return False
     if result.get("success") is False or any(result.get(key) for key in _ERROR_KEYS):
@@ -64,23 +64,23 @@ def says_error(result: Any) -> bool:
     return isinstance(code, int) and not isinstance(code, bool) and "message" in result and code not in _FINE
 
 
-def holds_something(result: Any, args: Mapping[str, Any] = NOTHING) -> bool:
+def has_content(result: Any, args: Mapping[str, Any] = NOTHING) -> bool:
     """Whether there is anything in a result: it is empty only where everything in it is.
 
     So are errors in a list, a search that says that it found 0, and, beside empty lists, what only says how
     was searched: a page, a date, an argument of the call.
     """
     if not isinstance(result, Mapping):
-        return _value(result)
+        return _has_value(result)
     lists = list(_lists(result))
-    if any(map(_value, lists)):
+    if any(map(_has_value, lists)):
         return True
-    values = [(key, leaf) for key, leaf in _leaves(result) if _value(leaf)]
-    noughts = {key for key, leaf in values if _is_nought(leaf)}
+    values = [(key, leaf) for key, leaf in _leaves(result) if _has_value(leaf)]
+    noughts = {key for key, leaf in values if _is_zero(leaf)}
     if noughts & _TOTALS or (lists and "total" in noughts):
         return False
     told = (key for key, leaf in values if not _echoes(key, leaf, args))
-    return any(not lists or key not in _AROUND for key in told)
+    return any(not lists or key not in _SEARCH_KEYS for key in told)
 
 
 def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
@@ -89,7 +89,7 @@ def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
     Small numbers and truth values are equal by chance: a temperature of 5 is no answer to ``days: 5``.
     """
     for name, one in args.items():
-        named = _plain(name)
+        named = _normalize_key(name)
         if same(leaf, one) and (isinstance(leaf, str) or named in key or key in named):
             return True
         if key.endswith(named) and one not in (None, "") and str(one) in str(leaf):
@@ -97,20 +97,20 @@ def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
     return False
 
 
-def _plain(key: Any) -> str:
+def _normalize_key(key: Any) -> str:
     """Write a key as all providers would."""
     return str(key).casefold().replace("_", "").replace("-", "")
 
 
-def _value(leaf: Any) -> bool:
+def _has_value(leaf: Any) -> bool:
     if isinstance(leaf, str):
         return bool(leaf.strip())
     if isinstance(leaf, Mapping):
-        return not says_error(leaf) and any(map(_value, leaf.values()))
-    return any(map(_value, leaf)) if isinstance(leaf, list | tuple) else leaf is not None
+        return not is_error_result(leaf) and any(map(_has_value, leaf.values()))
+    return any(map(_has_value, leaf)) if isinstance(leaf, list | tuple) else leaf is not None
 
 
-def _is_nought(leaf: Any) -> bool:
+def _is_zero(leaf: Any) -> bool:
     return str(leaf).strip() in ("0", "0.0") and not isinstance(leaf, bool)
 
 
@@ -127,8 +127,8 @@ def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     """Give what is neither map nor list, with its key in one spelling; an error's words are none."""
     for key, inner in value.items():
         if not isinstance(inner, Mapping | list | tuple):
-            yield _plain(key), inner
-        elif isinstance(inner, Mapping) and not says_error(inner) and not _is_blank_form(inner):
+            yield _normalize_key(key), inner
+        elif isinstance(inner, Mapping) and not is_error_result(inner) and not _is_blank_form(inner):
             yield from _leaves(inner)
 
 
@@ -136,11 +136,11 @@ def _is_blank_form(record: Mapping[str, Any]) -> bool:
     """Whether a record was never filled in: several fields, each 0 or no text, and some of them no text."""
     leaves = list(record.values())
     blank = [isinstance(leaf, str) and not leaf.strip() for leaf in leaves]
-    unfilled = (none or _is_nought(leaf) for none, leaf in zip(blank, leaves, strict=True))
+    unfilled = (none or _is_zero(leaf) for none, leaf in zip(blank, leaves, strict=True))
     return len(leaves) > 2 and any(blank) and all(unfilled)
 
 
-def meaningful_upstream(result: Any) -> bool:
+def is_meaningful_upstream(result: Any) -> bool:
     """Whether the benchmark's code takes a result for one: it knows the keys of three providers."""
     if not isinstance(result, Mapping):
         return bool(result)
@@ -150,4 +150,4 @@ def meaningful_upstream(result: Any) -> bool:
     try:
         return bool(count > 0)
     except TypeError:
-        raise RaisesUpstream(f"total_count is {type(count).__name__}, which it compares with 0") from None
+        raise UpstreamError(f"total_count is {type(count).__name__}, which it compares with 0") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, Collision, Recorded
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall, Collision
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import (
     Finding,
     changes,
@@ -13,16 +13,16 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import (
     section,
     table,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.tasks import WrittenTask
+from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import TaskFile
 from pytest_agenteval.canonical import compact
 
-PAGE = "ANOMALIES.md"
+REPORT_FILE = "ANOMALIES.md"
 NOTHING = "Nothing."
 NAME_DIGITS = 12
 
 
-def page(
-    findings: Sequence[Finding], cache: Cache, tasks: Sequence[WrittenTask], left_out: Mapping[str, int]
+def render_report(
+    findings: Sequence[Finding], cache: Cache, tasks: Sequence[TaskFile], left_out: Mapping[str, int]
 ) -> str:
     """Write the page."""
     return "\n".join(
@@ -32,22 +32,22 @@ def page(
             "Nothing of the data was repaired: what looks odd is listed, and what had to be written",
             "otherwise than it stands in the clone is listed as a change.",
             "",
-            *section("Changes", _grouped(changes(findings)), NOTHING),
+            *section("Changes", _group_changes(changes(findings)), NOTHING),
             *section("Oddities of the data, kept as they are", oddities(findings), NOTHING),
-            *section("Keys of the data that no grader reads, left out", _counted(left_out), NOTHING),
-            *_cassettes(cache),
-            *_answered(tasks, cache),
-            *_collisions(cache),
+            *section("Keys of the data that no grader reads, left out", _key_counts(left_out), NOTHING),
+            *_cassette_section(cache),
+            *_answered_section(tasks, cache),
+            *_collision_section(cache),
         ]
     )
 
 
-def golden_hits(tasks: Iterable[WrittenTask], cache: Cache) -> dict[str, tuple[int, int, int]]:
+def golden_hits(tasks: Iterable[TaskFile], cache: Cache) -> dict[str, tuple[int, int, int]]:
     """Give by level how many golden calls there are, are answered, and are answered by a stale file only."""
     calls: Counter[str] = Counter()
     found: Counter[str] = Counter()
     stale: Counter[str] = Counter()
-    for level, tool, args in _golden(tasks):
+    for level, tool, args in _golden_calls(tasks):
         calls[level] += 1
         entry = cache.find(tool, args)
         found[level] += entry is not None
@@ -55,14 +55,14 @@ def golden_hits(tasks: Iterable[WrittenTask], cache: Cache) -> dict[str, tuple[i
     return {level: (calls[level], found[level], stale[level]) for level in calls}
 
 
-def _golden(tasks: Iterable[WrittenTask]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+def _golden_calls(tasks: Iterable[TaskFile]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
     for task in tasks:
         for action in task.content["graders"][0]["config"].get("golden_action") or ():
             if isinstance(action, Mapping) and action.get("tool"):
                 yield task.level, action["tool"], action.get("args") or {}
 
 
-def _grouped(findings: Sequence[Finding]) -> list[str]:
+def _group_changes(findings: Sequence[Finding]) -> list[str]:
     """Write changes that were made to several tasks once."""
     by_text: dict[str, list[str]] = defaultdict(list)
     for one in findings:
@@ -70,11 +70,11 @@ def _grouped(findings: Sequence[Finding]) -> list[str]:
     return [f"- {', '.join(tasks)}: {text}" for text, tasks in by_text.items()]
 
 
-def _counted(left_out: Mapping[str, int]) -> list[str]:
+def _key_counts(left_out: Mapping[str, int]) -> list[str]:
     return [f"- `{key}` ({number} tasks)" for key, number in sorted(left_out.items())]
 
 
-def _cassettes(cache: Cache) -> list[str]:
+def _cassette_section(cache: Cache) -> list[str]:
     if not cache.read:
         return ["## Cassettes", "", "The clone has no cache: there are no cassettes.", ""]
     retired = ", ".join(f"{tool} {number}" for tool, number in sorted(cache.retired.items())) or "none"
@@ -90,13 +90,13 @@ def _cassettes(cache: Cache) -> list[str]:
     return ["## Cassettes", "", *table(("what", "number"), rows), ""]
 
 
-def _collisions(cache: Cache) -> list[str]:
+def _collision_section(cache: Cache) -> list[str]:
     """List the calls that several files answer, with the first digits of the files' names."""
-    rows = [f"- {_call(one.kept)}: {_file(one.kept)} kept, {_lost(one)}" for one in cache.collisions]
+    rows = [f"- {_call(one.kept)}: {_file(one.kept)} kept, {_lost_files(one)}" for one in cache.collisions]
     return section("Calls that several files answer", sorted(rows), NOTHING) if cache.read else []
 
 
-def _lost(found: Collision) -> str:
+def _lost_files(found: Collision) -> str:
     """Name the files that were left out, those with the same answer apart."""
     alike = [_file(one) for one in found.lost if one.data == found.kept.data]
     other = [_file(one) for one in found.lost if one.data != found.kept.data]
@@ -104,15 +104,15 @@ def _lost(found: Collision) -> str:
     return ", ".join(f"left out {', '.join(files)} ({what})" for files, what in told if files)
 
 
-def _call(one: Recorded) -> str:
+def _call(one: CachedCall) -> str:
     return f"`{one.tool} {compact(one.args)}`"
 
 
-def _file(one: Recorded) -> str:
+def _file(one: CachedCall) -> str:
     return one.file[:NAME_DIGITS]
 
 
-def _answered(tasks: Sequence[WrittenTask], cache: Cache) -> list[str]:
+def _answered_section(tasks: Sequence[TaskFile], cache: Cache) -> list[str]:
     if not cache.read:
         return []
     rows = [(level, *numbers) for level, numbers in golden_hits(tasks, cache).items()]

@@ -4,18 +4,59 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache
-from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields, SourceTask, actions
-from pytest_agenteval.benchmarks.ko_agentbench.importer.conversation import named_turn, turn_at
+from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import (
+    Cache,
+    catalogue,
+    normalize_args,
+    parameters,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
+    Fields,
+    SourceTask,
+    actions,
+    declared_turn,
+    turn_at,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
-from pytest_agenteval.benchmarks.ko_agentbench.importer.keys import catalogue, normalised, parameters
-from pytest_agenteval.benchmarks.ko_agentbench.importer.misfits import misfits
-from pytest_agenteval.benchmarks.ko_agentbench.importer.paths import value_at
+from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import PLACEHOLDER, value_at
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import nearest
+
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def argument_problems(tool: str, args: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is wrong with a call's arguments by the tool's own declaration."""
+    if tool not in catalogue():
+        return
+    known = parameters(tool)
+    for name in (name for name in args if name not in known):
+        hint = nearest(name, known)
+        yield f"the tool has no parameter {name!r}{f'; {hint}' if hint else ''}"
+    for name, rule in known.items():
+        if name not in args:
+            if rule.get("required"):
+                yield f"{name!r} is missing, the tool requires it"
+        elif not (isinstance(args[name], str) and PLACEHOLDER.search(args[name])):
+            yield from _argument_problem(name, args[name], rule)
+
+
+def _argument_problem(name: str, value: Any, rule: Mapping[str, Any]) -> Iterator[str]:
+    if not isinstance(value, KINDS[rule["type"]]):
+        yield f"{name!r} is {value!r}, the tool takes {rule['type']}"
+    elif "enum" in rule and value not in rule["enum"]:
+        yield f"{name!r} is {value!r}, the tool takes {', '.join(rule['enum'])}"
+    elif isinstance(value, int) and not rule.get("minimum", value) <= value <= rule.get("maximum", value):
+        yield f"{name!r} is {value}, outside of what the tool takes"
+
 
 PLANT_KINDS = frozenset({"preference", "constraint", "fact"})
 _EXACT = re.compile(r"-?\d+\.\d{3,}")
@@ -24,7 +65,7 @@ _NAMED_CODE = re.compile(r"([가-힣A-Za-z&]+)\((\d{6})\)")
 Rule = Callable[[SourceTask], Iterator[str]]
 
 
-def oddities_of(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
+def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
     """Give everything odd about the tasks, task by task."""
     said: dict[str, list[str]] = defaultdict(list)
     for task in tasks:
@@ -33,7 +74,7 @@ def oddities_of(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
         if cache.read:
             said[task.id] += _unknown_facts(task, cache)
             said[task.id] += _unknown_outputs(task, cache)
-    for rule_of_all in (_twice, _codes, _categories):
+    for rule_of_all in (_duplicate_ids, _codes, _categories):
         for id, text in rule_of_all(tasks):
             said[id].append(text)
     return [Finding(id, text) for id, texts in said.items() for text in dict.fromkeys(texts)]
@@ -73,9 +114,9 @@ def _tools(task: SourceTask) -> Iterator[str]:
 
 
 def _arguments(task: SourceTask) -> Iterator[str]:
-    for what, calls in (("golden", task.golden), ("fallback", task.fallbacks), ("turn", _told(task))):
+    for what, calls in (("golden", task.golden), ("fallback", task.fallbacks), ("turn", _turn_calls(task))):
         for call in calls:
-            for misfit in misfits(call["tool"], call.get("args") or {}):
+            for misfit in argument_problems(call["tool"], call.get("args") or {}):
                 yield f"{what} call {call['tool']}: {misfit}"
 
 
@@ -128,16 +169,16 @@ def _conversations(task: SourceTask) -> Iterator[str]:
     for plant in _maps((tracking.get("evaluation_context") or {}).get("context_plants")):
         if plant.get("type") not in PLANT_KINDS:
             yield f"context_plants: {plant.get('type')!r} is no kind of plant"
-    role = (turn_at(task, named_turn(task)) or {}).get("role")
+    role = (turn_at(task, declared_turn(task)) or {}).get("role")
     if role != "user":
-        yield f"context_tests name turn {named_turn(task)}, which is no user turn"
+        yield f"context_tests name turn {declared_turn(task)}, which is no user turn"
 
 
-def _asked_nowhere(task: SourceTask) -> Iterator[str]:
+def _calls_no_turn_makes(task: SourceTask) -> Iterator[str]:
     """Compare the golden calls of a conversation with those that its turns make."""
     if task.level != "L6" or not task.turns:
         return
-    made = {_place(call) for call in _told(task)}
+    made = {_place(call) for call in _turn_calls(task)}
     for call in task.golden:
         if _place(call) not in made:
             yield f"no turn makes the golden call {call['tool']}({canonical(call.get('args') or {})})"
@@ -152,7 +193,7 @@ RULES: tuple[Rule, ...] = (
     _schemas,
     _numbers,
     _conversations,
-    _asked_nowhere,
+    _calls_no_turn_makes,
 )
 
 
@@ -177,7 +218,7 @@ def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
             yield f"data_flow: no recorded answer of {tool} has {name!r}{f'; {hint}' if hint else ''}"
 
 
-def _twice(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
+def _duplicate_ids(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
     for id, number in Counter(task.id for task in tasks).items():
         if number > 1:
             yield id, f"{number} tasks have this id; the first is taken"
@@ -207,19 +248,19 @@ def _categories(tasks: Sequence[SourceTask]) -> Iterator[tuple[str, str]]:
                 yield task.id, f"task_category is {task.fields.get('task_category')!r}, not {usual!r}"
 
 
-def _told(task: SourceTask) -> list[Fields]:
+def _turn_calls(task: SourceTask) -> list[Fields]:
     return [action for turn in task.turns for action in actions(turn)]
 
 
 def _offered(task: SourceTask) -> dict[str, None]:
-    calls = (*task.golden, *task.fallbacks, *_told(task))
+    calls = (*task.golden, *task.fallbacks, *_turn_calls(task))
     return dict.fromkeys([*(task.fields.get("available_tools") or ()), *(call["tool"] for call in calls)])
 
 
 def _place(call: Fields) -> str:
     args = call.get("args") or {}
     tool = call["tool"]
-    return canonical([tool, normalised(tool, args) if tool in catalogue() else args])
+    return canonical([tool, normalize_args(tool, args) if tool in catalogue() else args])
 
 
 def _names(data: Any) -> set[str]:

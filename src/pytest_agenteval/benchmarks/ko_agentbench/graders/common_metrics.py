@@ -1,0 +1,216 @@
+"""The metrics that every level has: SR, EPR_CVR, pass@k share and RRR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pytest_agenteval.benchmarks.ko_agentbench.graders.fallback import is_repaired
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import (
+    before_the_question,
+    calls_alone,
+    calls_with_results,
+    facts,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
+    ROUNDING,
+    JudgedGrader,
+    JudgedMetric,
+    JudgePanel,
+    UpstreamVote,
+    ask_upstream,
+    majority_upstream,
+    no_judge_result,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    ComputedGrader,
+    Metric,
+    MetricResult,
+    not_applicable,
+    share,
+)
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
+from pytest_agenteval.graders.judge.rubric import packaged_rubric
+
+
+def valid_calls(task: KoTask, trace: KoTrace) -> MetricResult:
+    """Give the share of the agent's calls that worked; an error in the place of a result is one.
+
+    Failures of the tool that the task breaks are not the agent's: they are left out.
+    """
+    meant = [call for call in trace.own if is_valid(call) or call.tool != task.injected_tool]
+    if not meant:
+        return not_applicable("no call was made that could have worked")
+    good = sum(map(is_valid, meant))
+    return MetricResult(share(good, len(meant)), f"{good} of {len(meant)} calls worked")
+
+
+def valid_calls_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
+    """Give the share of calls that are marked as successful and have no error; 0 without calls."""
+    good, all_of = sum(call.worked for call in trace.own), len(trace.own)
+    details = {"total_calls": all_of, "valid_calls": good}
+    return MetricResult(good / all_of if all_of else 0.0, f"{good} of {all_of} calls are valid", details)
+
+
+def response(task: KoTask, trace: KoTrace) -> MetricResult:
+    """Tell whether the agent said anything in the end."""
+    said = bool(trace.answer)
+    return MetricResult(float(said), "there is an answer" if said else "there is no answer")
+
+
+def response_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
+    """Give the technical flag: an empty answer counts as one."""
+    told = "is" if trace.success else "is not"
+    return MetricResult(float(bool(trace.success)), f"the run {told} marked as successful")
+
+
+@dataclass(frozen=True)
+class KoValidCalls(ComputedGrader):
+    """EPR_CVR: which share of the agent's calls worked?"""
+
+    name: ClassVar[str] = "ko_valid_calls"
+    metric: ClassVar[Metric] = Metric("EPR_CVR", valid_calls, valid_calls_upstream)
+
+
+@dataclass(frozen=True)
+class KoResponseRate(ComputedGrader):
+    """RRR: was there an answer?"""
+
+    name: ClassVar[str] = "ko_response_rate"
+    threshold: ClassVar[float] = 1.0
+    metric: ClassVar[Metric] = Metric("RRR", response, response_upstream)
+
+
+ASKS = 3
+LEAST_ANSWER = 3
+ROBUSTNESS = 5
+SUCCESS_RUBRIC, VOTE_RUBRIC = "ko_success", "ko_success_vote"
+
+
+async def success(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+    """Give what judges say on a scale of 1 to 5; 0 where there is no answer, or no fallback was tried."""
+    robustness = _is_five(task.task_level) or _is_five(trace.level) or bool(task.injected_tool)
+    if robustness and _no_fallback(task, trace) and not is_repaired(task, trace):
+        return MetricResult(0.0, f"none of the tools to fall back on was called: {', '.join(task.fallbacks)}")
+    if not trace.answer:
+        return MetricResult(0.0, "there is no answer")
+    values = {
+        "task": trace.question or task.instruction or "",
+        "conversation": before_the_question(trace),
+        "calls": calls_with_results(trace.own),
+        "facts": facts(task, trace),
+        "answer": trace.answer,
+    }
+    return (
+        await panel.score(SUCCESS_RUBRIC, values)
+        if panel.can_tell(SUCCESS_RUBRIC, values)
+        else no_judge_result()
+    )
+
+
+async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+    """Ask the first judge three times; what more than half of its votes say, goes."""
+    level = trace.level if task.task_level is None else task.task_level
+    if _is_five(level) and _no_fallback(task, trace):
+        return _failure_result("no tool to fall back on was called")
+    said = "" if trace.final_response is None else str(trace.final_response)
+    if len(said.strip()) < LEAST_ANSWER:
+        return _failure_result("the answer is empty or too short")
+    if not panel.judges:
+        return no_judge_result()
+    values = {
+        "task": task.instruction or trace.instruction,
+        "calls": calls_alone(trace.own),
+        "answer": said,
+    }
+    rubric = packaged_rubric(VOTE_RUBRIC)
+    messages = rubric.messages(values)
+    return _vote_result([await ask_upstream(panel.judges[0], rubric, messages) for _ in range(ASKS)])
+
+
+def _is_five(level: Any) -> bool:
+    if isinstance(level, str):
+        return level.strip().upper() in ("5", "L5")
+    return level == ROBUSTNESS and not isinstance(level, bool)
+
+
+def _no_fallback(task: KoTask, trace: KoTrace) -> bool:
+    called = {call.tool for call in trace.own}
+    return bool(task.fallbacks) and called.isdisjoint(task.fallbacks)
+
+
+def _failure_result(told: str) -> MetricResult:
+    """Give what fails without being judged."""
+    details = {
+        "success": False,
+        "votes": [],
+        "vote_count": {"success": 0, "fail": 0},
+        "reasons": [told],
+        "final_reason": told,
+    }
+    return MetricResult(0.0, told, details)
+
+
+def _vote_result(said: Sequence[UpstreamVote]) -> MetricResult:
+    votes = [one.number == 1 for one in said]
+    done = majority_upstream(votes)
+    told = f"{sum(votes)} of {len(votes)} votes say that it was done"
+    details = {
+        "success": done,
+        "votes": votes,
+        "vote_count": {"success": sum(votes), "fail": len(votes) - sum(votes)},
+        "reasons": [one.reason for one in said],
+        "final_reason": told,
+    }
+    return MetricResult(float(done), told, details)
+
+
+async def repeat_share(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+    """Tell whether this repetition succeeded, which is an SR of 1.
+
+    Each repetition is a trial of its own, and reports put them together. Of those in a log only a flag is
+    known, which says nothing of success.
+    """
+    found = await success(task, trace, panel)
+    if found.score is None:
+        return found
+    done = found.score >= 1 - ROUNDING
+    return MetricResult(float(done), f"{'succeeded' if done else 'did not succeed'}: SR {found.reason}")
+
+
+async def repeat_share_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
+    """Give the mean of the technical flag over the repetitions."""
+    flags = trace.repetition_results or (trace.success,)
+    good = sum(map(bool, flags))
+    details = {
+        "repetitions": len(flags) if trace.repetitions is None else trace.repetitions,
+        "actual_repetitions": len(flags),
+        "success_count": good,
+    }
+    return MetricResult(
+        good / len(flags), f"{good} of {len(flags)} repetitions are marked as successful", details
+    )
+
+
+@dataclass(frozen=True)
+class KoSuccess(JudgedGrader):
+    """SR: did the agent do what it was asked for?"""
+
+    name: ClassVar[str] = "ko_success"
+    threshold: ClassVar[float] = 1.0
+    metric: ClassVar[JudgedMetric] = JudgedMetric(
+        "SR", success, success_upstream, {"default": SUCCESS_RUBRIC, "upstream": VOTE_RUBRIC}
+    )
+
+
+@dataclass(frozen=True)
+class KoRepeatShare(JudgedGrader):
+    """pass@k share: which share of the repetitions succeeded?"""
+
+    name: ClassVar[str] = "ko_repeat_share"
+    metric: ClassVar[JudgedMetric] = JudgedMetric(
+        "pass@k share", repeat_share, repeat_share_upstream, {"default": SUCCESS_RUBRIC}
+    )
