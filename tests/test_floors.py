@@ -13,7 +13,7 @@ PACKAGE = "pytest_agenteval"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "canonical"),
+    ("errors", "canonical", "portable"),
     ("patterns",),
     ("redaction",),
     ("threads", "records", "factories", "sockets", "closers"),

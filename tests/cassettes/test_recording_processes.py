@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes import Library, locking
+from pytest_agenteval.cassettes import Library
 from pytest_agenteval.cassettes.interaction import tool_call
+from pytest_agenteval.portable import files
 
 WORKER = """
 import sys
@@ -20,8 +21,8 @@ from pytest_agenteval.cassettes import Library
 from pytest_agenteval.cassettes.interaction import tool_request, tool_response
 path, mode, me, started = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 if sys.argv[5:] == ["portable"]:
-    from pytest_agenteval.cassettes import locking
-    locking.fcntl = None
+    from pytest_agenteval.portable import files
+    files.fcntl = None
 library = Library(started=started)
 tape = library.open(path, mode, "tool")
 print("open", flush=True)
@@ -69,7 +70,7 @@ def test_a_lock_left_by_a_dead_process_does_not_stop_others(
         lock.write_text("")
         os.utime(lock, (time.time() - 120,) * 2)
         if portable:
-            monkeypatch.setattr(locking, "fcntl", None)
-        with locking.locked(tmp_path / "a.yaml"):
+            monkeypatch.setattr(files, "fcntl", None)
+        with files.locked(tmp_path / "a.yaml"):
             assert lock.exists()
         assert not lock.exists()

@@ -180,9 +180,9 @@ import time
 
 import pytest
 
-from pytest_agenteval.session import watchdogs
+from pytest_agenteval.portable import processes
 
-watchdogs.BEAT_S, watchdogs.SILENCE_S = 0.1, 1.5
+processes.BEAT_S, processes.SILENCE_S = 0.1, 1.5
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import NOTHING, Interaction
-from pytest_agenteval.cassettes.locking import locked
 from pytest_agenteval.cassettes.request_identity import Key, key_of
 from pytest_agenteval.cassettes.serializer import json_text, yaml_text
 from pytest_agenteval.cassettes.validation import (
@@ -24,6 +23,7 @@ from pytest_agenteval.cassettes.validation import (
     parse_text,
 )
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.portable.files import locked, replace_file
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
 KNOWN_KEYS = frozenset({"interactions", "version"})
@@ -154,6 +154,6 @@ def _replace(path: Path, text: str) -> None:
         if target.exists():
             shutil.copymode(target, beside)
         os.utime(beside, ns=(time.time_ns(),) * 2)
-        os.replace(beside, target)
+        replace_file(beside, target)
     finally:
         beside.unlink(missing_ok=True)

@@ -106,7 +106,7 @@ def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
         raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {known}")
     if args.rubric is not None:
         is_file = args.rubric.endswith(".jinja")
-        rubric = os.path.relpath(args.rubric, labels.parent) if is_file else args.rubric
+        rubric = Path(os.path.relpath(args.rubric, labels.parent)).as_posix() if is_file else args.rubric
     id = re.sub(r"[\s/\\:\[\]]+", "_", labels.stem)
     return {"kind": "calibration", "id": id, "labels": labels.name, "rubric": rubric}
 
@@ -121,7 +121,7 @@ def _file_beside(labels: Path, content: dict[str, Any]) -> Iterator[Path]:
     except OSError as refused:
         raise UsageMistake(f"{labels.parent}: no file can be made here ({refused.strerror})") from None
     try:
-        with open(handle, "w", encoding="utf-8") as file:
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:
             yaml.safe_dump(content, file, allow_unicode=True, sort_keys=False)
         yield Path(name)
     finally:

@@ -13,6 +13,7 @@ from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.limits import Budget
+from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import Allowance, Model, Plan
 from pytest_agenteval.records.recorder import Recorder
 
@@ -79,8 +80,8 @@ def cassette_files(plan: Plan) -> tuple[str, ...]:
 def chat_cassette_file(plan: Plan) -> str:
     """Give the path of the file that holds the chats of one trial: a file of its own, beside the tools'."""
     variant = f"@{plan.variant.name}" if plan.variant.name else ""
-    name = plan.model.name.replace("/", "_")
-    return f"{plan.task.cassette}.chat/{name}{variant}-{plan.repetition}.yaml"
+    name = f"{plan.model.name.replace('/', '_')}{variant}-{plan.repetition}.yaml"
+    return name_or_older(f"{plan.task.cassette}.chat", name)
 
 
 def _retry(plan: Plan, option: str) -> str:

@@ -19,4 +19,4 @@ CONFIGS = (
 def make_project(folder: Path) -> None:
     """Write a pytest.ini where the folder has no settings for pytest yet."""
     if not any((folder / name).exists() for name in CONFIGS):
-        (folder / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8")
+        (folder / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8", newline="\n")

@@ -13,7 +13,7 @@ WIDTH = 110
 def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
     """Write one file, and the folders above it; give its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml_text(content), encoding="utf-8")
+    path.write_text(yaml_text(content), encoding="utf-8", newline="\n")
     return path
 
 

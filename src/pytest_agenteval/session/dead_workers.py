@@ -55,7 +55,7 @@ def _written_by(lost: frozenset[str], run: Run) -> Iterator[Entry]:
 
 def note_dead_worker(folder: Path, worker: str) -> None:
     """Note, for the workers that are left, that one has died."""
-    with suppress(OSError), (folder / DEAD_WORKERS).open("a", encoding="utf-8") as word:
+    with suppress(OSError), (folder / DEAD_WORKERS).open("a", encoding="utf-8", newline="\n") as word:
         word.write(f"{worker}\n")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
@@ -265,7 +266,7 @@ class Planner:
     def _cassette(self, loaded: LoadedTask) -> str:
         """Give where the task's recordings lie: ``cassettes/`` and the task's path below ``evals/``."""
         base = self._place(loaded.file).cassette
-        return base if loaded.index is None else f"{base}/{loaded.task.id}"
+        return base if loaded.index is None else name_or_older(base, loaded.task.id, ".yaml", ".chat")
 
     def _place(self, file: Path) -> _Place:
         """Give what all tasks of a file have of it, worked out once."""

@@ -133,7 +133,7 @@ def _earlier_run(config: pytest.Config, settings: Settings) -> Path:
 
 def report_refusal(config: pytest.Config, text: str) -> None:
     """Leave word that this worker will not go on, for the controller to say."""
-    get_run_info(config).refusal.write_text(text, encoding="utf-8")
+    get_run_info(config).refusal.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_refusal(config: pytest.Config) -> str:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from pytest_agenteval.canonical import compact
+from pytest_agenteval.portable.files import APPEND, make_pointer, replace_file, replace_pointer
 
 
 def replace_json(path: Path, value: object) -> None:
@@ -18,7 +19,7 @@ def replace_text(path: Path, text: str) -> None:
     beside = _beside(path)
     try:
         beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-        os.replace(beside, path)
+        replace_file(beside, path)
     finally:  # a full disk would only be fuller
         beside.unlink(missing_ok=True)
 
@@ -27,14 +28,10 @@ def replace_link(path: Path, target: str) -> None:
     """Make a relative link; where links cannot be made, a file with the target as its text."""
     beside = _beside(path)
     try:
-        beside.symlink_to(target, target_is_directory=True)
-    except (OSError, NotImplementedError):
-        replace_text(path, target + "\n")
-    else:
-        try:
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        make_pointer(beside, target)
+        replace_pointer(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _beside(path: Path) -> Path:
@@ -42,9 +39,6 @@ def _beside(path: Path) -> Path:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     return beside
-
-
-FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
 class AppendedFile:
@@ -80,7 +74,7 @@ class AppendedFile:
             self._fd = None
 
     def _open(self) -> int:
-        fd = self._fd = os.open(self.path, FLAGS, 0o644)
+        fd = self._fd = os.open(self.path, APPEND, 0o644)
         end = os.lseek(fd, 0, os.SEEK_END)
         if end:
             os.lseek(fd, end - 1, os.SEEK_SET)

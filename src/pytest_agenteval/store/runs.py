@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.portable.files import read_pointer
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
@@ -170,7 +171,7 @@ def find_run(root: Path, named: str) -> Path:
 
 
 def _meant(root: Path, runs: Sequence[RunFolder], named: str) -> Sequence[RunFolder]:
-    name = _latest(root) if named == LATEST else named
+    name = read_pointer(root / LATEST) if named == LATEST else named
     if not name:
         return ()
     by_name = [run for run in runs if run.path.name == name]
@@ -191,13 +192,6 @@ def _has(run: RunFolder, model: str) -> bool:
 
 def _day(run: RunFolder) -> str:
     return run.header.started_at[:10].replace("-", "")
-
-
-def _latest(root: Path) -> str:
-    pointer = root / LATEST
-    if pointer.is_symlink():
-        return Path(pointer.readlink()).name
-    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
 
 
 def _listed(found: Sequence[RunFolder], runs: Sequence[RunFolder], named: str) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_agenteval.errors import FixtureBroken
+from pytest_agenteval.portable.tree_removal import remove_tree
 from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.workspace.snapshot import seeded, snapshot, with_texts
-from pytest_agenteval.workspace.tree_removal import remove_tree
 
 
 class OutsideWorkspace(Exception):

@@ -131,7 +131,8 @@ def _write_suite(
     files = write_suite(target, written, with_cassettes=bool(cache.entries))
     files += write_cassettes(cache, cassette_folder(target))
     about = evals_folder(target) / REPORT_FILE
-    about.write_text(render_report(findings, cache, written, unread_keys(tasks)), encoding="utf-8")
+    text = render_report(findings, cache, written, unread_keys(tasks))
+    about.write_text(text, encoding="utf-8", newline="\n")
     return findings, written, _foreign_files(target, [*files, about])
 
 

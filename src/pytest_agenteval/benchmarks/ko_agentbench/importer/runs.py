@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_agenteval import __version__
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import LoggedRun, Report
 from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import AGENT, KIND, NAME
+from pytest_agenteval.portable.files import read_pointer
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import cleaned
 from pytest_agenteval.store.file_writing import replace_link
@@ -54,8 +55,7 @@ def remove_runs(runs: Sequence[RunFolder]) -> None:
 
 def own_latest(target: Path) -> str:
     """Give the name of the latest run, where it is one that was made here."""
-    pointer = runs_root(target) / LATEST
-    name = pointer.readlink().name if pointer.is_symlink() else _read_pointer(pointer)
+    name = read_pointer(runs_root(target) / LATEST)
     others = {run.path.name for run in imported_runs(target)}
     return name if name and name not in others and (runs_root(target) / name).is_dir() else ""
 
@@ -64,10 +64,6 @@ def keep_latest(target: Path, name: str) -> None:
     """Let ``latest`` be the run that was made here, which no import is newer than."""
     if name:
         replace_link(runs_root(target) / LATEST, name)
-
-
-def _read_pointer(pointer: Path) -> str:
-    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
 
 
 def _header(run: LoggedRun, report: Report | None, command: Sequence[str]) -> RunHeader:

@@ -115,7 +115,9 @@ def _import(
 
 def _write_mark(suite: SourceSuite, place: Path) -> None:
     write_yaml(place / SUITE_FILE, suite.said)
-    (place / SUITE_FILE).write_text(MARK + (place / SUITE_FILE).read_text(encoding="utf-8"), encoding="utf-8")
+    (place / SUITE_FILE).write_text(
+        MARK + (place / SUITE_FILE).read_text(encoding="utf-8"), encoding="utf-8", newline="\n"
+    )
 
 
 def _copy(source: Path, place: Path) -> None:
@@ -150,7 +152,7 @@ def _set_mode(path: Path, mode: str, known: RegisteredNames) -> None:
     for grader in graders if isinstance(graders, list) else ():
         if isinstance(grader, dict) and known.has_mode(str(grader.get("name"))):
             grader["config"] = {**(grader.get("config") or {}), "mode": mode}
-    path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def _tasks_of(suite: SourceSuite, place: Path, problems: list[Problem]) -> Iterator[LoadedTask]:

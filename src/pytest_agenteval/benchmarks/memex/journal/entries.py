@@ -105,7 +105,7 @@ def write(workspace: Workspace, path: str, text: str) -> None:
     try:
         file = workspace.inside(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", newline="\n")
     except (OSError, OutsideWorkspace) as failed:
         raise ToolFailed(f"the card could not be written: {failed}", "write_failed") from failed
 

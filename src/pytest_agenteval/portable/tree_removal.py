@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
+
+from pytest_agenteval.portable.files import long_path
 
 BY_HANDLE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 """Whether the system can name a file by the folder that is open; else trees are deleted by path."""
@@ -19,7 +22,7 @@ def remove_tree(root: Path) -> None:
     open folders grows with the depth, and no function calls itself. No link is followed.
     """
     if not BY_HANDLE:
-        shutil.rmtree(root, ignore_errors=True)
+        _remove_by_path(root)
         return
     with suppress(OSError):
         os.chmod(root, 0o700)
@@ -33,6 +36,24 @@ def remove_tree(root: Path) -> None:
         os.close(top)
     with suppress(OSError):
         os.rmdir(root)
+
+
+def _remove_by_path(root: Path) -> None:
+    """Delete a tree by the names of what is in it, and once more where something forbade it."""
+    place = long_path(str(root))
+    with suppress(RecursionError):  # Python 3.12 and older call themselves for each folder in a folder
+        if sys.version_info >= (3, 12):
+            shutil.rmtree(place, onexc=_permit)
+        else:
+            shutil.rmtree(place, onerror=_permit)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _permit(function: object, path: str, error: object) -> None:
+    """Let a file be deleted that may only be read, or a folder be emptied."""
+    for each in (os.path.dirname(path), path):
+        with suppress(OSError):
+            os.chmod(each, 0o700)
 
 
 def _empty(top: int) -> None:

@@ -1,0 +1,111 @@
+"""Processes that are ended from outside where nothing in Python would end them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from pytest_agenteval.portable.files import POSIX
+
+BEAT_S = 0.5
+"""Seconds between two signs of life."""
+
+SILENCE_S = 3.5
+"""Seconds without one, after Ctrl-C, until the process is ended: with what is around them, less than 5."""
+
+WATCHER = """
+import os, select, signal, sys, time
+pid, silence, stop = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody
+pressed = None
+while True:
+    if select.select([0], [], [], 0.25)[0]:
+        heard = os.read(0, 4096)
+        if not heard:
+            sys.exit()  # the run is over
+        if b"\\2" in heard and pressed is None:
+            pressed = time.monotonic()
+        if b"\\0" in heard.rpartition(b"\\2")[2]:
+            pressed = None
+    if pressed is None and stop and os.path.exists(stop):
+        pressed, stop = time.monotonic(), ""
+    if pressed is not None and time.monotonic() - pressed > silence:
+        os.write(1, b"\\nagenteval: Ctrl-C was not heard: something holds the interpreter, such as a pattern "
+                    b"that backtracks in C code. The process is ended; finished trials are kept.\\n")
+        os.kill(pid, signal.SIGKILL)
+        sys.exit()
+"""
+"""What another process runs: it reads the numbers of signals, and zeros as signs of life."""
+
+
+def watch_interrupts(
+    stop: str, start: Callable[[list[str], int], subprocess.Popen[bytes]]
+) -> Callable[[], None]:
+    """Have this process ended where Ctrl-C, or the file ``stop`` (none where empty), reaches no Python.
+
+    ``start`` starts a program, given its arguments and what it reads from. Give the undoing. Signals are
+    noted by C code, which writes their numbers into a pipe; a thread of ours writes zeros there as long as it
+    gets its turn. Where none follows on an interrupt, a watching process acts. Nothing is watched without
+    signals of that kind (Windows), and outside the main thread.
+    """
+    if not POSIX or threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    watcher = start(
+        [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop], heard
+    )
+    os.close(heard)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    over = threading.Event()
+    beating = threading.Thread(target=_beat, args=(told, over), name="agenteval-alive", daemon=True)
+    beating.start()
+
+    def undo() -> None:
+        over.set()
+        beating.join()
+        now = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(before if now == told else now, warn_on_full_buffer=False)
+        os.close(told)
+        watcher.kill()  # a process that an agent forked may hold the pipe open
+        watcher.wait()
+
+    return undo
+
+
+def _beat(told: int, over: threading.Event) -> None:
+    while not over.wait(BEAT_S):
+        with suppress(OSError):  # full: whoever should read it is gone
+            os.write(told, b"\0")
+
+
+LOOK_S = 0.25
+"""Seconds between two looks at who the parent is."""
+
+CLOSING_S = 1.0
+"""Seconds for what is running to be stopped and for what ended to be written down."""
+
+
+def end_with_parent(parent: int, close: Callable[[], object]) -> None:
+    """End this process soon after the one that started it is gone; ``close`` has a second before.
+
+    Nothing is done where the process of that number is not its parent, nor where a process keeps the number
+    of a parent that is gone (Windows).
+    """
+    if POSIX and os.getppid() == parent:
+        threading.Thread(target=_watch, args=(parent, close), name="agenteval-orphan", daemon=True).start()
+
+
+def _watch(parent: int, close: Callable[[], object]) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    closing = threading.Thread(target=close, name="agenteval-closing", daemon=True)
+    closing.start()
+    closing.join(CLOSING_S)
+    os._exit(1)

@@ -1,0 +1,79 @@
+"""Without POSIX's signals and parents nothing is watched, and nothing breaks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from typing import NoReturn
+
+import pytest
+
+from pytest_agenteval.portable import processes
+
+
+def _start(arguments: list[str], heard: int) -> NoReturn:
+    raise AssertionError("a watcher was started")
+
+
+def _close() -> NoReturn:
+    raise AssertionError("the process was taken for an orphan")
+
+
+def test_elsewhere_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process, no thread, no pipe; the undoing does nothing."""
+    monkeypatch.setattr(processes, "POSIX", False)
+    for name in ("set_wakeup_fd", "SIGKILL"):
+        monkeypatch.delattr(processes.signal, name, raising=False)
+    before = threading.active_count()
+
+    undo = processes.watch_interrupts("", _start)
+    processes.end_with_parent(os.getppid(), _close)
+    undo()
+
+    assert threading.active_count() == before
+
+
+def test_outside_the_main_thread_nothing_is_watched() -> None:
+    """Only there Python hears signals."""
+    undone: list[bool] = []
+
+    def watch() -> None:
+        processes.watch_interrupts("", _start)()
+        undone.append(True)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    thread.join()
+
+    assert undone == [True]
+
+
+@pytest.mark.posix
+def test_what_is_watched_is_undone() -> None:
+    """The watching process is gone, and the wakeup that somebody had set is theirs again."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(arguments: list[str], heard: int) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(arguments, stdin=heard))
+        return started[0]
+
+    theirs, _ = ours = os.pipe()
+    os.set_blocking(ours[1], False)
+    before = processes.signal.set_wakeup_fd(ours[1])
+    try:
+        processes.watch_interrupts("", start)()
+
+        assert started[0].returncode is not None
+    finally:
+        assert processes.signal.set_wakeup_fd(before) == ours[1]
+        os.close(theirs)
+        os.close(ours[1])
+
+
+def test_a_process_with_another_parent_is_not_watched() -> None:
+    """A worker that another machine's process started has nobody here to end with."""
+    before = threading.active_count()
+    processes.end_with_parent(-1, _close)
+
+    assert threading.active_count() == before
