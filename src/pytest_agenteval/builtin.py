@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GRADERS as KO_GRADERS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GROUPS
+from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GROUPS, OWN
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
@@ -73,3 +73,12 @@ def pytest_agenteval_register(registry: Registry) -> None:
         registry.executor(name, f"{PACKAGE}.{place}")
     for name, members in GROUPS.items():
         registry.grader_group(name, members)
+    registry.scorecard(
+        "ko-agentbench",
+        f"{PACKAGE}.benchmarks.ko_agentbench.scorecard:scorecard",
+        graders=[label for own in OWN.values() for _, label in own],
+        options=f"{PACKAGE}.benchmarks.ko_agentbench.scorecard:OPTIONS",
+    )
+    registry.report_format(
+        "ko-agentbench", f"{PACKAGE}.benchmarks.ko_agentbench.report.report_files:write_reports"
+    )

@@ -1,38 +1,30 @@
-"""Runs side by side: who stands where, over how many trials, and how it looks."""
+"""Runs side by side, and the scorecard that a benchmark makes of them: drawn by what it says of itself."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from pytest_agenteval.records.trial import Digests
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.leaderboard.board_json import boards_json
-from pytest_agenteval.reports.leaderboard.board_tables import board_tables, standing_tables
-from pytest_agenteval.reports.leaderboard.level_summary import level_lines
+from pytest_agenteval.reports.leaderboard.board_tables import board_tables
+from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
 from pytest_agenteval.reports.leaderboard.standings import Board, boards_of
-from pytest_agenteval.reports.tables import Column, Table, table_lines, table_markdown
+from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
+from pytest_agenteval.reports.tables import Column, Table, table_lines
 from pytest_agenteval.reports.text_width import cell_width
+from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
-from tests.benchmarks.ko_agentbench.report.sample_runs import (
-    broken,
-    every_level,
-    grade,
-    key,
-    ko_run,
-    ko_trial,
-)
-from tests.reports.runs import MIXED, PLANNED, stored
-
-LONG = RunModel("bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0", "x")
+from tests.reports.runs import MIXED, PLANNED, key, stored, trial
+from tests.reports.sample_scorecards import SAMPLE, scorecard
 
 
-def board(*runs: Run) -> Board:
+def board(*runs: Run, scorecards: Sequence[RegisteredScorecard] = (SAMPLE,)) -> Board:
     """Give the only board of these runs."""
-    (found,) = boards_of(runs)
+    (found,) = boards_of(runs, scorecards)
     return found
 
 
@@ -41,64 +33,19 @@ def text(found: Board, width: int = 120) -> list[str]:
     return [line.text for table in board_tables(found) for line in table_lines(table, width)]
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> list[Run]:
-    """Give three runs: a middling one, a good one with gaps, and one that lacks a level."""
-    good = [trial for trial in every_level(0.75, LONG.name) if trial.key.task != "L7-002"]
-    good.append(broken("L7-002", key=key("L7-002", LONG.name)))
-    less = [trial for trial in every_level(1.0, "none") if trial.bucket != "L6"]
+def graded(task: str, model: str = "rules", **scores: float | None) -> Trial:
+    """Give a trial with a grade for each of these labels."""
+    grades = tuple(Grade(label, score, "why") for label, score in scores.items())
+    return trial(task, 1, 0.5, key=key(task, model=model), grades=grades)
+
+
+def two_runs(root: Path) -> list[Run]:
+    """Give a run with everything decided, and one that lacks a group."""
+    whole = [graded("a", fast=1.0, tidy=0.5, kind=None), graded("b", fast=0.5, tidy=1.0, kind=0.0)]
     return [
-        ko_run(tmp_path, every_level(0.5)),
-        ko_run(tmp_path, good, (LONG,), [(key("L1-003", LONG.name), "L1")]),
-        ko_run(tmp_path, less, (RunModel("none", "none"),)),
+        stored(root, whole),
+        stored(root, [graded("a", "other", fast=1.0)], models=(RunModel("other", "other"),)),
     ]
-
-
-def test_the_best_composite_comes_first_and_none_last(runs: list[Run]) -> None:
-    """A composite that cannot be told is never worked out from what is there, however good that is."""
-    found = board(*runs)
-
-    assert [row.view.model for row in found.standings] == [LONG.name, "gpt", "none"]
-    assert [row.value for row in found.standings] == [0.75, 0.5, None]
-    assert "  none: no composite, nothing is decided in L6" in text(found)
-
-
-def test_errored_and_planned_trials_are_counted_beside_every_figure(runs: list[Run]) -> None:
-    """A figure over 13 of 15 planned trials says so, and what became of the other two."""
-    rows = text(board(*runs))
-
-    assert any("0.75" in row and "13 of 15" in row for row in rows)
-    assert any(row.endswith("1 errored, 1 not run of 15 planned, in no average") for row in rows)
-
-
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_no_line_is_wider_than_asked_for(runs: list[Run], width: int) -> None:
-    """Groups of columns move below each other where they do not fit; a name stays whole, if need be above."""
-    lines = text(board(*runs), width)
-
-    assert max(map(cell_width, lines)) <= width
-    assert not any(line != line.rstrip() for line in lines)
-    assert "…" not in "".join(lines)
-    assert sum(LONG.name in line for line in lines) > 8  # in each table, and among the remarks
-
-
-def test_runs_of_one_model_are_told_apart_at_40_columns(tmp_path: Path) -> None:
-    """The run is in the name: a name that is cut would be the same twice."""
-    runs = [ko_run(tmp_path, every_level(value)) for value in (0.25, 0.75)]
-
-    lines = text(board(*runs), 40)
-
-    assert max(map(cell_width, lines)) <= 40
-    assert all(lines.count(f"  gpt {run.folder.name}") > 1 for run in runs)
-
-
-def test_a_wide_terminal_has_one_table_and_a_narrow_one_keeps_groups_together(runs: list[Run]) -> None:
-    """At 120 columns the levels stand beside the composite, at 80 in a table below it."""
-    wide, narrow = text(board(*runs), 120), text(board(*runs), 80)
-
-    assert "composite       95 %    trials    L1    L2    L3    L4    L5    L6    L7" in wide[1]
-    assert narrow[1].split() == ["model", "composite", "95", "%", "trials"]
-    assert narrow[6].split() == ["model", "L1", "L2", "L3", "L4", "L5", "L6", "L7"]
 
 
 def test_hangul_counts_double() -> None:
@@ -111,98 +58,106 @@ def test_hangul_counts_double() -> None:
     assert lines[3] == "  abc     1.00"
 
 
-def test_every_level_has_a_table_of_its_metrics(runs: list[Run]) -> None:
-    """Its own ones, with value and number of tasks, and those of every level; nobody's level has none."""
-    lines = text(board(*runs), 200)
-    at = lines.index("L3")
-
-    assert lines[at + 1].split("  ")[1:2] == ["model"]
-    for title in ("value", "tasks", "FSM", "PSM", "ΔSteps_norm", "ProvAcc", "SR", "EPR_CVR", "pass@k share"):
-        assert title in lines[at + 1]
-
-
-def test_the_same_model_in_two_runs_is_told_apart_by_run(tmp_path: Path) -> None:
-    """Its name alone would not say which is which."""
-    first = ko_run(tmp_path, every_level(0.5))
-    second = ko_run(tmp_path, every_level(0.6))
-
-    lines = text(board(first, second))
-
-    assert [line.split("  ")[1] for line in lines[2:4]] == [
-        "gpt 20261121-093015-gpt-2",
-        "gpt 20261121-093015-gpt",
-    ]
-
-
-def test_different_rulers_are_never_compared_in_silence(tmp_path: Path) -> None:
-    """A task that was graded by another version, judge or mode is counted below the table."""
-    first = ko_run(tmp_path, every_level(0.5))
-    other = ko_run(tmp_path, every_level(0.6, digests=Digests(ruler="another")))
-    same = ko_run(tmp_path, every_level(0.6))
-
-    assert any("14 tasks graded by different" in line for line in text(board(first, other)))
-    assert not any("graded by different" in line for line in text(board(first, same)))
-
-
 def test_other_suites_stand_side_by_side_by_bucket(tmp_path: Path) -> None:
-    """Score and interval of each bucket; no levels and no composite."""
+    """Score and interval of each bucket; no groups and no total."""
     found = board(stored(tmp_path, MIXED, PLANNED), stored(tmp_path, MIXED[:3], PLANNED))
     head, *rows = text(found)[1:4]
 
-    assert not found.has_levels
+    assert not found.has_scorecard
     assert head.split() == ["model", "score", "95", "%", "trials", "x", "y"]
     assert rows[0].endswith("3 of 8  0.83 0.00-1.00       -")
     assert rows[1].endswith("5 of 8  0.83 0.00-1.00  0.00 -")
 
 
-def test_a_single_model_has_its_levels_with_the_way_to_the_composite(tmp_path: Path) -> None:
-    """Each metric, its interval and how many tasks decided it; then what the composite is made of."""
-    trials = [*every_level(0.5), ko_trial("L3-003", {"FSM": 1.0, "PSM": None})]
-    (found,) = board(ko_run(tmp_path, trials)).standings
-    lines = [line.text for table in standing_tables(found) for line in table_lines(table, 80)]
+def test_groups_and_total_are_drawn_under_the_names_that_the_benchmark_gives_them(tmp_path: Path) -> None:
+    """The total orders the rows; what is undecided is a dash; formula and notes stand below."""
+    lines = text(board(*two_runs(tmp_path)))
 
-    assert any(line.split() == ["L3", "FSM", "0.67", "0.00-1.00", "3"] for line in lines)
-    assert any(line.split()[:3] == ["L3", "PSM", "0.50"] and line.endswith("2") for line in lines)
-    assert any("0.4 x basic 0.51 + 0.2 x robustness 0.50" in line for line in lines)
-    assert any(line.split() == ["level", "SR", "EPR_CVR", "pass@k", "share", "RRR"] for line in lines)
+    assert lines[1].split() == ["model", "index", "95", "%", "trials", "pace", "care"]
+    assert lines[2].split() == ["rules", "0.56*", "-", "2", "of", "2", "0.75", "0.38*"]
+    assert lines[3].split() == ["other", "-", "-", "1", "of", "1", "1.00", "-"]
+    assert "  index = 0.5 x pace + 0.5 x care" in lines
+    assert "  other: no index, nothing is decided in care" in lines
+    assert "  rules: a made-up benchmark" in lines
+    care = lines.index("care")
+    assert lines[care + 1].split() == ["model", "value", "95", "%", "tasks", "tidy", "kind", "sure"]
+    assert lines[care + 2].split() == ["rules", "0.38*", "-", "2", "0.75", "0.00*", "0.25"]
 
 
-def test_a_level_without_a_value_says_what_it_lacks(tmp_path: Path) -> None:
-    """After a run its line leaves no tried level out, nor the composite; one never tried is just lacking."""
-    unjudged = replace(grade("ContextRetention", None), details={"undecided": "no_judge"})
-    trials = [trial for trial in every_level(0.5) if trial.bucket not in ("L5", "L6", "L7")]
-    trials += [ko_trial("L6-001", {"ReuseRate": None}), ko_trial("L7-001", {}, grades=(unjudged,))]
+def test_one_model_has_one_line_or_the_whole_scorecard(tmp_path: Path) -> None:
+    """In brief: each group that was tried, or why it has no value; else every metric."""
+    run = two_runs(tmp_path)[1]
 
-    lines = [line.text for line in level_lines(ko_run(tmp_path, trials), 200, whole=False)]
+    brief, _ = (line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=False))
+    assert brief == (
+        "categories of s with other: pace 1.00, care - (nobody looked); "
+        "index - (lacks care) (-v: each metric)"
+    )
+    whole = [line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=True)]
+    assert whole[0] == "categories of s with other"
+    assert whole[1].split() == ["category", "value", "95", "%", "tasks"]
+    assert "  no index: nothing is decided in care" in whole
+    assert "metrics of every category, in no category's value" in whole
 
-    assert lines[0] == (
-        "levels of ko with gpt: L1 0.50, L2 0.50, L3 0.50, L4 0.50, L6 - (undecided), "
-        "L7 - (needs --agent-judge); composite - (lacks L5, L6, L7) (-v: each metric)"
+
+def test_a_benchmark_without_a_total_is_ordered_by_the_mean_score(tmp_path: Path) -> None:
+    """Its groups stand beside the score, as buckets do."""
+
+    def groups_only(entries: Sequence[Entry]) -> Scorecard | None:
+        made = scorecard(entries)
+        return replace(made, total=None, notes=()) if made else None
+
+    lines = text(board(*two_runs(tmp_path), scorecards=[replace(SAMPLE, load=lambda: groups_only)]))
+
+    assert lines[1].split() == ["model", "score", "95", "%", "trials", "pace", "care"]
+    assert not any("index" in line for line in lines)
+
+
+def test_rows_with_other_groups_stand_on_one_board(tmp_path: Path) -> None:
+    """A benchmark's newer version may have a group that an older run lacks: it has a dash there."""
+
+    def fewer(entries: Sequence[Entry]) -> Scorecard | None:
+        made = scorecard(entries)
+        known = entries[0].key.model == "rules"
+        return replace(made, groups=made.groups[: 2 if known else 1]) if made else None
+
+    lines = text(board(*two_runs(tmp_path), scorecards=[replace(SAMPLE, load=lambda: fewer)]))
+
+    assert lines[3].split()[-2:] == ["1.00", "-"]
+
+
+def test_a_benchmark_is_loaded_only_for_grades_of_its_own(tmp_path: Path) -> None:
+    """A run of somebody's own suite pays for no benchmark, and is not asked about by one."""
+
+    def load() -> object:
+        raise AssertionError("nobody has a use for it")
+
+    unused = replace(SAMPLE, load=load)  # type: ignore[arg-type]
+
+    assert not board(stored(tmp_path, MIXED, PLANNED), scorecards=[unused]).has_scorecard
+    assert (
+        list(scorecard_lines(two_runs(tmp_path)[0], [replace(unused, graders=frozenset())], 80, whole=True))
+        == []
     )
 
 
-def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:
-    """A page scrolls: nothing is cut, and no name can end a cell."""
-    tricky = ko_run(Path(runs[0].folder).parent, every_level(0.1, "a|b"), (RunModel("a|b", "x"),))
-    said = table_markdown(next(board_tables(board(*runs, tricky))))
+def test_machines_get_the_same_keys_whatever_a_benchmark_calls_its_groups(tmp_path: Path) -> None:
+    """Groups are ``levels`` and the total is ``composite``, each total with the weights it was made with."""
+    scorecards = [replace(SAMPLE, settings={"half": 0.25})]
+    data = boards_json(boards_of(two_runs(tmp_path), scorecards))
 
-    head, rule, *rows = [line for line in said.splitlines() if line.startswith("|")]
-    assert head.count("|") == rule.count("|") == 12
-    assert LONG.name in rows[0]
-    assert any("a\\|b" in row for row in rows)
-
-
-def test_machines_get_every_digit(runs: list[Run]) -> None:
-    """The JSON says what the tables say, unrounded, and is JSON."""
-    data = json.loads(json.dumps(boards_json(boards_of(runs))))
-    first, _, last = data["boards"][0]["rows"]
-
-    assert data["v"] == 1
-    assert (first["all"]["averaged"], first["all"]["planned"]) == (13, 15)
-    assert first["composite"]["value"] == 0.75
-    assert first["levels"]["L6"]["metrics"]["EffScore"] == {
-        **first["levels"]["L6"]["metrics"]["EffScore"],
+    assert data["weights"] == {"speed": 0.25, "quality": 0.75}
+    first, last = data["boards"][0]["rows"]
+    assert first["composite"]["weights"] == data["weights"]
+    assert first["composite"]["parts"] == {"speed": 0.75, "quality": 0.375}
+    assert (last["composite"]["value"], last["composite"]["missing"]) == (None, ["care"])
+    assert first["levels"]["pace"]["metrics"]["fast"] == {
         "value": 0.75,
+        "low": None,
+        "high": None,
         "tasks": 2,
     }
-    assert last["composite"] == {**last["composite"], "value": None, "low": None, "missing": ["L6"]}
+    assert first["levels"]["pace"]["common"]["sure"]["high"] == 0.5
+    assert first["notes"] == ["a made-up benchmark"]
+    plain = boards_json(boards_of([stored(tmp_path, MIXED, PLANNED)], scorecards))
+    assert (plain["weights"], "composite" in plain["boards"][0]["rows"][0]) == ({}, False)

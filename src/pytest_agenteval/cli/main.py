@@ -6,10 +6,10 @@ import argparse
 import io
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pytest_agenteval.cli.calibrate import add_arguments
 from pytest_agenteval.cli.import_ import add_arguments as add_import_arguments
-from pytest_agenteval.cli.report import add_arguments as add_report_arguments
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.redaction import KNOWN
 
@@ -22,11 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0; 1 where something is wrong with what was looked at; 2 for a mistake in use; 130 after Ctrl-C.
     """
-    args = _parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every console knows Hangul
         sys.stdout.reconfigure(errors="backslashreplace")
     KNOWN.know_environment()
     try:
+        args = _parser().parse_args(argv)
         verb: Callable[[argparse.Namespace], int] = args.verb
         return verb(args)
     except AgentEvalError as mistake:
@@ -40,11 +40,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _VerbParser(argparse.ArgumentParser):
+    """The parser of one verb: ``declare`` adds its arguments when the verb is typed, and not before.
+
+    Some arguments come from installed benchmarks, which no other verb should pay for or stumble over.
+    """
+
+    declare: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Declare the arguments, and parse them: this is what the parser of all verbs calls."""
+        if self.declare is not None:
+            declare, self.declare = self.declare, None
+            declare(self)
+        return super().parse_known_args(args, namespace)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agenteval", description="Look at tasks and runs; pytest runs them."
     )
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_VerbParser)
     validate = verbs.add_parser("validate", help="say everything that is wrong with task files")
     validate.add_argument("paths", nargs="+", metavar="PATH")
     validate.set_defaults(verb=_validate)
@@ -62,13 +78,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_import_arguments(import_)
     import_.set_defaults(verb=_import)
-    report = verbs.add_parser("report", help="stored runs as tables, side by side, or in a benchmark's shape")
-    add_report_arguments(report)
+    report = verbs.add_parser("report", help="stored runs as tables, side by side, or as a benchmark's files")
+    report.declare = _declare_report
     report.set_defaults(verb=_report)
     calibrate = verbs.add_parser("calibrate", help="start pytest on labels: do judges agree with them?")
     add_arguments(calibrate)
     calibrate.set_defaults(verb=_calibrate)
     return parser
+
+
+def _declare_report(parser: argparse.ArgumentParser) -> None:
+    from pytest_agenteval.cli.report import add_arguments
+
+    add_arguments(parser)
 
 
 def _validate(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``agenteval report``: stored runs as tables, side by side, or in another benchmark's shape."""
+"""``agenteval report``: stored runs as tables, side by side, or as the files that a benchmark writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,14 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN
 
 if TYPE_CHECKING:
+    from pytest_agenteval.registry import Registry
     from pytest_agenteval.reports.leaderboard.standings import Board
+    from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
     from pytest_agenteval.reports.tables import Table
     from pytest_agenteval.reports.text_width import Line
     from pytest_agenteval.store.run_reader import Run
 
 STDOUT = "-"
-KO_AGENTBENCH = "ko-agentbench"
 LOOKS = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}
 
 
@@ -32,25 +34,64 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
     add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
     add("--markdown", metavar="FILE", help="write the tables as Markdown (- for the standard output)")
-    add("--weights", metavar="PART=N,...", help="what parts weigh in the Korean benchmark's composite (default: basic=0.4,robustness=0.2,efficiency=0.25,context=0.15)")  # fmt: skip  # noqa: E501
-    add("--as", dest="shape", choices=[KO_AGENTBENCH], help="write the files that this benchmark writes")
+    registry = _registry()
+    add(
+        "--as",
+        dest="format",
+        choices=registry.report_formats,
+        help="write the files that this benchmark writes",
+    )
     add("-o", "--output", metavar="DIR", help="where to write them")
+    for scorecard in registry.scorecards():
+        for option in scorecard.options():
+            _add_option(parser, scorecard.name, option)
+    parser.set_defaults(registry=registry)
+
+
+def _registry() -> Registry:
+    from pytest_agenteval.builtin import pytest_agenteval_register
+    from pytest_agenteval.registry import Registry
+
+    registry = Registry()
+    pytest_agenteval_register(registry)
+    return registry
+
+
+def _add_option(parser: argparse.ArgumentParser, name: str, option: ReportOption) -> None:
+    try:
+        parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
+    except argparse.ArgumentError as taken:
+        raise UsageMistake(f"the scorecard {name!r} wants the option {option.flag}: {taken}") from None
 
 
 def report(args: argparse.Namespace) -> int:
-    """Say what runs found, or write it in a benchmark's shape."""
-    if (args.shape is None) != (args.output is None):
-        raise UsageMistake("--as SHAPE and -o DIR belong together: in which shape, and where to")
-    if args.shape is not None and (args.json or args.markdown):
-        raise UsageMistake("--as SHAPE writes files of its own: leave out --json and --markdown")
+    """Say what runs found, or write it as a benchmark does."""
+    if (args.format is None) != (args.output is None):
+        raise UsageMistake("--as NAME and -o DIR belong together: as whose files, and where to")
+    if args.format is not None and (args.json or args.markdown):
+        raise UsageMistake("--as NAME writes files of its own: leave out --json and --markdown")
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
-    weights = _weights(args.weights)
+    scorecards = [_set_up(scorecard, args) for scorecard in args.registry.scorecards()]
     runs = list(_runs(args.runs, Path(args.results)))
-    status = _in_shape(runs, Path(args.output)) if args.shape else _shown(runs, weights, args)
-    if len(runs) > 1 or args.shape or STDOUT in (args.json, args.markdown):  # else it stands below the table
+    status = _write_files(runs, args) if args.format else _show(runs, scorecards, args)
+    if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
         _tell_odd(runs)
     return status
+
+
+def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> RegisteredScorecard:
+    """Give a scorecard with what the command line says for its options."""
+    settings: dict[str, object] = {}
+    for option in scorecard.options():
+        name = option.flag.lstrip("-").replace("-", "_")
+        text = getattr(args, name)
+        if text is not None:
+            try:
+                settings[name] = option.parse(text)
+            except ValueError as refused:
+                raise UsageMistake(f"{option.flag}: {refused}") from None
+    return replace(scorecard, settings=settings)
 
 
 def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
@@ -72,21 +113,19 @@ def _tell_odd(runs: Iterable[Run]) -> None:
             print(f"{run.folder}: {odd}", file=sys.stderr)
 
 
-def _in_shape(runs: Sequence[Run], to: Path) -> int:
-    from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import write_reports
-
-    for path in write_reports(runs, to):
+def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
+    for path in args.registry.report_format_named(args.format)(runs, Path(args.output)):
         print(path)
     return 0
 
 
-def _shown(runs: Sequence[Run], weights: Mapping[str, float], args: argparse.Namespace) -> int:
+def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace) -> int:
     from pytest_agenteval.reports.leaderboard.board_json import boards_json
     from pytest_agenteval.reports.leaderboard.standings import boards_of
 
-    boards = boards_of(runs, weights)
+    boards = boards_of(runs, scorecards)
     if args.json:
-        data = boards_json(boards, weights)
+        data = boards_json(boards)
         _put(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
     if args.markdown:
         _put(args.markdown, _markdown(runs, boards))
@@ -96,7 +135,7 @@ def _shown(runs: Sequence[Run], weights: Mapping[str, float], args: argparse.Nam
 
 
 def _lines(runs: Sequence[Run], boards: Sequence[Board], width: int) -> Iterator[Line]:
-    """Give one run as after pytest, with its levels; several side by side."""
+    """Give one run as after pytest, with its scorecards; several side by side."""
     from pytest_agenteval.reports.tables import table_lines
     from pytest_agenteval.reports.terminal import summary_lines
     from pytest_agenteval.reports.text_width import Line, clamp_width
@@ -121,34 +160,17 @@ def _markdown(runs: Sequence[Run], boards: Sequence[Board]) -> str:
 
 
 def _tables(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Table]:
-    """Give the levels of each model of a single run; a board wherever there is more than one standing."""
-    from pytest_agenteval.reports.leaderboard.board_tables import board_tables, standing_tables
+    """Give the scorecard of each model of a single run; a board wherever there is more than one standing."""
+    from pytest_agenteval.reports.leaderboard.board_tables import board_tables
+    from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_tables
 
     for board in boards:
         if len(runs) == 1:
             for standing in board.standings:
-                yield from standing_tables(standing)
-        if len(runs) > 1 or (board.has_levels and len(board.standings) > 1):
+                if standing.scorecard:
+                    yield from scorecard_tables(standing, standing.scorecard)
+        if len(runs) > 1 or (board.has_scorecard and len(board.standings) > 1):
             yield from board_tables(board)
-
-
-def _weights(said: str | None) -> Mapping[str, float]:
-    """Read ``basic=0.4,robustness=0.2,efficiency=0.25,context=0.15``."""
-    from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, checked_weights
-
-    if said is None:
-        return WEIGHTS
-    found: dict[str, float] = {}
-    for pair in said.split(","):
-        name, _, number = pair.partition("=")
-        try:
-            found[name.strip()] = float(number)
-        except ValueError:
-            raise UsageMistake(f"--weights: expected part=number, as in basic=0.4; found {pair!r}") from None
-    try:
-        return checked_weights(found)
-    except ValueError as refused:
-        raise UsageMistake(f"--weights: {refused}") from None
 
 
 def _put(file: str, text: str) -> None:

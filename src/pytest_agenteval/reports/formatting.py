@@ -84,10 +84,12 @@ def format_duration(taken: float) -> str:
 
 def pluralize(number: int, thing: str) -> str:
     """Write a number of things: ``1 trial``, ``2 trials``."""
-    if number == 1:
-        return f"{number:,} {thing}"
-    many = f"{thing[:-1]}ies" if thing[-1] == "y" else f"{thing}{'es' if thing[-1] == 's' else 's'}"
-    return f"{number:,} {many}"
+    return f"{number:,} {thing if number == 1 else plural(thing)}"
+
+
+def plural(thing: str) -> str:
+    """Write the name of several things: ``trials``, ``replies``, ``misses``."""
+    return f"{thing[:-1]}ies" if thing[-1] == "y" else f"{thing}{'es' if thing[-1] == 's' else 's'}"
 
 
 def tally(counts: Mapping[str, int]) -> str:

@@ -1,19 +1,114 @@
-"""What a benchmark makes of the trials of a suite, and how it is offered to reports."""
+"""What a benchmark makes of a suite's trials beside their scores: groups of metrics, and one total.
+
+A benchmark works a scorecard out; reports draw it, on terminals, in Markdown, JSON and on leaderboards,
+and know nothing of what its groups are about.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_agenteval.scoring.intervals import Interval
+
 if TYPE_CHECKING:
+    from pytest_agenteval.store.journal_entry import Entry
     from pytest_agenteval.store.run_reader import Run
 
-ScorecardMaker: TypeAlias = Callable[..., Any]
+ScorecardMaker: TypeAlias = "Callable[..., Scorecard | None]"
 """``(entries, **options)`` gives the scorecard of one suite's trials with one model, or None."""
 ReportFormat: TypeAlias = "Callable[[Sequence[Run], Path], Sequence[Path]]"
 """``(runs, folder)`` writes files into the folder and gives their paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure over tasks.
+
+    ``value`` is at most 1, may lie below 0, and is None where no task could decide it. ``tasks`` counts
+    those that could. ``unjudged`` counts tasks that lack a grade only a judge gives: reports mark the figure.
+    """
+
+    name: str
+    value: float | None
+    interval: Interval | None = None
+    tasks: int = 0
+    unjudged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MetricGroup:
+    """Metrics that belong together, a level say: ``total`` is the group's own figure and bears its name.
+
+    ``metrics`` are what the figure is made of, ``beside`` is shown with the group and is no part of it.
+    ``reason`` says in a few words why a group that was tried has no value: ``needs --agent-judge``.
+    """
+
+    total: Metric
+    metrics: tuple[Metric, ...]
+    beside: tuple[Metric, ...] = ()
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The group's name: ``L3``."""
+        return self.total.name
+
+    @property
+    def value(self) -> float | None:
+        """The group's own figure, None where nothing in it is decided."""
+        return self.total.value
+
+
+@dataclass(frozen=True, slots=True)
+class TotalPart:
+    """What counts in a total: the mean of some groups, named by ``groups``, times ``weight``."""
+
+    name: str
+    value: float | None
+    weight: float
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One figure for a model, the weighted sum of its parts; leaderboards are ordered by it.
+
+    ``value`` is None where groups that it needs are ``missing``: the others alone never make one.
+    ``beside`` names a group that is in no part and is shown beside the total.
+    """
+
+    name: str
+    value: float | None
+    interval: Interval | None
+    parts: tuple[TotalPart, ...]
+    missing: tuple[str, ...] = ()
+    beside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard:
+    """A suite's trials with one model, in a benchmark's terms.
+
+    Every scorecard of a benchmark has the same groups with the same metrics in the same order, decided or
+    not: on a leaderboard they stand in one column. ``group_word`` says what a group is; ``notes`` stand below
+    the table, a line each.
+    """
+
+    groups: tuple[MetricGroup, ...]
+    total: Total | None = None
+    notes: tuple[str, ...] = ()
+    group_word: str = "level"
+
+    def group(self, name: str) -> MetricGroup | None:
+        """Give a group by its name, None where there is none."""
+        return next((group for group in self.groups if group.name == name), None)
+
+    def is_unjudged(self, names: Iterable[str]) -> bool:
+        """Whether some of these groups' figures lack a judge's grade."""
+        return any(group.total.unjudged for name in names if (group := self.group(name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +116,7 @@ class ReportOption:
     """An option of ``agenteval report`` that a scorecard takes.
 
     What ``parse`` makes of its text is handed to the scorecard's maker under the flag's name without dashes.
+    ``parse`` raises ValueError with what is wrong with the text.
     """
 
     flag: str
@@ -33,10 +129,29 @@ class ReportOption:
 class RegisteredScorecard:
     """A scorecard by its name; nothing of it is imported before ``load`` or ``options`` is called.
 
-    It is asked for suites in which a grade has one of the labels ``graders``.
+    It is asked for suites in which a grade has one of the labels ``graders``. ``settings`` is what the
+    command line says for its options.
     """
 
     name: str
     graders: frozenset[str]
     load: Callable[[], ScorecardMaker]
     options: Callable[[], Sequence[ReportOption]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def relevant_scorecards(
+    entries: Iterable[Entry], scorecards: Iterable[RegisteredScorecard]
+) -> list[RegisteredScorecard]:
+    """Give the scorecards that some grade of these trials has a label of; none of them is imported."""
+    labels = {grade.grader for entry in entries for grade in entry.grades}
+    return [registered for registered in scorecards if not labels.isdisjoint(registered.graders)]
+
+
+def scorecard_of(entries: Sequence[Entry], scorecards: Iterable[RegisteredScorecard]) -> Scorecard | None:
+    """Give the first scorecard that some benchmark makes of a suite's trials with one model, else None."""
+    for registered in relevant_scorecards(entries, scorecards):
+        scorecard = registered.load()(entries, **registered.settings)
+        if scorecard is not None:
+            return scorecard
+    return None

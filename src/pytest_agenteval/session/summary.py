@@ -15,6 +15,7 @@ from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
 from pytest_agenteval.reports.github import append_summary, code_block, summary_markdown
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
+from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.text_width import Line, wrap
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
@@ -26,6 +27,7 @@ from pytest_agenteval.session.unused_recordings import format_unused
 from pytest_agenteval.stash import (
     blocking_fixtures_key,
     eval_session_key,
+    registry_key,
     remarks_key,
     run_info_key,
     uncollected_key,
@@ -115,7 +117,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         _write_missing(reporter, run, width)
     reporter.write_sep("=", "agent evals")
     *tables, where = summary_lines(view, width)
-    for line in (*_calibrations(config, width), *tables, *_levels(run, width, talkative), where):
+    for line in (*_calibrations(config, width), *tables, *_scorecards(config, run, width, talkative), where):
         _write(reporter, _kept(line, config))
     for remark in (*_held_up(config), *_unused_recordings(config), *_remarks(config)):
         first, *traceback = remark.splitlines()
@@ -141,12 +143,13 @@ def uncollected_files(config: pytest.Config) -> list[str]:
     return [*listed, *_hints(config), *(_unused(evals) if evals is not None and not evals.refusal else ())]
 
 
-def _levels(run: Run, width: int, talkative: bool) -> Iterator[Line]:
-    """Give the levels of suites that have them, the Korean benchmark's."""
-    if any(grade.grader == "RRR" for entry in run.entries for grade in entry.grades):
-        from pytest_agenteval.reports.leaderboard.level_summary import level_lines
+def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) -> Iterator[Line]:
+    """Give what benchmarks make of suites whose graders are theirs."""
+    scorecards = relevant_scorecards(run.entries, config.stash[registry_key].scorecards())
+    if scorecards:
+        from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
 
-        yield from level_lines(run, width, whole=talkative)
+        yield from scorecard_lines(run, scorecards, width, whole=talkative)
 
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
     LEVEL_METRICS,
-    Level,
     Observed,
     interval_over_tasks,
     levels_of,
 )
+from pytest_agenteval.reports.scorecard import MetricGroup
 from pytest_agenteval.scoring.intervals import clustered_mean
 
 
@@ -27,7 +27,7 @@ def oracle(name: str) -> Any:
     return pytest.importorskip(name, reason=f"{name} is this test's oracle: pip install scipy")
 
 
-def level(observed: list[Observed], name: str) -> Level:
+def level(observed: list[Observed], name: str) -> MetricGroup:
     """Give one level of those worked out."""
     return next(each for each in levels_of(observed) if each.name == name)
 
@@ -75,7 +75,7 @@ def test_only_a_levels_own_metrics_make_its_value() -> None:
     found = level(observed, "L2")
 
     assert found.value == 0.5
-    assert [(each.name, each.value) for each in found.common] == [(name, 0.0) for name in COMMON_METRICS]
+    assert [(each.name, each.value) for each in found.beside] == [(name, 0.0) for name in COMMON_METRICS]
 
 
 def test_no_metric_belongs_to_two_levels_or_to_all_of_them() -> None:
@@ -159,14 +159,6 @@ def test_an_interval_stays_on_the_scale() -> None:
     assert found is not None
     assert (found.low, found.high) == (0.0, 1.0)
     assert not math.isnan(found.low)
-
-
-def test_the_levels_have_the_metrics_that_their_graders_are_called() -> None:
-    """One table is for graders and one for scoring, which may not import them: they say the same."""
-    from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import COMMON, OWN
-
-    assert {level: tuple(label for _, label in own) for level, own in OWN.items()} == dict(LEVEL_METRICS)
-    assert tuple(label for _, label in COMMON) == COMMON_METRICS
 
 
 def test_a_metric_below_nothing_is_averaged_as_it_is() -> None:

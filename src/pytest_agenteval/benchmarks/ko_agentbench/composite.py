@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from pytest_agenteval.benchmarks.ko_agentbench.levels import Level
+from pytest_agenteval.reports.scorecard import MetricGroup, Total, TotalPart
 from pytest_agenteval.scoring.intervals import Interval
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -18,27 +17,11 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 WEIGHTS: Mapping[str, float] = MappingProxyType(
     {"basic": 0.40, "robustness": 0.20, "efficiency": 0.25, "context": 0.15}
 )
-BESIDE = "L4"
+NAME, BESIDE = "composite", "L4"
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Composite:
-    """The composite of one model, with its parts.
-
-    ``value`` is None where a level that it needs is ``missing``: the others alone never make one.
-    ``beside`` is the value of the level that stands beside it.
-    """
-
-    value: float | None
-    interval: Interval | None
-    parts: Mapping[str, float | None]
-    weights: Mapping[str, float]
-    missing: tuple[str, ...]
-    beside: float | None
-
-
-def composite(levels: Iterable[Level], weights: Mapping[str, float] = WEIGHTS) -> Composite:
+def composite(levels: Iterable[MetricGroup], weights: Mapping[str, float] = WEIGHTS) -> Total:
     """Give 0.40·mean(L1, L2, L3) + 0.20·L5 + 0.25·L6 + 0.15·L7, or the same with other weights.
 
     The interval is put together from those of the levels, whose tasks are drawn independently: its lower
@@ -51,15 +34,18 @@ def composite(levels: Iterable[Level], weights: Mapping[str, float] = WEIGHTS) -
     """
     shares = level_shares(checked_weights(weights))
     known = {level.name: level for level in levels}
-    values = {name: known[name].value if name in known else None for name in (*shares, BESIDE)}
+    values = {name: known[name].value if name in known else None for name in shares}
     counted = [name for name, share in shares.items() if share > 0]
     missing = tuple(name for name in counted if values[name] is None)
-    parts = {part: _mean([values[name] for name in names]) for part, names in PARTS.items()}
+    parts = tuple(
+        TotalPart(part, _mean([values[name] for name in names]), weights[part], names)
+        for part, names in PARTS.items()
+    )
     if missing:
-        return Composite(None, None, parts, weights, missing, values[BESIDE])
+        return Total(NAME, None, None, parts, missing, BESIDE)
     value = _weighted([(shares[name], values[name] or 0.0) for name in counted])
     interval = _interval(value, [(shares[name], known[name]) for name in counted])
-    return Composite(value, interval, parts, weights, (), values[BESIDE])
+    return Total(NAME, value, interval, parts, (), BESIDE)
 
 
 def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
@@ -70,11 +56,23 @@ def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
         found = ", ".join(weights) or "nothing"
         raise ValueError(f"expected a weight for each of {', '.join(PARTS)}; found {found}")
     if not all(0 <= weight <= 1 for weight in weights.values()):
-        raise ValueError(f"a weight is a number from 0 to 1: {_said(weights)}")
+        raise ValueError(f"a weight is a number from 0 to 1: {_listed(weights)}")
     whole = math.fsum(weights.values())
     if abs(whole - 1) > ROUNDING:
-        raise ValueError(f"weights sum to 1, and these to {whole:g}: {_said(weights)}")
+        raise ValueError(f"weights sum to 1, and these to {whole:g}: {_listed(weights)}")
     return weights
+
+
+def read_weights(text: str) -> Mapping[str, float]:
+    """Read ``basic=0.4,robustness=0.2,efficiency=0.25,context=0.15``; raises ValueError for anything else."""
+    weights: dict[str, float] = {}
+    for pair in text.split(","):
+        name, _, number = pair.partition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError:
+            raise ValueError(f"expected part=number, as in basic=0.4; found {pair!r}") from None
+    return checked_weights(weights)
 
 
 def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
@@ -82,7 +80,7 @@ def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: weights[part] / len(names) for part, names in PARTS.items() for name in names}
 
 
-def _interval(value: float, counted: Sequence[tuple[float, Level]]) -> Interval | None:
+def _interval(value: float, counted: Sequence[tuple[float, MetricGroup]]) -> Interval | None:
     below, above, level = [], [], 0.95
     for share, each in counted:
         found, middle = each.total.interval, each.total.value
@@ -107,5 +105,5 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if len(known) == len(values) else None
 
 
-def _said(weights: Mapping[str, float]) -> str:
+def _listed(weights: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={weight:g}" for name, weight in weights.items())

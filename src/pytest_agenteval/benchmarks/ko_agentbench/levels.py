@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import COMMON, OWN
+from pytest_agenteval.reports.scorecard import Metric, MetricGroup
 from pytest_agenteval.scoring.intervals import NO_SPREAD, Interval, clustered_standard_error, wilson
 from pytest_agenteval.scoring.quantiles import t_quantile
 
 LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "L1": ("ToolAcc", "ArgAcc", "CallEM", "RespOK"),
-        "L2": ("SelectAcc",),
-        "L3": ("FSM", "PSM", "ΔSteps_norm", "ProvAcc"),
-        "L4": ("Coverage", "SourceEPR"),
-        "L5": ("AdaptiveRoutingScore", "FallbackSR"),
-        "L6": ("ReuseRate", "RedundantCallRate", "EffScore"),
-        "L7": ("ContextRetention", "RefRecall"),
-    }
+    {level: tuple(label for _, label in own) for level, own in OWN.items()}
 )
 """The metrics that make up a level's value, by the labels of their grades."""
 
@@ -32,7 +25,7 @@ PASS_SHARE = "pass@k share"
 """The share of repetitions that succeeded. The benchmark calls it pass@k, which it is not:
 ``scoring.pass_at_k.pass_at_k`` is the estimator of that name, over trials that passed."""
 
-COMMON_METRICS = ("SR", "EPR_CVR", PASS_SHARE, "RRR")
+COMMON_METRICS = tuple(label for _, label in COMMON)
 """Metrics of every level, shown beside its value and no part of it."""
 
 LEVELS = tuple(LEVEL_METRICS)
@@ -52,40 +45,11 @@ class Observed(NamedTuple):
     score: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A figure over tasks; ``value`` is None where no task could decide it, ``interval`` below two tasks."""
-
-    name: str
-    value: float | None
-    interval: Interval | None
-    tasks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A level with its own metrics, those common to all levels, and its value: the mean of the former.
-
-    A metric that no task decided is shown without a value and left out of the mean.
-    """
-
-    total: Measured
-    metrics: tuple[Measured, ...]
-    common: tuple[Measured, ...]
-
-    @property
-    def name(self) -> str:
-        """The level's name: ``L3``."""
-        return self.total.name
-
-    @property
-    def value(self) -> float | None:
-        """The mean of the level's own metrics, None where none is decided."""
-        return self.total.value
-
-
-def levels_of(observed: Iterable[Observed], level: float = 0.95) -> tuple[Level, ...]:
+def levels_of(observed: Iterable[Observed], level: float = 0.95) -> tuple[MetricGroup, ...]:
     """Work out all seven levels; what is no metric of its level is passed over.
+
+    A level's value is the mean of its own metrics. A metric that no task decided is shown without a value and
+    left out of the mean; those common to all levels stand beside it.
 
     An interval is mean ± t·error over tasks as in ``clustered_mean``, each task counting once. For a level,
     each task is given what it contributes to the level's value: with every metric decided, the mean of its
@@ -130,22 +94,22 @@ def _averaged(observed: Iterable[Observed]) -> dict[tuple[str, str], dict[Hashab
     }
 
 
-def _level(name: str, scores: Mapping[tuple[str, str], TaskScores], level: float) -> Level:
+def _level(name: str, scores: Mapping[tuple[str, str], TaskScores], level: float) -> MetricGroup:
     own = [(metric, scores.get((name, metric), {})) for metric in LEVEL_METRICS[name]]
     common = [(metric, scores.get((name, metric), {})) for metric in COMMON_METRICS]
-    return Level(
+    return MetricGroup(
         total=_together(name, [tasks for _, tasks in own if tasks], level),
-        metrics=tuple(_measured(metric, tasks, level) for metric, tasks in own),
-        common=tuple(_measured(metric, tasks, level) for metric, tasks in common),
+        metrics=tuple(_metric(metric, tasks, level) for metric, tasks in own),
+        beside=tuple(_metric(metric, tasks, level) for metric, tasks in common),
     )
 
 
-def _measured(name: str, tasks: TaskScores, level: float) -> Measured:
+def _metric(name: str, tasks: TaskScores, level: float) -> Metric:
     values = list(tasks.values())
     if not values:
-        return Measured(name, None, None, 0)
+        return Metric(name, None, None, 0)
     interval = interval_over_tasks(values, level, endless=_endless(values))
-    return Measured(name, math.fsum(values) / len(values), interval, len(values))
+    return Metric(name, math.fsum(values) / len(values), interval, len(values))
 
 
 def _endless(values: Iterable[float]) -> bool:
@@ -153,10 +117,10 @@ def _endless(values: Iterable[float]) -> bool:
     return any(value < 0 for value in values)
 
 
-def _together(name: str, decided: Sequence[TaskScores], level: float) -> Measured:
+def _together(name: str, decided: Sequence[TaskScores], level: float) -> Metric:
     """Give the mean of metrics with an interval that knows that one task stands behind several of them."""
     if not decided:
-        return Measured(name, None, None, 0)
+        return Metric(name, None, None, 0)
     means = [math.fsum(tasks.values()) / len(tasks) for tasks in decided]
     value = math.fsum(means) / len(means)
     tasks = list(dict.fromkeys(task for scores in decided for task in scores))
@@ -170,4 +134,4 @@ def _together(name: str, decided: Sequence[TaskScores], level: float) -> Measure
     ]
     contributed = [value + len(tasks) * math.fsum(share) for share in shares]
     endless = any(_endless(scores.values()) for scores in decided)
-    return Measured(name, value, interval_over_tasks(contributed, level, endless=endless), len(tasks))
+    return Metric(name, value, interval_over_tasks(contributed, level, endless=endless), len(tasks))

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, Composite
-from pytest_agenteval.benchmarks.ko_agentbench.levels import Level, Measured
 from pytest_agenteval.reports.leaderboard.standings import Board, Standing, count_graded_differently
+from pytest_agenteval.reports.scorecard import Metric, MetricGroup, Scorecard, Total
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.scoring.intervals import Interval
 
 FORMAT = 1
 
 
-def boards_json(boards: Iterable[Board], weights: Mapping[str, float] = WEIGHTS) -> dict[str, Any]:
+def boards_json(boards: Sequence[Board]) -> dict[str, Any]:
     """Give everything the tables show, with all digits, as JSON values."""
-    return {"v": FORMAT, "weights": dict(weights), "boards": [_board(board) for board in boards]}
+    totals = [row.total for board in boards for row in board.standings if row.total]
+    weights = {part.name: part.weight for total in totals for part in total.parts}
+    return {"v": FORMAT, "weights": weights, "boards": [_board(board) for board in boards]}
 
 
 def _board(board: Board) -> dict[str, Any]:
     return {
         "suite": board.suite,
-        "levels": board.has_levels,
+        "levels": board.has_scorecard,
         "graded_differently": count_graded_differently(board.standings),
         "rows": [_standing(row) for row in board.standings],
     }
@@ -38,9 +39,19 @@ def _standing(row: Standing) -> dict[str, Any]:
         "all": _figures(row.view.total),
         "buckets": {each.name: _figures(each) for each in row.view.rows},
     }
-    if row.composite is not None:
-        found["composite"] = _composite(row.composite)
-        found["levels"] = {level.name: _level(level) for level in row.levels}
+    if row.scorecard is not None:
+        found |= _scorecard(row.scorecard)
+    return found
+
+
+def _scorecard(scorecard: Scorecard) -> dict[str, Any]:
+    """Give a scorecard under keys that are the same for every benchmark: a level is any group of metrics."""
+    found: dict[str, Any] = {}
+    if scorecard.total is not None:
+        found["composite"] = _total(scorecard, scorecard.total)
+    found["levels"] = {group.name: _group(group) for group in scorecard.groups}
+    if scorecard.notes:
+        found["notes"] = list(scorecard.notes)
     return found
 
 
@@ -61,26 +72,28 @@ def _figures(row: GroupStatistics) -> dict[str, Any]:
     }
 
 
-def _composite(found: Composite) -> dict[str, Any]:
+def _total(scorecard: Scorecard, total: Total) -> dict[str, Any]:
+    beside = scorecard.group(total.beside)
     return {
-        "value": found.value,
-        **_ends(found.interval),
-        "parts": dict(found.parts),
-        "missing": list(found.missing),
-        "beside": found.beside,
+        "value": total.value,
+        **_ends(total.interval),
+        "parts": {part.name: part.value for part in total.parts},
+        "weights": {part.name: part.weight for part in total.parts},
+        "missing": list(total.missing),
+        "beside": beside.value if beside else None,
     }
 
 
-def _level(level: Level) -> dict[str, Any]:
+def _group(group: MetricGroup) -> dict[str, Any]:
     return {
-        **_measured(level.total),
-        "metrics": {each.name: _measured(each) for each in level.metrics},
-        "common": {each.name: _measured(each) for each in level.common},
+        **_metric(group.total),
+        "metrics": {metric.name: _metric(metric) for metric in group.metrics},
+        "common": {metric.name: _metric(metric) for metric in group.beside},
     }
 
 
-def _measured(found: Measured) -> dict[str, Any]:
-    return {"value": found.value, **_ends(found.interval), "tasks": found.tasks}
+def _metric(metric: Metric) -> dict[str, Any]:
+    return {"value": metric.value, **_ends(metric.interval), "tasks": metric.tasks}
 
 
 def _ends(found: Interval | None) -> dict[str, float | None]:

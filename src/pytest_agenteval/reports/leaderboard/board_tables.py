@@ -1,118 +1,114 @@
-"""The tables of a board, and those of one standing by itself."""
+"""The tables of a board: a row for each standing, best first."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_agenteval.benchmarks.ko_agentbench.composite import BESIDE, PARTS, Composite
-from pytest_agenteval.benchmarks.ko_agentbench.levels import COMMON_METRICS, LEVELS, Level, Measured
 from pytest_agenteval.reports.formatting import (
     MOST_NAME,
     NOT_KNOWN,
-    format_figure,
     format_interval,
     one_line,
     pluralize,
 )
+from pytest_agenteval.reports.leaderboard.scorecard_tables import (
+    MOST_TITLE,
+    beside_metric,
+    format_metric,
+    format_total,
+    metric_columns,
+)
 from pytest_agenteval.reports.leaderboard.standings import Board, Standing, count_graded_differently
+from pytest_agenteval.reports.scorecard import Metric, MetricGroup, TotalPart
 from pytest_agenteval.reports.suite_table import (
     averaged_of_planned,
     judge_caveat,
-    mark_unjudged,
     mean_interval,
     mean_score,
 )
 from pytest_agenteval.reports.tables import Column, Note, Table
 
-MOST_TITLE = 160
-
 
 def board_tables(board: Board) -> Iterator[Table]:
-    """Give the table of a board and, where its suite has levels, one for each level."""
-    if board.has_levels:
-        yield _by_level(board)
-        yield from _metrics(board)
+    """Give the table of a board and, where its suite has a scorecard, one for each group of metrics."""
+    if board.has_scorecard:
+        yield _by_group(board)
+        yield from _metric_tables(board)
     else:
         yield _by_bucket(board)
 
 
-def standing_tables(standing: Standing) -> Iterator[Table]:
-    """Give the levels of one standing with each metric and the composite, then what all levels measure."""
-    if standing.composite is None:
-        return
-    shown = [(level, each) for level in standing.levels for each in (level.total, *level.metrics)]
-    yield Table(
-        title=one_line(f"levels of {standing.view.suite} with {standing.view.who}", MOST_TITLE),
-        head="level",
-        names=tuple(_row_name(level, each) for level, each in shown),
-        groups=(
-            (
-                Column("value", tuple(_value(standing, level, each) for level, each in shown)),
-                Column("95 %", tuple(format_interval(each.interval) for _, each in shown)),
-                Column("tasks", tuple(str(each.tasks) for _, each in shown)),
-            ),
-        ),
-        notes=tuple(map(Note, _composite(standing, standing.composite))),
-        caveats=tuple(_without_judge([standing])),
-    )
-    yield Table(
-        title="metrics of every level, in no level's value",
-        head="level",
-        names=LEVELS,
-        groups=(
-            tuple(
-                Column(name, tuple(_value(standing, level, level.common[at]) for level in standing.levels))
-                for at, name in enumerate(COMMON_METRICS)
-            ),
-        ),
-    )
-
-
-def _by_level(board: Board) -> Table:
+def _by_group(board: Board) -> Table:
     rows = board.standings
-    composites = [row.composite for row in rows]
-    levels = tuple(
-        Column(name, tuple(_level_value(row, at) for row in rows)) for at, name in enumerate(LEVELS)
+    groups = tuple(
+        Column(name, tuple(format_metric(group.total if group else None) for group in _groups(rows, name)))
+        for name in _group_names(rows)
     )
     return Table(
         title=_title(board),
         head="model",
         names=_names(rows),
-        groups=(
-            (
-                Column("composite", tuple(map(_composite_value, rows))),
-                Column(
-                    "95 %", tuple(format_interval(each.interval if each else None) for each in composites)
-                ),
-                _trials(rows),
-            ),
-            levels,
-        ),
-        notes=tuple(map(Note, (*_formula(board), *_missing(board), *_remarks(board)))),
+        groups=(_total_columns(rows), groups),
+        notes=tuple(map(Note, (*_formula(rows), *_missing(rows), *_scorecard_notes(rows), *_remarks(board)))),
         caveats=tuple(_without_judge(rows)),
     )
 
 
-def _metrics(board: Board) -> Iterator[Table]:
-    """Give the table of each level in which something was decided: its own metrics, then the common ones."""
-    rows = [row for row in board.standings if row.levels]
-    for at, name in enumerate(LEVELS):
-        found = [_level(row, at) for row in rows]
-        if not any(level.total.tasks or any(each.tasks for each in level.common) for level in found):
+def _total_columns(rows: Sequence[Standing]) -> tuple[Column, ...]:
+    """Give the figure that rows are ordered by, and over how many trials it is."""
+    name = next((row.total.name for row in rows if row.total), None)
+    if name is None:
+        return _score_columns(rows)
+    intervals = [row.total.interval if row.total else None for row in rows]
+    return (
+        Column(name, tuple(format_total(row.scorecard) for row in rows)),
+        Column("95 %", tuple(map(format_interval, intervals))),
+        _trials(rows),
+    )
+
+
+def _score_columns(rows: Sequence[Standing]) -> tuple[Column, ...]:
+    return (
+        Column("score", tuple(mean_score(row.view.total) for row in rows)),
+        Column("95 %", tuple(mean_interval(row.view.total) for row in rows)),
+        _trials(rows),
+    )
+
+
+def _metric_tables(board: Board) -> Iterator[Table]:
+    """Give the table of each group in which something was decided: its own metrics, then those beside it."""
+    rows = [row for row in board.standings if row.scorecard]
+    for name in _group_names(rows):
+        groups = _groups(rows, name)
+        known = [group for group in groups if group]
+        if not any(metric.tasks for group in known for metric in (group.total, *group.beside)):
             continue
-        own = [
-            _column(rows, found, [level.metrics[n] for level in found]) for n in range(len(found[0].metrics))
-        ]
-        common = [
-            _column(rows, found, [level.common[n] for level in found]) for n in range(len(found[0].common))
-        ]
-        value = [
-            Column("value", tuple(_level_value(row, at) for row in rows)),
-            Column("95 %", tuple(format_interval(level.total.interval) for level in found)),
-            Column("tasks", tuple(str(level.total.tasks) for level in found)),
-        ]
-        yield Table(name, "model", _names(rows), ((*value, *own), tuple(common)))
+        own = dict.fromkeys(metric.name for group in known for metric in group.metrics)
+        beside = dict.fromkeys(metric.name for group in known for metric in group.beside)
+        columns = (
+            *metric_columns([group.total if group else None for group in groups]),
+            *(_column(metric, [_own_metric(group, metric) for group in groups]) for metric in own),
+        )
+        common = (_column(metric, [beside_metric(group, metric) for group in groups]) for metric in beside)
+        yield Table(name, "model", _names(rows), (columns, tuple(common)))
+
+
+def _column(name: str, metrics: Sequence[Metric | None]) -> Column:
+    return Column(name, tuple(map(format_metric, metrics)))
+
+
+def _own_metric(group: MetricGroup | None, name: str) -> Metric | None:
+    return next((metric for metric in group.metrics if metric.name == name), None) if group else None
+
+
+def _group_names(rows: Sequence[Standing]) -> Iterable[str]:
+    """Name the groups of all rows, in the order of their first appearance."""
+    return dict.fromkeys(group.name for row in rows if row.scorecard for group in row.scorecard.groups)
+
+
+def _groups(rows: Sequence[Standing], name: str) -> list[MetricGroup | None]:
+    return [row.scorecard.group(name) if row.scorecard else None for row in rows]
 
 
 def _by_bucket(board: Board) -> Table:
@@ -123,11 +119,7 @@ def _by_bucket(board: Board) -> Table:
         head="model",
         names=_names(rows),
         groups=(
-            (
-                Column("score", tuple(mean_score(row.view.total) for row in rows)),
-                Column("95 %", tuple(mean_interval(row.view.total) for row in rows)),
-                _trials(rows),
-            ),
+            _score_columns(rows),
             tuple(
                 Column(one_line(name, MOST_NAME) or NOT_KNOWN, tuple(_bucket(row, name) for row in rows))
                 for name in buckets
@@ -154,35 +146,6 @@ def _trials(rows: Sequence[Standing]) -> Column:
     return Column("trials", tuple(averaged_of_planned(row.view.total) for row in rows))
 
 
-def _level(row: Standing, at: int) -> Level:
-    return row.levels[at]
-
-
-def _column(rows: Sequence[Standing], levels: Sequence[Level], found: Sequence[Measured]) -> Column:
-    return Column(found[0].name, tuple(map(_value, rows, levels, found)))
-
-
-def _value(row: Standing, level: Level, each: Measured) -> str:
-    """Write the figure of a level or of one of its metrics, marked where some of its tasks lack a judge."""
-    return mark_unjudged(
-        format_figure(each.value), row.lacks(level.name, "" if each is level.total else each.name)
-    )
-
-
-def _level_value(row: Standing, at: int) -> str:
-    return _value(row, row.levels[at], row.levels[at].total) if row.levels else NOT_KNOWN
-
-
-def _composite_value(row: Standing) -> str:
-    counted_in = (name for names in PARTS.values() for name in names)
-    return _lacking_in(row, row.composite.value if row.composite else None, counted_in)
-
-
-def _lacking_in(row: Standing, value: float | None, levels: Iterable[str]) -> str:
-    """Write a figure that is made of levels, marked where one of them lacks a judge's grade."""
-    return mark_unjudged(format_figure(value), sum(map(row.lacks, levels)))
-
-
 def _without_judge(rows: Sequence[Standing]) -> Iterator[str]:
     """Say whose figures rest on trials that lack a judge's grade."""
     for name, row in zip(_names(rows), rows, strict=True):
@@ -197,44 +160,27 @@ def _bucket(row: Standing, name: str) -> str:
     return f"{mean_score(found)} {mean_interval(found)}"
 
 
-def _row_name(level: Level, each: Measured) -> str:
-    return level.name if each is level.total else f"{level.name} {each.name}"
+def _formula(rows: Sequence[Standing]) -> Iterator[str]:
+    """Say how the total is worked out; it is worked out in one way for all rows."""
+    total = next((row.total for row in rows if row.total), None)
+    if total is not None:
+        parts = " + ".join(f"{part.weight:g} x {_mean_of(part)}" for part in total.parts)
+        yield f"{total.name} = {parts}" + (f"; {total.beside} stands beside it" if total.beside else "")
 
 
-def _composite(row: Standing, found: Composite) -> Iterator[str]:
-    """Say what the composite is and what it is made of, or which levels it lacks."""
-    beside = f"{BESIDE} stands beside it with {_lacking_in(row, found.beside, [BESIDE])}"
-    if found.value is None:
-        yield f"no composite: nothing is decided in {', '.join(found.missing)}; {beside}"
-        return
-    parts = " + ".join(
-        f"{found.weights[part]:g} x {part} {_lacking_in(row, value, PARTS[part])}"
-        for part, value in found.parts.items()
-    )
-    yield f"{composite_text(row)} = {parts}; {beside}"
+def _mean_of(part: TotalPart) -> str:
+    return part.groups[0] if len(part.groups) == 1 else f"mean({', '.join(part.groups)})"
 
 
-def composite_text(row: Standing) -> str:
-    """Write a standing's composite with its interval."""
-    interval = row.composite.interval if row.composite else None
-    sure = f" (95 % {format_interval(interval)})" if interval else ""
-    return f"composite {_composite_value(row)}{sure}"
+def _missing(rows: Sequence[Standing]) -> Iterator[str]:
+    for name, row in zip(_names(rows), rows, strict=True):
+        if row.total is not None and row.total.missing:
+            yield f"{name}: no {row.total.name}, nothing is decided in {', '.join(row.total.missing)}"
 
 
-def _formula(board: Board) -> Iterator[str]:
-    weights = next(row.composite.weights for row in board.standings if row.composite)
-    parts = " + ".join(f"{weights[part]:g} x {_of(names)}" for part, names in PARTS.items())
-    yield f"composite = {parts}; {BESIDE} stands beside it"
-
-
-def _of(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"mean({', '.join(names)})"
-
-
-def _missing(board: Board) -> Iterator[str]:
-    for name, row in zip(_names(board.standings), board.standings, strict=True):
-        if row.composite is not None and row.composite.missing:
-            yield f"{name}: no composite, nothing is decided in {', '.join(row.composite.missing)}"
+def _scorecard_notes(rows: Sequence[Standing]) -> Iterator[str]:
+    for name, row in zip(_names(rows), rows, strict=True):
+        yield from (f"{name}: {note}" for note in (row.scorecard.notes if row.scorecard else ()))
 
 
 def _remarks(board: Board) -> Iterator[str]:

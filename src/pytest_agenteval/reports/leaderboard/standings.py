@@ -3,51 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, Composite, composite
-from pytest_agenteval.benchmarks.ko_agentbench.levels import (
-    COMMON_METRICS,
-    LEVEL_METRICS,
-    Level,
-    Observed,
-    levels_of,
-)
-from pytest_agenteval.reports.statistics import grades_lacking_judge
+from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard, Total, scorecard_of
 from pytest_agenteval.reports.view import SuiteView, view_of
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run
 
 Rulers = Mapping[str, frozenset[str]]
-Lacking = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A suite with one model and variant in one run.
 
-    ``levels`` and ``composite`` are there where the grades are the Korean benchmark's. ``rulers`` names
-    what each task was graded by. ``lacking`` counts by level and metric the tasks that lack a judge's grade.
+    ``scorecard`` is there where a benchmark makes one of its grades. ``rulers`` names what each task was
+    graded by.
     """
 
     run: str
     path: str
     view: SuiteView
-    levels: tuple[Level, ...]
-    composite: Composite | None
+    scorecard: Scorecard | None
     rulers: Rulers
-    lacking: Lacking = field(default_factory=dict)
 
-    def lacks(self, level: str, metric: str = "") -> int:
-        """Count the tasks whose grade of this metric, or of all the level's own, only a judge gives."""
-        metrics = (metric,) if metric else LEVEL_METRICS[level]
-        return sum(self.lacking.get((level, each), 0) for each in metrics)
+    @property
+    def total(self) -> Total | None:
+        """The scorecard's total, None where there is no scorecard or it has no total."""
+        return self.scorecard.total if self.scorecard else None
 
     @property
     def value(self) -> float | None:
-        """The figure that the board is ordered by: the composite, else the mean score."""
-        if self.composite is not None:
-            return self.composite.value
+        """The figure that the board is ordered by: the scorecard's total, else the mean score."""
+        if self.total is not None:
+            return self.total.value
         return self.view.total.mean.mean if self.view.total.mean else None
 
 
@@ -59,34 +48,31 @@ class Board:
     standings: tuple[Standing, ...]
 
     @property
-    def has_levels(self) -> bool:
-        """Whether the suite's grades are those of the Korean benchmark."""
-        return any(standing.levels for standing in self.standings)
+    def has_scorecard(self) -> bool:
+        """Whether a benchmark makes a scorecard of the suite's grades."""
+        return any(standing.scorecard for standing in self.standings)
 
 
-def boards_of(runs: Iterable[Run], weights: Mapping[str, float] = WEIGHTS) -> list[Board]:
+def boards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> list[Board]:
     """Work out a board for each suite, in order of appearance; no transcript is read."""
     found: dict[str, list[Standing]] = {}
     for run in runs:
-        for standing in standings_of(run, weights):
+        for standing in standings_of(run, scorecards):
             found.setdefault(standing.view.suite, []).append(standing)
     return [Board(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in found.items()]
 
 
-def standings_of(run: Run, weights: Mapping[str, float] = WEIGHTS) -> Iterator[Standing]:
+def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[Standing]:
     """Give what a run says of each of its suites with each model and variant."""
     view = view_of(run)
     for suite in view.suites:
         entries = suite_entries(run, suite)
-        levels = levels_of(_observed(entries)) if has_levels(entries) else ()
         yield Standing(
             run=view.name or run.folder.name,
             path=view.path,
             view=suite,
-            levels=levels,
-            composite=composite(levels, weights) if levels else None,
+            scorecard=scorecard_of(entries, scorecards),
             rulers=_rulers(entries),
-            lacking=_lacking(entries) if levels else {},
         )
 
 
@@ -96,16 +82,6 @@ def suite_entries(run: Run, suite: SuiteView) -> list[Entry]:
     return [entry for entry in run.entries if (entry.key.suite, entry.key.model, entry.key.variant) == group]
 
 
-def has_levels(entries: Iterable[Entry]) -> bool:
-    """Say whether the grades are the Korean benchmark's: some bucket is a level, with a metric of its own."""
-    return any(
-        grade.grader in LEVEL_METRICS[entry.bucket]
-        for entry in entries
-        if entry.bucket in LEVEL_METRICS
-        for grade in entry.grades
-    )
-
-
 def count_graded_differently(standings: Sequence[Standing]) -> int:
     """Count the tasks that several standings have and that were not graded by the same ruler in all."""
     seen: dict[str, set[str]] = {}
@@ -113,26 +89,6 @@ def count_graded_differently(standings: Sequence[Standing]) -> int:
         for task, rulers in standing.rulers.items():
             seen.setdefault(task, set()).update(rulers)
     return sum(len(rulers) > 1 for rulers in seen.values())
-
-
-def _observed(entries: Iterable[Entry]) -> Iterator[Observed]:
-    for entry in entries:
-        known = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
-        if entry.averaged:
-            task = (entry.key.task, entry.key.agent)
-            yield from (
-                Observed(entry.bucket, grade.grader, task, grade.value)
-                for grade in entry.grades
-                if grade.grader in known
-            )
-
-
-def _lacking(entries: Iterable[Entry]) -> Lacking:
-    tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for entry in entries:
-        for grade in grades_lacking_judge(entry) if entry.averaged else ():
-            tasks.setdefault((entry.bucket, grade.grader), set()).add((entry.key.task, entry.key.agent))
-    return {name: len(lacking) for name, lacking in tasks.items()}
 
 
 def _rulers(entries: Iterable[Entry]) -> Rulers:

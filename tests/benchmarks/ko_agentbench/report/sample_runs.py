@@ -7,14 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import OPTIONS, scorecard
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial, TrialKey
+from pytest_agenteval.reports.scorecard import RegisteredScorecard
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run, write_planned
+
+SCORECARDS = (
+    RegisteredScorecard(
+        "ko-agentbench",
+        frozenset(label for own in LEVEL_METRICS.values() for label in own),
+        lambda: scorecard,
+        lambda: OPTIONS,
+    ),
+)
+"""The benchmark's scorecard as the registry gives it."""
 
 MODEL = RunModel("gpt", "azure/gpt-4o")
 JUDGE = RunModel("judge", "azure/judge")

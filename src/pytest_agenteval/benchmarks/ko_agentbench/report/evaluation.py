@@ -13,8 +13,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
     reported,
     task_report,
 )
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import has_levels
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.leaderboard.standings import has_levels, suite_entries
+from pytest_agenteval.reports.leaderboard.standings import suite_entries
 from pytest_agenteval.reports.view import SuiteView
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run

@@ -1,0 +1,95 @@
+"""``agenteval report`` on runs of this benchmark: its option, its tables, its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.store.run_metadata import RunModel
+from tests.benchmarks.ko_agentbench.report.sample_runs import every_level, ko_run
+from tests.cli.test_cli_report import RUNS, here, said
+
+__all__ = ["here"]
+
+
+def test_a_run_of_the_korean_benchmark_has_its_levels(capsys: pytest.CaptureFixture[str]) -> None:
+    """They follow the run's own table, with the composite; other weights make another one."""
+    trials = [each for each in every_level(0.5) if each.bucket != "L7"] + [
+        each for each in every_level(1.0) if each.bucket == "L7"
+    ]
+    ko_run(Path(RUNS), trials)
+
+    said("gpt@20261121")
+    first = capsys.readouterr().out
+    said("latest", "--weights", "basic=0.25, robustness=0.25, efficiency=0.25, context=0.25")
+    second = capsys.readouterr().out
+
+    assert "ko with gpt (capability)" in first
+    assert "levels of ko with gpt" in first
+    assert "composite 0.57 " in first
+    assert "composite 0.62 " in second
+
+
+def test_several_runs_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """Best first, each run once however often it is named."""
+    root = Path(RUNS)
+    first = ko_run(root, every_level(0.5))
+    ko_run(root, every_level(0.75, "claude"), (RunModel("claude", "x"),))
+
+    said("claude@latest", "gpt@latest", first.folder.name, str(first.folder))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "ko: 2 runs, best first"
+    assert [line.split()[0] for line in lines[2:4]] == ["claude", "gpt"]
+
+
+def test_machines_and_pages_get_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text is printed all the same; a dash puts one of them in its place."""
+    ko_run(Path(RUNS), every_level(0.5))
+
+    said("latest", "--json", "found.json", "--markdown", "found.md")
+    printed = capsys.readouterr().out
+    said("latest", "--json", "-")
+    data = json.loads(capsys.readouterr().out)
+    said("latest", "--markdown", "-")
+
+    assert "levels of ko" in printed
+    assert json.loads((here / "found.json").read_text(encoding="utf-8")) == data
+    assert data["boards"][0]["rows"][0]["composite"]["value"] == 0.5
+    assert capsys.readouterr().out == (here / "found.md").read_text(encoding="utf-8")
+
+
+def test_a_run_is_written_in_the_benchmarks_shape(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every path that was written is printed."""
+    kept = Path("kept")
+    ko_run(kept, every_level(0.5))
+
+    assert said("latest", "--results", "kept", "--as", "ko-agentbench", "-o", "out") == 0
+
+    paths = capsys.readouterr().out.splitlines()
+    folder = Path("out") / "azure_gpt-4o_20261121"
+    assert paths == [
+        str(folder / name)
+        for name in ("evaluation_report.json", "evaluation_summary.csv", "evaluation_report.md")
+    ]
+    assert all((here / path).is_file() for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("args", "mistake"),
+    [
+        (["latest", "--as", "ko-agentbench"], "belong together"),
+        (["latest", "--as", "ko-agentbench", "-o", "out", "--json", "x"], "leave out --json"),
+        (["latest", "--weights", "basic"], "--weights: expected part=number"),
+        (["latest", "--weights", "basic=1"], "--weights: expected a weight for each of basic, robustness"),
+    ],
+)
+def test_what_cannot_be_done_is_said(args: list[str], mistake: str) -> None:
+    """Without a traceback, and without having done half of it."""
+    ko_run(Path(RUNS), every_level(0.5))
+
+    with pytest.raises(UsageMistake, match=mistake):
+        said(*args)
