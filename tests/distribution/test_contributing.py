@@ -1,0 +1,34 @@
+"""Pages for whoever carries on are true: what they quote and name is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n# (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_there_are_three_examples() -> None:
+    """Style is easier seen than said."""
+    assert len(EXAMPLES) == 3
+
+
+@pytest.mark.parametrize(("file", "example"), EXAMPLES, ids=[file for file, _ in EXAMPLES])
+def test_an_example_is_a_piece_of_our_code(file: str, example: str) -> None:
+    """Word for word, so that whoever changes one is reminded of the other."""
+    assert example.strip() in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_what_is_to_be_run_is_there() -> None:
+    """Programs, folders and modules of tests."""
+    modules = re.findall(r"-m (tests\.\w+)", PAGE)
+    programs = re.findall(r"(?<![\w/])(\.ci/\w+|tests/\w+(?:/\w+)*(?:\.\w+)?)", PAGE)
+
+    assert modules
+    assert programs
+    assert [name for name in modules if not (ROOT / name.replace(".", "/") / "__main__.py").is_file()] == []
+    assert [name for name in programs if not (ROOT / name).exists()] == []
