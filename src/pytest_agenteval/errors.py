@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 KeyPath = tuple[str | int, ...]
@@ -66,6 +66,32 @@ def few_of(name: str, known: Collection[str]) -> str:
     return f"{', '.join(near)}, ... ({len(known)} in all)"
 
 
+CAUSES: Mapping[str, str] = {
+    "cassette_miss": "a call or a reply was not recorded, and nothing may be sent",
+    "no_key": "a tool was to ask its provider, without a key",
+    "provider": "a model or a tool's provider did not answer, after every retry; "
+    "a missing key and an unknown model are among these",
+    "not_installed": "a library is missing, or of another version than was tried",
+    "grader_crash": "a grader raised, or returned what is no grade",
+    "grader_hangs": "a grader did not come back",
+    "pattern_too_slow": "a pattern of a task, a tool or a schema backtracks without end",
+    "ungraded": "no grade is decided, or one that says `require: true` is not",
+    "answer": "the agent returned what is neither a text nor an `Answer`",
+    "agent": "what was registered as an agent cannot act",
+    "crash": "the agent's own code raised; or ours",
+    "nothing_to_act_out": "`oracle` without `reference_solution.turns`, `scripted` without `script`",
+    "script_ended": "`scripted` was asked more often than its script has entries",
+    "fixture": "the starting workspace could not be built or read",
+    "file_problem": "a file that is read while the trial runs has problems: a cassette, a prompt",
+    "prompt": "a prompt file that replaces the agent's own cannot be filled in",
+    "input_changed": "while regrading: the task asks something else today",
+    "transcript_lost": "while regrading: the stored transcript of the trial is damaged",
+    "unwritable": "the trial could not be written down",
+    "broken": "something else that is no doing of the agent's",
+}
+"""Every cause of an errored trial, and what happened: in journals, on terminals, in JUnit and tables."""
+
+
 class AgentEvalError(Exception):
     """Base of all errors that this project raises on purpose; its text needs no traceback."""
 
@@ -97,10 +123,14 @@ class UsageMistake(AgentEvalError):
 class TrialBroken(AgentEvalError):
     """A trial that could not be carried out, through no doing of the agent.
 
-    ``cause`` is one word that reports count by.
+    ``cause`` is one of ``CAUSES``, by which reports count; a class with any other cannot be made.
     """
 
     cause = "broken"
+
+    def __init_subclass__(cls) -> None:
+        if cls.cause not in CAUSES:
+            raise TypeError(f"{cls.__name__} has the cause {cls.cause!r}: one of {', '.join(CAUSES)}")
 
 
 class FixtureBroken(TrialBroken):

@@ -8,6 +8,7 @@ import shlex
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -15,12 +16,13 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.builtin import GRADERS, PACKAGE
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.ending import UNGRADED
-from pytest_agenteval.errors import ProblemsFound, TrialBroken
+from pytest_agenteval.errors import CAUSES, ProblemsFound, TrialBroken
 from pytest_agenteval.factories import accepted_settings
 from pytest_agenteval.prompts import packaged
 from pytest_agenteval.records.evidence import Answer, Evidence, Tree
-from pytest_agenteval.records.grade import CRASH, Check, Grade
+from pytest_agenteval.records.grade import CRASH, UNDECIDED, Check, Grade
 from pytest_agenteval.records.transcript import Message, ToolCall
+from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.store.run_reader import load_run
 from tests.suites import only_our_plugin
 
@@ -259,14 +261,27 @@ def test_the_end_states_that_our_agents_tell_are_listed(
 
 
 def test_every_cause_of_an_error_is_explained() -> None:
-    """Whatever word an ERROR begins with stands in docs/errors.md, with what to do."""
+    """Whatever word an ERROR begins with is one of the closed list, which docs/endings.md explains."""
     for module in re.findall(r"^(\S+)\.py:", _modules_with_causes(), re.MULTILINE):
         __import__(module)
     classes = [ProblemsFound, TrialBroken]
     for kind in classes:
         classes += [each for each in kind.__subclasses__() if each.__module__.startswith("pytest_agenteval.")]
     causes = {each.cause for each in classes} | {CRASH, UNGRADED, "crash", "unwritable"}
-    assert _rows("errors.md", "cause") == causes
+    assert causes == CAUSES.keys()
+    assert _meanings("endings.md", "cause") == CAUSES
+
+
+def test_every_reason_of_an_undecided_grade_is_explained() -> None:
+    """And every ending: docs/endings.md says of each what the code says of it."""
+    assert _meanings("endings.md", "reason") == UNDECIDED
+    assert _rows("endings.md", "ending") == set(get_args(Ending))
+
+
+def _meanings(page: str, heading: str) -> dict[str, str]:
+    """Give the first two columns of a page's table: a word, and what it means."""
+    table = _text(ROOT / "docs" / page).partition(f"| {heading} |")[2].partition("\n\n")[0]
+    return dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .*\|$", table, re.MULTILINE))
 
 
 def _modules_with_causes() -> str:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.engine.grade_conversion import InvalidGrade, as_grade
+from pytest_agenteval.errors import CAUSES
 from pytest_agenteval.graders.settings import pattern_at
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.grade import UNDECIDED, Check, Grade
 
 ANYTHING = st.recursive(
     st.none() | st.text() | st.binary() | st.integers() | st.floats() | st.complex_numbers() | st.booleans(),
@@ -55,6 +56,16 @@ def test_a_measure_is_a_number_that_can_be_reckoned_with() -> None:
     for odd in (10**400, float("nan"), float("-inf"), "low"):
         with pytest.raises(InvalidGrade, match="unclamped: expected a number"):
             as_grade("g", Grade("g", 0.0, "", unclamped=odd))  # type: ignore[arg-type]
+
+
+def test_why_there_is_no_score_is_one_of_a_closed_list() -> None:
+    """A word of a grader's own would be counted by nobody; a reason beside a score says two things."""
+    for reason in ("", *UNDECIDED, *CAUSES):
+        assert as_grade("g", Grade("g", None, "", undecided=reason)).undecided == reason
+    with pytest.raises(InvalidGrade, match=r"for the reason 'tired' .*one of no_judge, limit"):
+        as_grade("g", Grade("g", None, "", undecided="tired"))
+    with pytest.raises(InvalidGrade, match=r"with the score 0\.5 that is undecided"):
+        as_grade("g", Grade("g", 0.5, "", undecided="limit"))
 
 
 def failing() -> Iterator[Check]:

@@ -350,7 +350,7 @@ def test_refusing_judges_is_a_crash_of_the_grader() -> None:
 def test_judges_whose_budget_is_spent_leave_a_grade_undecided() -> None:
     """Nobody's code broke: it could not be told."""
     trial = graded(spent=Raising(LimitReached("tokens", 5, 8)))
-    assert (trial.ending, grades(trial)["spent"].details) == ("passed", {"undecided": "limit"})
+    assert (trial.ending, grades(trial)["spent"].undecided) == ("passed", "limit")
 
 
 class Hanging:

@@ -13,8 +13,8 @@ from pytest_agenteval.reports.view import view_of
 from .runs import stored, trial
 
 FINE = Grade("words", 1.0, "")
-UNJUDGED = Grade("main", None, "no judge", details={"undecided": "no_judge"}, threshold=0.5)
-NOT_ASKED_OF = Grade("main", None, "nothing to say", details={"undecided": "not_applicable"}, threshold=0.5)
+UNJUDGED = Grade("main", None, "no judge", undecided="no_judge", threshold=0.5)
+NOT_ASKED_OF = Grade("main", None, "nothing to say", undecided="not_applicable", threshold=0.5)
 
 
 def judged(score: float) -> Grade:
@@ -50,7 +50,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
 
 def test_what_no_judge_could_change_is_not_marked(tmp_path: Path) -> None:
     """A miss stays a miss, a grade that does not apply is none, a threshold of 0 undoes no pass."""
-    lenient = Grade("main", None, "no judge", details={"undecided": "no_judge"}, threshold=0.0, weight=0.0)
+    lenient = Grade("main", None, "no judge", undecided="no_judge", threshold=0.0, weight=0.0)
     run = stored(
         tmp_path,
         [

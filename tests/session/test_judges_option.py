@@ -33,8 +33,8 @@ class Liked:
 
     async def grade(self, evidence):
         if not self.judges:
-            details = {"undecided": "no_judge"}
-            return Grade("liked", None, "no judge: --agent-judge=MODEL decides it", details=details)
+            told = "no judge: --agent-judge=MODEL decides it"
+            return Grade("liked", None, told, undecided="no_judge")
         asked = [{"role": "user", "content": evidence.answer}]
         said = [(await judge.chat.ask(asked)).text for judge in self.judges]
         return Grade("liked", sum(map(float, said)) / len(said), "as the judges said")

@@ -235,7 +235,7 @@ def test_what_judges_said_is_read_again_without_a_key(pytester: pytest.Pytester)
     third = latest(pytester.path)
     grade = third.trial(third.entries[0]).grades[0]
     assert grade.rationale == "judges would be asked something else today: --agent-judge=MODEL asks them"
-    assert grade.details == {"undecided": "no_judge"}
+    assert grade.undecided == "no_judge"
 
 
 def test_stored_verdicts_are_those_of_the_judge_who_gave_them(pytester: pytest.Pytester) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.errors import CAUSES, AgentEvalError
+from pytest_agenteval.records.grade import UNDECIDED, Check, Grade
 
 EXPECTED = "expected a Grade, a bool or a number from 0 to 1"
 ROUNDING = 1e-9
+REASONS = UNDECIDED.keys() | CAUSES.keys()
 
 _bounded = reprlib.Repr()
 _bounded.maxstring = _bounded.maxother = 120
@@ -80,6 +81,11 @@ def _sound_grade(grade: Grade) -> Grade:
     if not isinstance(grade.details, dict | Mapping):
         raise InvalidGrade(
             f"returned a Grade with the details {_short_repr(grade.details)}: expected a mapping"
+        )
+    if grade.undecided and (grade.score is not None or grade.undecided not in REASONS):
+        raise InvalidGrade(
+            f"returned a Grade with the score {_short_repr(grade.score)} that is undecided for the reason "
+            f"{_short_repr(grade.undecided)}: expected a score, or none and one of {', '.join(UNDECIDED)}"
         )
     if grade.unclamped is not None and not _is_finite(grade.unclamped):
         raise InvalidGrade(

@@ -233,10 +233,10 @@ class _Asked:
         found, label = self.error, self.planned.label
         if found is None:
             why = "no_judge" if isinstance(self.raised, JudgeUnavailable) else "limit"
-            return Grade(label, None, str(self.raised), details={"undecided": why})
+            return Grade(label, None, str(self.raised), undecided=why)
         said = found.message.removeprefix(f"{label} ") if found.cause == CRASH else found.message
-        trace = {"traceback": found.traceback} if found.traceback else {}
-        return Grade(label, None, said, details={"undecided": found.cause, **trace})
+        details = {"traceback": found.traceback} if found.traceback else {}
+        return Grade(label, None, said, details=details, undecided=found.cause)
 
 
 def _is_ours(grader: Any) -> bool:

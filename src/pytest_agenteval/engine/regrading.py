@@ -61,7 +61,7 @@ def _was_graded(stored: Trial) -> bool:
     """Whether the agent had done its part: nothing broke, or a grade is what broke the trial."""
     if stored.cause in ("", UNGRADED, CRASH):
         return True
-    return any(grade.details.get("undecided") == stored.cause for grade in stored.grades)
+    return any(grade.undecided == stored.cause for grade in stored.grades)
 
 
 def _check_input(plan: Plan, stored: Trial, now: str) -> None:

@@ -7,6 +7,15 @@ from typing import Any
 
 from pytest_agenteval.records.record import NOTHING, Record
 
+UNDECIDED: Mapping[str, str] = {
+    "no_judge": "only a judge can tell, and none is there or can be asked now",
+    "limit": "the judges' share of what the trial may use up is used up",
+    "not_applicable": "the measure says nothing of such a task or such a trial",
+    "unreadable": "what the agent left is in a shape that the measure cannot read",
+    "not_defined": "the program whose figures are repeated has no such measure",
+}
+"""Why there may be no score, and what it means; where a grader broke, it is one of ``errors.CAUSES``."""
+
 CRASH = "grader_crash"
 """Why there is no score where a grader raised, or returned something that is no grade."""
 
@@ -31,7 +40,9 @@ class Grade(Record, frozen=True):
     ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left
     out of every average. A grader fills in the first four fields and, where it has more to say, ``details``
     (JSON); ``threshold``, ``weight`` and ``required`` come from the task. A measure that runs past 0..1 gives
-    the nearer end as ``score`` and what it came to as ``unclamped``.
+    the nearer end as ``score`` and what it came to as ``unclamped``. ``undecided`` says why there is no
+    score: one word of ``UNDECIDED``, or the cause for which the grader broke. It is empty where there is a
+    score, and where the grader says no more than its rationale.
     """
 
     grader: str
@@ -43,6 +54,7 @@ class Grade(Record, frozen=True):
     weight: float = 1.0
     required: bool = False
     unclamped: float | None = None
+    undecided: str = ""
 
     @classmethod
     def from_checks(cls, grader: str, checks: Iterable[Check]) -> Grade:
@@ -67,7 +79,7 @@ class Grade(Record, frozen=True):
     @property
     def crashed(self) -> bool:
         """Whether the grader itself broke, which is not the same as one that could not tell."""
-        return self.score is None and self.details.get("undecided") == CRASH
+        return self.undecided == CRASH
 
     @property
     def full(self) -> bool:

@@ -142,7 +142,7 @@ def group_statistics(name: str, entries: Sequence[Entry], scope: GroupScope) -> 
 
 def grades_lacking_judge(entry: Entry) -> Iterator[Grade]:
     """Give the grades that a judge would have decided, had there been one that could be asked."""
-    return (grade for grade in entry.grades if grade.details.get("undecided") in UNJUDGED)
+    return (grade for grade in entry.grades if grade.undecided in UNJUDGED)
 
 
 def group_by_task(entries: Iterable[Entry]) -> dict[TaskName, list[Entry]]:
@@ -176,7 +176,7 @@ def _undecided(entries: Sequence[Entry]) -> Counter[str]:
         grade.grader
         for entry in entries
         for grade in entry.grades
-        if grade.score is None and grade.details.get("undecided") not in (CRASH, entry.cause or CRASH)
+        if grade.score is None and grade.undecided not in (CRASH, entry.cause or CRASH)
     )
 
 

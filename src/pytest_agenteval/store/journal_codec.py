@@ -9,10 +9,12 @@ from typing import Any
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan
-from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
 from pytest_agenteval.store.journal_entry import Entry, Place, check_entry, check_key
 from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, read_usage, short, usage_line
+
+EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
+"""Reasons for no score that earlier versions wrote, and what they are called today."""
 
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
@@ -146,7 +148,7 @@ def _grade(grade: Grade) -> Line:
     if grade.weight != 1.0:
         line["weight"] = grade.weight
     add(line, required=grade.required, rationale=short(grade.rationale, SHORT_RATIONALE))
-    add(line, undecided=grade.details.get("undecided"))
+    add(line, undecided=grade.undecided)
     if grade.unclamped is not None:
         line["unclamped"] = grade.unclamped
     return line
@@ -154,14 +156,13 @@ def _grade(grade: Grade) -> Line:
 
 def _read_grade(line: dict[str, Any]) -> Grade:
     get = line.get
-    why = get("undecided")
     return Grade(
         line["grader"],
         line["score"],
         get("rationale", ""),
-        details={"undecided": why} if why else NOTHING,
         threshold=get("threshold", 1.0),
         weight=get("weight", 1.0),
         required=get("required", False),
         unclamped=get("unclamped"),
+        undecided=EARLIER_WORDS.get(why := get("undecided", ""), why),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pytest_agenteval.errors import CAUSES
+from pytest_agenteval.records.grade import UNDECIDED
 from pytest_agenteval.store.json_lines import VERSION
 
 Schema = dict[str, Any]
@@ -22,6 +24,7 @@ FROM_ONE: Schema = {"type": "integer", "minimum": 1}
 FLAG: Schema = {"type": "boolean"}
 MAP: Schema = {"type": "object"}
 DIGEST: Schema = {"description": "16 hex digits of the SHA-256", "type": "string"}
+CAUSE: Schema = {"description": "why the trial is errored: docs/endings.md", "enum": [*CAUSES]}
 KIND: Schema = {"enum": ["capability", "regression", "mixed"]}
 FORMAT: Schema = {"const": VERSION}
 
@@ -56,7 +59,7 @@ GRADE = closed(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
     | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}}
-    | {"undecided": {**TEXT, "description": "why there is no score, in one word: no_judge, grader_crash"}}
+    | {"undecided": {"enum": [*UNDECIDED, *CAUSES], "description": "why there is no score: docs/endings.md"}}
     | {"unclamped": {**NUMBER, "description": "what was measured, where the score is only the nearer end"}},
 )
 STARTED = closed(
@@ -69,7 +72,14 @@ FINISHED = closed(
     | {"ending": {"enum": ["passed", "missed", "failed", "errored"]}, "score": SCORE, "task_kind": KIND}
     | {"grades": listed(GRADE)}
     | {"transcript": {**listed(COUNT), "minItems": 2, "maxItems": 2, "description": "first byte, length"}},
-    {"variant": TEXT, "full": FLAG, "limit": TEXT, "cause": TEXT, "bucket": TEXT, "tags": listed(TEXT)}
+    {
+        "variant": TEXT,
+        "full": FLAG,
+        "limit": TEXT,
+        "cause": CAUSE,
+        "bucket": TEXT,
+        "tags": listed(TEXT),
+    }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
     | {"digests": closed({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE, "judging": USAGE}

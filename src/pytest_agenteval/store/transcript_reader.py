@@ -148,8 +148,15 @@ def _grade(grade: Grade, more: Line) -> Grade:
         grade,
         rationale=more.get("rationale", grade.rationale),
         checks=tuple(_check(check) for check in more.get("checks", ())),
-        details=more.get("details", NOTHING),
+        details=_details(more.get("details", NOTHING)),
     )
+
+
+def _details(stored: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the reason for no score: earlier versions wrote it here as well as into the journal."""
+    if "undecided" not in stored:
+        return stored
+    return {name: value for name, value in stored.items() if name != "undecided"} or NOTHING
 
 
 def _check(line: dict[str, Any]) -> Check:

@@ -120,7 +120,7 @@ def test_without_a_judge_it_is_undecided() -> None:
         run(JudgeGrader(EVERYTHING).grade(evidence())),
     ):
         assert (grade.score, grade.rationale) == (None, "no judge: --agent-judge=MODEL decides it")
-        assert grade.details == {"undecided": "no_judge"}
+        assert grade.undecided == "no_judge"
 
 
 def test_a_blank_answer_scores_nothing_and_asks_nobody() -> None:
@@ -137,7 +137,7 @@ def test_what_no_judge_could_tell_is_undecided() -> None:
     grade = graded(JudgeGrader(rubric_text()), evidence(), judge("?", "?"))
 
     assert (grade.score, grade.checks) == (None, ())
-    assert "undecided" not in grade.details
+    assert grade.undecided == ""
     assert "there is no JSON object" in grade.rationale
 
 

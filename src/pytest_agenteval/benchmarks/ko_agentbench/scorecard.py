@@ -91,6 +91,6 @@ def _completed(level: MetricGroup, lacking: Lacking, entries: Iterable[Entry]) -
 def _reason(level: str, tried: Sequence[Entry]) -> str:
     """Say why nothing is decided in a level that was tried."""
     own = (grade for entry in tried for grade in entry.grades if grade.grader in LEVEL_METRICS[level])
-    if any(grade.details.get("undecided") == NO_JUDGE for grade in own):
+    if any(grade.undecided == NO_JUDGE for grade in own):
         return "needs --agent-judge"
     return "undecided" if any(entry.averaged for entry in tried) else "errored"

@@ -44,7 +44,7 @@ class WithJudges:
 def no_judge_grade(grader: str) -> Grade:
     """Give the grade of one that nobody is there to decide."""
     rationale = "no judge: --agent-judge=MODEL decides it"
-    return Grade(grader, None, rationale, details={"undecided": "no_judge"})
+    return Grade(grader, None, rationale, undecided="no_judge")
 
 
 def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) -> Grade:

@@ -105,7 +105,7 @@ def test_nobody_decides_where_there_is_no_judge(name: str) -> None:
     _, trace, config = SCALED.get(name, (None, did(CLOSE), {}))
     found = judged_by_default(name, trace, **config)
 
-    assert (found.score, found.more["undecided"]) == (None, "no_judge")
+    assert (found.score, found.undecided) == (None, "no_judge")
     assert "--agent-judge" in found.reason
 
 
@@ -154,7 +154,7 @@ def test_a_repetition_counts_where_it_succeeded() -> None:
     flags = did(answer=" ", success=False, repetition_results=(True, True))
     assert judged_by_default("ko_repeat_share", flags).score == 0.0
     nobody = judged_by_default("ko_repeat_share", trace)
-    assert (nobody.score, nobody.more["undecided"]) == (None, "no_judge")
+    assert (nobody.score, nobody.undecided) == (None, "no_judge")
 
 
 def test_judges_are_asked_once_for_all_that_want_to_know_the_same() -> None:

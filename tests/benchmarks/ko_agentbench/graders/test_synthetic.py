@@ -64,7 +64,7 @@ def test_every_synthetic_case_scores_as_upstream(label: str) -> None:
     for case in (case for case in CASES if case["metric"] == label):
         judges, expected = judges_of(case), case["expected"]
         got = found(case, judges)
-        if case["judges"] is None and got.more.get("undecided") == "no_judge":
+        if case["judges"] is None and got.undecided == "no_judge":
             assert (got.score, expected["score"], case["tag"]) == (None, mean_upstream([])[2], case["tag"])
             continue
         wanted = 0.0 if expected["raises"] else expected["score"]

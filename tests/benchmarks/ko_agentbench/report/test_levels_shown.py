@@ -152,7 +152,7 @@ def test_a_single_model_has_its_levels_with_the_way_to_the_composite(tmp_path: P
 
 def test_a_level_without_a_value_says_what_it_lacks(tmp_path: Path) -> None:
     """After a run its line leaves no tried level out, nor the composite; one never tried is just lacking."""
-    unjudged = replace(grade("ContextRetention", None), details={"undecided": "no_judge"})
+    unjudged = replace(grade("ContextRetention", None), undecided="no_judge")
     trials = [trial for trial in every_level(0.5) if trial.bucket not in ("L5", "L6", "L7")]
     trials += [ko_trial("L6-001", {"ReuseRate": None}), ko_trial("L7-001", {}, grades=(unjudged,))]
 
@@ -199,7 +199,7 @@ def first_level(task: str, *grades: Grade) -> Trial:
 def test_a_metric_that_is_decided_only_where_no_judge_was_needed_is_marked(tmp_path: Path) -> None:
     """Its mean is over the trials that left nothing to judge: not what the metric says it is."""
     silent = first_level("a", Grade("ToolAcc", 0.0, ""), Grade("RespOK", 0.0, "nothing to judge"))
-    unjudged = Grade("RespOK", None, "no judge", details={"undecided": "no_judge"})
+    unjudged = Grade("RespOK", None, "no judge", undecided="no_judge")
     run = stored(tmp_path, [silent, first_level("b", Grade("ToolAcc", 1.0, ""), unjudged)])
 
     brief = " ".join(line.text for line in scorecard_lines(run, SCORECARDS, 120, whole=False))
@@ -219,7 +219,7 @@ def test_a_metric_that_is_decided_only_where_no_judge_was_needed_is_marked(tmp_p
 def test_a_composite_that_rests_on_a_marked_level_is_marked_wherever_it_stands(tmp_path: Path) -> None:
     """In one line after a run, with its parts under -v, and on the board; a part without the level is not."""
     metrics = {"L1": "ToolAcc", "L2": "SelectAcc", "L3": "FSM", "L5": "FallbackSR", "L6": "ReuseRate"}
-    unjudged = Grade("RefRecall", None, "no judge", details={"undecided": "no_judge"})
+    unjudged = Grade("RefRecall", None, "no judge", undecided="no_judge")
     run = stored(
         tmp_path,
         [

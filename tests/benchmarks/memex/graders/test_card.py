@@ -63,7 +63,7 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
     expect = case["expect"]
     if expect.get("raises"):
         unreadable = graded(grader, case.get("state", {}))
-        assert (unreadable.score, unreadable.details) == (None, {"undecided": "unreadable"})
+        assert (unreadable.score, unreadable.undecided) == (None, "unreadable")
         return
     grade = graded(grader, case.get("state", {}))
 

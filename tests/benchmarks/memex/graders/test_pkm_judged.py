@@ -121,7 +121,7 @@ def test_without_a_judge_it_says_what_decides(grader: Any) -> None:
 
     for grade in (run(grader.grade(evidence)), graded(grader, evidence)):
         assert (grade.score, grade.rationale) == (None, "no judge: --agent-judge=MODEL decides it")
-        assert grade.details == {"undecided": "no_judge"}
+        assert grade.undecided == "no_judge"
 
 
 @pytest.mark.parametrize("grader", [PkmInsightQuality(), PkmAppendCoherence()])
@@ -172,7 +172,7 @@ def test_nothing_that_could_be_told_is_undecided() -> None:
     grade = graded(PkmInsightQuality(), trial(calls=[insight()]), judge(reply))
 
     assert (grade.score, grade.checks) == (None, ())
-    assert "undecided" not in grade.details
+    assert grade.undecided == ""
 
 
 def test_a_judge_of_insights_sees_what_they_rest_on() -> None:

@@ -50,7 +50,7 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
     grader, expect = GRADERS[case["grader"]](**case.get("config", {}), mode="upstream"), case["expect"]
     if expect.get("raises"):
         unreadable = graded(grader, evidence(case))
-        assert (unreadable.score, unreadable.details) == (None, {"undecided": "unreadable"})
+        assert (unreadable.score, unreadable.undecided) == (None, "unreadable")
         return
     grade = graded(grader, evidence(case))
 

@@ -143,7 +143,7 @@ def majority_upstream(votes: Sequence[bool]) -> bool:
 def no_judge_result() -> MetricResult:
     """Give what can be said where nobody is there to judge."""
     said = no_judge_grade("")
-    return MetricResult(None, said.rationale, more=said.details)
+    return MetricResult(None, said.rationale, undecided=said.undecided)
 
 
 JudgedFunction: TypeAlias = Callable[[KoTask, KoTrace, JudgePanel], Awaitable[MetricResult]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, check_task_keys
@@ -24,14 +24,16 @@ class MetricResult:
     score: float | None
     reason: str
     details: Mapping[str, Any] | None = None
-    more: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    more: Mapping[str, Any] = NOTHING
+    undecided: str = ""
 
     def grade(self, name: str) -> Grade:
         """Give it as a grade; a score below 0, as upstream has them, is carried beside the grade's 0."""
         details: dict[str, Any] = {} if self.details is None else {"upstream": dict(self.details)}
         below = self.score if self.score is not None and self.score < 0 else None
         score = self.score if below is None else 0.0
-        return Grade(name, score, self.reason, details={**details, **self.more}, unclamped=below)
+        details |= self.more
+        return Grade(name, score, self.reason, details=details, unclamped=below, undecided=self.undecided)
 
 
 MetricFunction: TypeAlias = Callable[[KoTask, KoTrace], MetricResult]
@@ -39,7 +41,7 @@ MetricFunction: TypeAlias = Callable[[KoTask, KoTrace], MetricResult]
 
 def not_applicable(reason: str) -> MetricResult:
     """Say that a metric has nothing to say about a trial."""
-    return MetricResult(None, f"not applicable: {reason}", more={"undecided": "not_applicable"})
+    return MetricResult(None, f"not applicable: {reason}", undecided="not_applicable")
 
 
 def upstream_error_result(raised: UpstreamError) -> MetricResult:
@@ -64,7 +66,7 @@ class Metric:
         if mode == "default":
             return self.default(task, trace)
         if self.upstream is None:
-            return MetricResult(None, "not in the benchmark's code", more={"undecided": "not in the code"})
+            return MetricResult(None, "not in the benchmark's code", undecided="not_defined")
         try:
             return self.upstream(task, trace)
         except UpstreamError as raised:

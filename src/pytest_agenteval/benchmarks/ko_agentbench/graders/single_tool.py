@@ -99,7 +99,7 @@ def response_in_form(task: KoTask, trace: KoTrace) -> MetricResult:
     if wrong and isinstance(trace.final_response, str):
         wrong = schema_problem(schema, _as_json(trace.final_response))
     if wrong == NO_SCHEMA:
-        return MetricResult(None, f"resp_schema is {NO_SCHEMA}", more={"undecided": "resp_schema"})
+        return MetricResult(None, f"resp_schema is {NO_SCHEMA}", undecided="not_applicable")
     return MetricResult(float(not wrong), wrong or "the answer has the form that is asked for")
 
 

@@ -46,7 +46,7 @@ def undecided_where_unreadable(
 
 def unreadable_grade(name: str, unreadable: UnreadableState) -> Grade:
     """Give the undecided grade that says what could not be read."""
-    return Grade(name, None, str(unreadable), details={"undecided": "unreadable"})
+    return Grade(name, None, str(unreadable), undecided="unreadable")
 
 
 MOST_SHOWN = 80
