@@ -22,6 +22,7 @@ from pytest_agenteval.scoring.inter_rater import (
     STEPS,
     Weights,
     categories_of,
+    category_pairs,
     confusion,
     weighted_kappa,
 )
@@ -50,7 +51,7 @@ def test_kappa_is_what_statsmodels_says(pairs: list[Pair], weights: Weights) -> 
     """The same table of categories gives the same weighted kappa; where it is 0 / 0, ours is undefined."""
     table = confusion(pairs, STEPS)
     try:
-        found = weighted_kappa(pairs, STEPS, weights)
+        found = weighted_kappa(category_pairs(pairs, STEPS), weights)
     except UndefinedStatistic:
         assert len({side for pair in pairs for side in pair}) == 1
         return
@@ -64,18 +65,18 @@ def test_kappa_worked_by_hand() -> None:
     """Margins 2/2 and 3/1 over two categories, three of four agree: (3/4 - 1/2) / (1 - 1/2) = 1/2."""
     pairs = [(0.0, 0.0), (0.0, 0.0), (1.0, 1.0), (1.0, 0.0)]
     for weights in WEIGHTS:
-        assert weighted_kappa(pairs, (0.0, 1.0), weights) == pytest.approx(0.5)
+        assert weighted_kappa(category_pairs(pairs, (0.0, 1.0)), weights) == pytest.approx(0.5)
 
 
 @given(PAIRS, st.sampled_from(WEIGHTS))
 def test_kappa_does_not_care_which_side_is_which(pairs: list[Pair], weights: Weights) -> None:
     """Both sides are raters alike, and pairs come in any order; agreement is never above 1."""
     try:
-        value = weighted_kappa(pairs, STEPS, weights)
+        value = weighted_kappa(category_pairs(pairs, STEPS), weights)
     except UndefinedStatistic:
         return
     turned = [(y, x) for x, y in reversed(pairs)]
-    assert weighted_kappa(turned, STEPS, weights) == pytest.approx(value)
+    assert weighted_kappa(category_pairs(turned, STEPS), weights) == pytest.approx(value)
     assert value <= 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.trial_score import all_grades_passed, mean_score, trial_score
+from pytest_agenteval.scoring.trial_score import mean_score, trial_score
 
 SCORES = st.floats(0, 1)
 WEIGHTS = st.floats(1e-6, 1e6)
@@ -74,21 +74,3 @@ def test_the_mean_is_the_trial_score_with_equal_weights(scores: list[float | Non
 def test_the_mean_of_equal_scores_is_that_score() -> None:
     """Three times 0.7 reaches a threshold of 0.7."""
     assert mean_score([0.7, 0.7, 0.7]) == 0.7
-
-
-@pytest.mark.parametrize(
-    ("passes", "expected"),
-    [
-        ([True, True], True),
-        ([True, False], False),
-        ([True, None], True),
-        ([None, False], False),
-        ([None, None], None),
-        ([], None),
-    ],
-)
-def test_undecided_grades_neither_pass_nor_fail_a_trial(
-    passes: list[bool | None], expected: bool | None
-) -> None:
-    """Only decided grades have a say; with none there is no answer."""
-    assert all_grades_passed(passes) is expected

@@ -23,8 +23,8 @@ from pytest_agenteval.scoring.inter_rater import (
     categories_of,
     category_pairs,
     confusion,
-    kappa_of_places,
     krippendorff_alpha,
+    weighted_kappa,
 )
 from pytest_agenteval.scoring.intervals import wilson
 
@@ -128,7 +128,7 @@ def _alpha(pairs: Sequence[Pair] | Sequence[CategoryPair], level: MeasurementLev
 
 
 def _kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
-    return kappa_of_places(pairs, weights)
+    return weighted_kappa(pairs, weights)
 
 
 _OF_PLACES: Mapping[str, Callable[[list[CategoryPair]], float]] = {

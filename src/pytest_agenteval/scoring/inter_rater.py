@@ -120,19 +120,13 @@ def confusion(pairs: Sequence[Pair], categories: Sequence[float]) -> Confusion:
     return Confusion(tuple(categories), tuple(tuple(counts[row, column] for column in size) for row in size))
 
 
-def weighted_kappa(pairs: Sequence[Pair], categories: Sequence[float], weights: Weights) -> float:
+def weighted_kappa(pairs: Sequence[CategoryPair], weights: Weights) -> float:
     """Give Cohen's weighted kappa, at most 1: 0 is the agreement that chance would bring, below is worse.
 
-    Both sides are put into the categories nearest to them. 1 - Σ w·observed / Σ w·expected, expected being
-    the product of the margins, and w how many categories the two are apart, squared where the weights are
-    quadratic (Cohen 1968). Raises Undefined where there is no pair, or where both sides keep to the same one
-    category.
+    1 - Σ w·observed / Σ w·expected, expected being the product of the margins, and w how many categories the
+    two are apart, squared where the weights are quadratic (Cohen 1968). Raises UndefinedStatistic where there
+    is no pair, or where both sides keep to the same one category.
     """
-    return kappa_of_places(category_pairs(pairs, categories), weights)
-
-
-def kappa_of_places(pairs: Sequence[CategoryPair], weights: Weights) -> float:
-    """Give Cohen's weighted kappa of pairs of places in a row of categories; see ``weighted_kappa``."""
     if not pairs:
         raise UndefinedStatistic("no pairs")
     power = 1 if weights == "linear" else 2

@@ -1,4 +1,4 @@
-"""What the repetitions of a task say together: pass@k, pass^k, pass rates.
+"""What the repetitions of a task say together: pass@k, pass^k, whether the task passed.
 
 An undecided or errored trial is None here and is left out of every rate: it says nothing about
 the agent. Memex counts it as not passed; callers who want that pass False.
@@ -6,16 +6,14 @@ the agent. Memex counts it as not passed; callers who want that pass False.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import comb
 from typing import Literal
 
 from pytest_agenteval.scoring.trial_score import checked_score, mean_score
 
 Kind = Literal["capability", "regression", "mixed"]
-Transition = Literal["improved", "regressed", "unchanged"]
 
-UNCHANGED_BELOW = 0.05
 ROUNDING = 1e-9
 
 
@@ -42,17 +40,6 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     """
     _check_counts(n, c)
     return comb(c, k) / comb(n, k) if 0 < k <= n else 0.0
-
-
-def pass_hat_k_upstream(n: int, c: int, k: int) -> float:
-    """Give (c/n)^k, which is what Memex calls pass^k.
-
-    It is biased: with k > 1 it is too high on average, and it answers for k > n, where nothing was
-    seen. 0 when k <= 0, n = 0 or c = 0. Never None. Raises ValueError unless 0 <= c <= n.
-    (dart_agent_core 1.0.13; later versions differ among each other for k > n.)
-    """
-    _check_counts(n, c)
-    return (c / n) ** k if k > 0 and c > 0 else 0.0
 
 
 def task_passed(
@@ -83,54 +70,6 @@ def pass_rate(passes: Iterable[bool | None]) -> float | None:
     """Give the share of trials (or tasks) that passed, over those decided; None when there is none."""
     known = [passed for passed in passes if passed is not None]
     return sum(known) / len(known) if known else None
-
-
-def task_pass_rate(
-    kind: Kind,
-    passes: Mapping[str, Iterable[bool | None]],
-    scores: Mapping[str, Iterable[float | None]] | None = None,
-    threshold: float = 1.0,
-) -> float | None:
-    """Give the share of tasks that passed in the sense of ``task_passed``, None when none is decided.
-
-    ``passes`` and ``scores`` map a task to its trials; every task of the first counts once, however
-    many trials it had. Scores are looked at only when the threshold is below 1, and must then
-    hold every task (else KeyError).
-    """
-    return pass_rate(
-        task_passed(kind, trials, None if scores is None or threshold == 1 else scores[task], threshold)
-        for task, trials in passes.items()
-    )
-
-
-def bucket_pass_rates(
-    passes: Mapping[str, Iterable[bool | None]], buckets: Mapping[str, str | None]
-) -> dict[str, float | None]:
-    """Give each bucket the share of its trials that passed; None when none of them is decided.
-
-    Trials count, not tasks: a task with three trials weighs three times one with a single trial.
-    Tasks without a bucket are dropped (both: Memex, ``bucketPassRates``). Buckets come in the order
-    of their first task.
-    """
-    trials: dict[str, list[bool | None]] = {}
-    for task, results in passes.items():
-        bucket = buckets.get(task)
-        if bucket is not None:
-            trials.setdefault(bucket, []).extend(results)
-    return {bucket: pass_rate(results) for bucket, results in trials.items()}
-
-
-def transition(current: float, baseline: float) -> Transition:
-    """Say how a pass rate moved: less than 0.05 either way is unchanged (Memex, run diff).
-
-    Both rates are 0..1 (else ValueError). A move of exactly 0.05 is a change, whatever the rounding of
-    binary fractions: Memex says unchanged from 0.95 to 0.90 and regressed from 1.00 to 0.95.
-    This knows nothing of chance; a verdict does.
-    """
-    moved = checked_score(current) - checked_score(baseline)
-    if abs(moved) < UNCHANGED_BELOW - ROUNDING:
-        return "unchanged"
-    return "improved" if moved > 0 else "regressed"
 
 
 def _mean_reaches(threshold: float, scores: Iterable[float | None] | None) -> bool | None:

@@ -33,16 +33,6 @@ def mean_score(scores: Iterable[float | None]) -> float | None:
     return _between(math.fsum(known) / len(known), known) if known else None
 
 
-def all_grades_passed(passes: Iterable[bool | None]) -> bool | None:
-    """Say whether every decided grade passed, or None when no grade is decided.
-
-    Memex has two answers for that last case: its report counts such a trial as not passed, its
-    runner leaves the status at passed. ``is True`` gives the first, ``is not False`` the second.
-    """
-    known = [passed for passed in passes if passed is not None]
-    return all(known) if known else None
-
-
 def decided_scores(scores: Iterable[float | None]) -> list[float]:
     """Give the scores that are not None, in their order; raises ValueError for one outside 0..1."""
     return [checked_score(score) for score in scores if score is not None]

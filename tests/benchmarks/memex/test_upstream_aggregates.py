@@ -10,13 +10,9 @@ import pytest
 import yaml
 
 from pytest_agenteval.scoring.pass_at_k import (
-    bucket_pass_rates,
     pass_at_k,
-    pass_hat_k_upstream,
-    task_pass_rate,
-    transition,
 )
-from pytest_agenteval.scoring.trial_score import all_grades_passed, mean_score
+from pytest_agenteval.scoring.trial_score import mean_score
 
 Case = Mapping[str, Any]
 
@@ -25,30 +21,13 @@ ORACLE = yaml.safe_load(
 )
 
 
-def _trial(case: Case) -> dict[str, Any]:
-    passed = all_grades_passed(passed for _, passed in case["scores"])
-    return {
-        "all_graders_passed": passed is True,
-        "mean": mean_score(score for score, _ in case["scores"]),
-        "status": "failed" if passed is False else "passed",
-    }
-
-
 def _pass_at_k(case: Case) -> dict[str, Any]:
     return {"value": pass_at_k(len(case["passes"]), sum(case["passes"]), case["k"])}
 
 
-def _pass_caret_k(case: Case) -> dict[str, Any]:
-    return {"value": pass_hat_k_upstream(len(case["passes"]), sum(case["passes"]), case["k"])}
-
-
 FIGURES: dict[str, Callable[[Case], dict[str, Any]]] = {
-    "aggregate.trial": _trial,
+    "aggregate.trial": lambda case: {"mean": mean_score(score for score, _ in case["scores"])},
     "aggregate.pass_at_k": _pass_at_k,
-    "aggregate.pass_caret_k": _pass_caret_k,
-    "aggregate.task_pass_rate": lambda case: {"value": task_pass_rate(case["kind"], case["tasks"])},
-    "aggregate.bucket_pass_rates": lambda case: {"rates": bucket_pass_rates(case["tasks"], case["buckets"])},
-    "aggregate.transition": lambda case: {"kind": transition(case["current"], case["baseline"])},
 }
 
 

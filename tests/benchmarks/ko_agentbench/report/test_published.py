@@ -164,7 +164,9 @@ def test_the_composite_is_that_of_the_published_levels(runs: list[Run]) -> None:
         assert row.value == pytest.approx(by_hand, abs=1e-12)
         pooled = [mean for level in ("L1", "L2", "L3") for mean in means[level]]
         assert float(least) <= round(0.4 * (basic - sum(pooled) / len(pooled)), 3) <= float(most)
-        assert [level.value for level in row.scorecard.groups] == pytest.approx([value[level] for level in LEVELS])
+        assert [level.value for level in row.scorecard.groups] == pytest.approx(
+            [value[level] for level in LEVELS]
+        )
         published.append((by_hand, name))
     assert published == sorted(published, reverse=True)
     for rank, (by_hand, name) in enumerate(published, 1):

@@ -1,4 +1,4 @@
-"""pass@k, pass^k and pass rates over the repetitions of a task."""
+"""pass@k, pass^k and whether a task passed, over the repetitions of a task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.scoring.pass_at_k import (
     Kind,
-    bucket_pass_rates,
     pass_at_k,
     pass_hat_k,
-    pass_hat_k_upstream,
     pass_rate,
-    task_pass_rate,
     task_passed,
-    transition,
 )
 
 Passes = dict[str, list[bool | None]]
@@ -61,14 +57,14 @@ def test_more_attempts_help_one_and_hurt_the_other(case: tuple[int, int, int]) -
 
 @given(counts())
 def test_another_pass_never_hurts(case: tuple[int, int, int]) -> None:
-    """All three figures never fall as more of the trials pass."""
+    """Neither figure falls as more of the trials pass."""
     n, c, k = case
     if c < n:
-        for figure in (pass_at_k, pass_hat_k, pass_hat_k_upstream):
+        for figure in (pass_at_k, pass_hat_k):
             assert figure(n, c, k) <= figure(n, c + 1, k)
 
 
-@pytest.mark.parametrize("figure", [pass_at_k, pass_hat_k, pass_hat_k_upstream])
+@pytest.mark.parametrize("figure", [pass_at_k, pass_hat_k])
 def test_one_attempt_is_the_pass_rate(figure: Callable[[int, int, int], float]) -> None:
     """With k = 1 the figures agree."""
     assert figure(8, 3, 1) == 0.375
@@ -87,24 +83,16 @@ def test_too_few_misses_to_fill_k_attempts_make_a_pass_certain() -> None:
     assert pass_at_k(4, 3, 2) == 1
 
 
-def test_pass_hat_k_is_unbiased_and_the_upstream_one_is_not() -> None:
-    """Averaged over what 4 fair trials can show, pass^2 is 1/4; Memex's figure is more."""
+def test_pass_hat_k_is_unbiased() -> None:
+    """Averaged over what 4 fair trials can show, pass^2 is 1/4; a power of the pass rate would be more."""
     outcomes = [(c, weight / 16) for c, weight in enumerate([1, 4, 6, 4, 1])]
     assert sum(weight * pass_hat_k(4, c, 2) for c, weight in outcomes) == pytest.approx(0.25)
-    assert sum(weight * pass_hat_k_upstream(4, c, 2) for c, weight in outcomes) == pytest.approx(0.3125)
-
-
-def test_the_upstream_pass_hat_k_does_as_memex_does() -> None:
-    """It is a power of the pass rate, also past n, and 0 in the vacuous cases."""
-    assert pass_hat_k_upstream(4, 3, 4) == pytest.approx(0.31640625)
-    assert pass_hat_k_upstream(2, 1, 3) == 0.125
-    assert [pass_hat_k_upstream(*case) for case in [(4, 0, 2), (0, 0, 1), (4, 2, 0)]] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("n", "c"), [(3, 4), (3, -1), (-1, -1)])
 def test_impossible_counts_are_refused(n: int, c: int) -> None:
     """More passes than trials is a mistake of the caller and never a figure."""
-    for figure in (pass_at_k, pass_hat_k, pass_hat_k_upstream):
+    for figure in (pass_at_k, pass_hat_k):
         with pytest.raises(ValueError, match="cannot have passed"):
             figure(n, c, 1)
 
@@ -156,61 +144,9 @@ def test_an_unknown_kind_is_refused() -> None:
         task_passed("capabilty", [True])  # type: ignore[arg-type]  # the mistake under test
 
 
-def test_a_task_counts_once_however_many_trials_it_has() -> None:
-    """The task pass rate is a share of tasks, and tasks without a decided trial are not in it."""
-    passes: Passes = {"a": [True] * 9, "b": [False], "c": [None]}
-    assert task_pass_rate("regression", passes) == 0.5
-    assert task_pass_rate("regression", {"c": [None]}) is None
-
-
-def test_the_task_pass_rate_hands_each_task_its_own_scores() -> None:
-    """With a threshold below 1 the scores of a task are looked up by its name."""
-    scores = {"b": [0.2], "a": [0.9]}
-    assert task_pass_rate("mixed", {"a": [False], "b": [False]}, scores, 0.5) == 0.5
-    assert task_pass_rate("mixed", {"a": [True], "b": [False]}, {}, 1.0) == 0.5
-
-
-def test_a_bucket_weighs_trials_and_shows_what_it_cannot_tell() -> None:
-    """Trials count, not tasks; tasks without a bucket are dropped; an undecided bucket stays visible."""
-    passes: Passes = {"a": [True, True, True], "b": [False], "c": [True], "d": [None], "e": [True]}
-    buckets = {"a": "x", "b": "x", "d": "y", "e": None}
-    assert bucket_pass_rates(passes, buckets) == {"x": 0.75, "y": None}
-
-
-@given(st.lists(PASSES, max_size=6))
-def test_one_bucket_for_all_is_the_pass_rate_of_all_trials(trials: list[list[bool | None]]) -> None:
-    """Bucket rates are trial-weighted: a single bucket gives the plain rate."""
-    passes = {str(place): results for place, results in enumerate(trials)}
-    rates = bucket_pass_rates(passes, dict.fromkeys(passes, "all"))
-    assert rates.get("all") == pass_rate(passed for results in trials for passed in results)
-
-
 @given(PASSES)
 def test_a_pass_rate_leaves_out_what_is_undecided(passes: list[bool | None]) -> None:
     """Errored and undecided trials change no rate; with nothing else there is no rate."""
     rate = pass_rate(passes)
     assert rate == pass_rate([*passes, None])
     assert rate is None if set(passes) <= {None} else rate is not None and 0 <= rate <= 1
-
-
-@pytest.mark.parametrize(
-    ("current", "baseline", "expected"),
-    [
-        (0.96, 1.0, "unchanged"),
-        (1.0, 0.951, "unchanged"),
-        (0.95, 1.0, "regressed"),
-        (0.90, 0.95, "regressed"),
-        (0.95, 0.90, "improved"),
-        (0.5, 0.25, "improved"),
-    ],
-)
-def test_a_move_of_a_twentieth_is_a_change(current: float, baseline: float, expected: str) -> None:
-    """Less than 0.05 is unchanged and 0.05 is not, wherever on the scale it happens."""
-    assert transition(current, baseline) == expected
-
-
-@given(st.floats(0, 1), st.floats(0, 1))
-def test_a_transition_seen_from_the_other_side_is_its_opposite(one: float, other: float) -> None:
-    """Swapping current and baseline swaps improved and regressed."""
-    opposite = {"improved": "regressed", "regressed": "improved", "unchanged": "unchanged"}
-    assert transition(one, other) == opposite[transition(other, one)]
