@@ -27,7 +27,10 @@ MODELS: Mapping[str, str] = {
     "nop": "chat.offline.nop:nop",
     "scripted": "chat.offline.scripted:scripted",
 }
-EXECUTORS: Mapping[str, str] = {"local": "engine.executors.local:LocalExecutor"}
+EXECUTORS: Mapping[str, str] = {
+    "local": "engine.executors.local:LocalExecutor",
+    "processes": "engine.executors.processes:ProcessExecutor",
+}
 GRADERS: Mapping[str, str] = {
     "answer_contains": "graders.outcome:AnswerContains",
     "answer_matches": "graders.outcome:AnswerMatches",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -30,15 +30,15 @@ class _Grab:
         return True
 
 
-def load_registry(folders: Iterable[Path]) -> Registry:
+def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Registry:
     """Give what the conftests of these folders, and of those above them, register beside what is built in.
 
-    pytest itself loads them, so that what they import beside them is found; conftests further down are
-    loaded where their folders are named. Raises UsageMistake with pytest's own words when one cannot be
-    loaded.
+    pytest itself loads them, so that what they import beside them is found; conftests further down are loaded
+    where their folders are named. ``options`` of pytest decide how, such as its ``--rootdir``. Raises
+    UsageMistake with pytest's own words when one cannot be loaded.
     """
     grab, said = _Grab(), io.StringIO()
-    args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *map(str, folders)]
+    args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *options, *map(str, folders)]
     with without_addopts(), redirect_stdout(said), redirect_stderr(said):
         pytest.main(args, plugins=[grab])
     if grab.registry is None:

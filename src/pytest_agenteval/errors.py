@@ -82,6 +82,8 @@ CAUSES: Mapping[str, str] = {
     "nothing_to_act_out": "`oracle` without `reference_solution.turns`, `scripted` without `script`",
     "script_ended": "`scripted` was asked more often than its script has entries",
     "fixture": "the starting workspace could not be built or read",
+    "executor": "what was to carry out the trial cannot: a process of `--agent-executor` died, "
+    "or the conftests could not be loaded there",
     "file_problem": "a file that is read while the trial runs has problems: a cassette, a prompt",
     "prompt": "a prompt file that replaces the agent's own cannot be filled in",
     "input_changed": "while regrading: the task asks something else today",

@@ -129,13 +129,17 @@ def _table_in_readme() -> list[str]:
     return str(table).splitlines()
 
 
-def _figures(run: Run) -> dict[str, tuple[str, str]]:
-    """Give each suite's mean score and passes of a run, without tasks that are held out."""
+def _figures(run: Run, model: str = "") -> dict[str, tuple[str, str]]:
+    """Give each suite's mean score and passes of a run, or of one of its models, without held-out tasks."""
     files = (ROOT / "evals").rglob("held_out/**/task.json")
     held_out = {json.loads(file.read_text(encoding="utf-8"))["id"] for file in files}
     found = {}
     for suite in {entry.key.suite for entry in run.entries}:
-        entries = [entry for entry in _of(run, suite) if entry.key.task not in held_out]
+        entries = [
+            entry
+            for entry in _of(run, suite)
+            if entry.key.task not in held_out and model in ("", entry.key.model)
+        ]
         mean = sum(entry.score or 0.0 for entry in entries) / len(entries)
         passed = sum(entry.ending == "passed" for entry in entries)
         found[suite] = (f"{mean:.2f}", f"{passed} of {len(entries)}")
@@ -226,6 +230,16 @@ def test_rules_gets_some_right_and_some_half_right(pytester: pytest.Pytester, ev
     korean = Counter((entry.bucket, entry.ending) for entry in _of(run, "ko"))
     assert {level for level, ending in korean if ending == "passed"} >= {"L1", "L2", "L5"}
     assert {level for level, ending in korean if ending == "missed"} >= {"L1", "L3", "L4", "L7"}
+
+
+def test_processes_that_know_the_conftests_alone_give_the_same_scores(
+    pytester: pytest.Pytester, evals: Path
+) -> None:
+    """All suites, each trial sent to another process and its record back: the figures of README."""
+    run = _run(pytester, "--agent-model=oracle,rules", "--agent-executor=processes")
+    assert {model: _figures(run, model) for model in ("oracle", "rules")} == {
+        model: _readme_says(model) for model in ("oracle", "rules")
+    }
 
 
 def test_oracle_passes_every_trial_with_every_code_grade_full(oracle: Run) -> None:

@@ -37,6 +37,7 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         conftests=tuple(_conftest_folders(config)),
         pytest_options=tuple(_loading_options(config)),
         captures_output=config.getoption("capture", "fd") != "no",
+        log_level=getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_level", None),
         secrets=values,
         secret_patterns=patterns,
         reports_unused=should_report_unused(config),
@@ -54,7 +55,7 @@ def _loading_options(config: pytest.Config) -> Iterator[str]:
     """Give the options that decide which conftests and plugins there are, and how they are imported."""
     yield f"--rootdir={config.rootpath}"
     if config.inipath is not None:
-        yield f"--config-file={config.inipath}"
+        yield f"-c{config.inipath}"
     yield f"--import-mode={config.getoption('importmode')}"
     for plugin in config.getoption("plugins", None) or ():
         yield f"-p{plugin}"

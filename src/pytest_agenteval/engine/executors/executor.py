@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from pytest_agenteval.errors import Problem
+from pytest_agenteval.errors import Problem, TrialBroken
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.trial import ErrorDetails, Trial
@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
 
 
+class ExecutorBroken(TrialBroken):
+    """What was to carry out a trial cannot: a process died, or its conftests could not be loaded there."""
+
+    cause = "executor"
+
+
 class ExecutorContext(Record, frozen=True):
     """What a run tells its executor once, before the first plan: enough to build the same in another process.
 
-    ``root`` is the folder that names of cassettes are relative to. ``started`` is when the whole run
-    began, in seconds since 1970. At most ``concurrency`` trials, and as many requests to models, are
-    under way at once. ``argument`` is what the user wrote behind the executor's name: ``4`` of
-    ``processes:4``. ``conftests`` are the folders of all conftests of this session, ``pytest_options``
-    those that decide how they are loaded. ``captures_output`` is False under ``-s``. ``secrets`` and
-    ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
+    ``root`` is the folder that names of cassettes are relative to. ``started`` is when the whole run began,
+    in seconds since 1970. At most ``concurrency`` trials, and as many requests to models, are under way at
+    once. ``argument`` is what the user wrote behind the executor's name: ``4`` of ``processes:4``.
+    ``conftests`` are the folders of all conftests of this session, ``pytest_options`` those that decide how
+    they are loaded. ``captures_output`` is False under ``-s``; ``log_level`` is that of pytest. ``secrets``
+    and ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
     for unused recordings at the end.
     """
 
@@ -35,6 +41,7 @@ class ExecutorContext(Record, frozen=True):
     conftests: tuple[str, ...] = ()
     pytest_options: tuple[str, ...] = ()
     captures_output: bool = True
+    log_level: int | None = None
     secrets: tuple[str, ...] = ()
     secret_patterns: tuple[str, ...] = ()
     reports_unused: bool = False

@@ -1,0 +1,183 @@
+"""Carrying out plans in processes of their own, one trial at a time in each: for graders that compute."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
+from typing import TypeVar
+
+from pytest_agenteval.engine.exceptions import exception_line
+from pytest_agenteval.engine.executors import process_worker
+from pytest_agenteval.engine.executors.executor import (
+    CalibrationRequest,
+    CalibrationResult,
+    ExecutorBroken,
+    ExecutorContext,
+    ExecutorReport,
+    TrialRequest,
+    UnusedRecordings,
+    merge_unused,
+)
+from pytest_agenteval.records.trial import ErrorDetails, Trial
+from pytest_agenteval.registry import Registry
+
+T = TypeVar("T")
+
+PROCESSES = 2
+"""How many there are where nobody says otherwise: ``--agent-executor=processes:8`` does."""
+
+CLOSING_S = 2.0
+"""Seconds that a process has to close; one that computes without end is killed then."""
+
+ENDING_S = 1.0
+"""Seconds that a process has to end once it has closed: somebody's library may have something to write."""
+
+
+class ProcessExecutor:
+    """Runs each plan in a spawned process, which loads the session's conftests and knows nothing else.
+
+    A process is started when all others are busy. One that dies takes its trial with it, and no other; the
+    next trial is given a new one.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
+        self._processes: list[_Process] = []
+        self._stopping: Event = get_context("spawn").Event()
+
+    async def ready(self, context: ExecutorContext) -> int:
+        """Say how many processes there may be; none is started yet."""
+        number = min(_number(context.argument), context.concurrency)
+        self._processes = [_Process(context, self._stopping) for _ in range(number)]
+        for process in reversed(self._processes):  # the last that is put here is the first to be taken
+            self._idle.put_nowait(process)
+        return number
+
+    async def run(self, request: TrialRequest) -> Trial:
+        """Have one plan carried out, or a stored trial graded again; raises ExecutorBroken."""
+        trial: Trial = pickle.loads(await self._sent(process_worker.run, request))
+        return trial
+
+    async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        """Have judges asked about labelled examples, in one of the processes."""
+        try:
+            result: CalibrationResult = pickle.loads(await self._sent(process_worker.calibrate, request))
+        except ExecutorBroken as broken:
+            return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
+        return result
+
+    async def close(self) -> ExecutorReport:
+        """Stop what is still running, and put together what the processes have left to tell."""
+        self._stopping.set()
+        reports = await asyncio.gather(*(process.close() for process in self._processes))
+        unsaved = [problem for report in reports for problem in report.unsaved]
+        unused: dict[str, UnusedRecordings] = {}
+        for report in reports:
+            unused = merge_unused(unused, report.unused_recordings)
+        return ExecutorReport(tuple(dict.fromkeys(unsaved)), unused)
+
+    async def _sent(self, work: Callable[[bytes], bytes], request: object) -> bytes:
+        """Send a request to a process that has nothing to do, and wait for what it gives back."""
+        try:
+            pickled = pickle.dumps(request)
+        except Exception as raised:  # somebody's fixture put an object of its own into a task
+            told = f"the plan cannot be sent to another process: {exception_line(raised)}"
+            raise ExecutorBroken(told) from None
+        process = await self._idle.get()
+        try:
+            return await process.do(work, pickled)
+        finally:
+            self._idle.put_nowait(process)
+
+
+class _Process:
+    """One process, started when first needed, and again after it has died.
+
+    A pool of the standard library with one worker: in a pool of several, one that dies breaks all.
+    """
+
+    def __init__(self, context: ExecutorContext, stopping: Event) -> None:
+        self._context, self._stopping = context, stopping
+        self._pool: ProcessPoolExecutor | None = None
+        self._process: BaseProcess | None = None
+
+    async def do(self, work: Callable[[bytes], T], sent: bytes) -> T:
+        """Have something done with what is sent; raises ExecutorBroken where the process dies."""
+        try:
+            pool = self._pool or await self._start()
+            return await asyncio.wrap_future(pool.submit(work, sent))
+        except BrokenProcessPool:
+            raise ExecutorBroken(f"the process that carried it out died{self._forget()}") from None
+
+    async def close(self) -> ExecutorReport:
+        """Have the process close and end, and kill it where it does not."""
+        if self._pool is None:
+            return ExecutorReport()
+        try:
+            closing = asyncio.wrap_future(self._pool.submit(process_worker.close))
+            return await asyncio.wait_for(closing, CLOSING_S)
+        except (TimeoutError, BrokenProcessPool):
+            self._kill()
+            return ExecutorReport()
+        finally:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            if self._process is not None:
+                await asyncio.to_thread(self._process.join, ENDING_S)
+                self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.is_alive():
+            self._process.kill()
+            self._process.join(ENDING_S)
+
+    async def _start(self) -> ProcessPoolExecutor:
+        made = (self._context, self._stopping)
+        pool = ProcessPoolExecutor(1, get_context("spawn"), process_worker.start, made)
+        self._pool = pool
+        with _interrupts_held_back():
+            coming = pool.submit(process_worker.process_id)
+        number = await asyncio.wrap_future(coming)
+        self._process = next((each for each in active_children() if each.pid == number), None)
+        return pool
+
+    def _forget(self) -> str:
+        """Let go of a process that has died; give in words how it ended, where that is known."""
+        process, pool = self._process, self._pool
+        self._process = self._pool = None
+        if pool is not None:
+            pool.shutdown(wait=False)
+        if process is None:
+            return " while it came up"
+        process.join(ENDING_S)
+        code = process.exitcode
+        return "" if code is None else f" (by signal {-code})" if code < 0 else f" (exit status {code})"
+
+
+def _number(argument: str) -> int:
+    if not argument:
+        return PROCESSES
+    if not argument.isdecimal() or int(argument) == 0:
+        expected = "expected a number of processes, 1 or more"
+        raise ExecutorBroken(f"--agent-executor=processes:{argument}: {expected}")
+    return int(argument)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Hold back Ctrl-C in what is started here until it can ignore it: its traceback helps nobody."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

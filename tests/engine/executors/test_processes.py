@@ -1,0 +1,217 @@
+"""``--agent-executor=processes``: what holds in this process holds in those that know the conftests alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calibration.judges import found_in, project
+from tests.journals import finished, trials
+from tests.suites import only_our_plugin, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+# pytester forgets what was imported during a run; multiprocessing would lose count of its semaphores.
+for name in ("resource_tracker", "synchronize", "queues", "popen_spawn_posix", "spawn"):
+    with suppress(ImportError):
+        import_module(f"multiprocessing.{name}")
+import_module("pytest_agenteval.engine.executors.processes")
+
+PROCESSES = "--agent-executor=processes"
+CONFTEST = """
+import logging
+import os
+import threading
+import time
+from multiprocessing import parent_process
+
+from sibling import GREETING
+
+LOCK = threading.Lock()  # no pickle of anything here: only its path travels
+
+
+class Agent:
+    tools = ("look",)
+
+    async def run(self, task_input, ctx):
+        word = task_input["content"]
+        if word == "die":
+            os._exit(7)
+        if word == "spin":
+            open(task_input["pid_file"], "w").write(str(os.getpid()))
+            while True:
+                pass
+        if word == "object":
+            from pytest_agenteval.records.evidence import Answer
+            return Answer("Mina", {"lock": LOCK})
+        from pytest_agenteval.records.transcript import ToolCall
+        result = await ctx.tools.call(ToolCall("c", 1, 0, "look", {"at": word}))
+        print(f"looked at {word} with hunter22-{word}")
+        logging.getLogger("agent").warning("seen in another process: %s", parent_process() is not None)
+        (ctx.path / "said.md").write_text(GREETING)
+        return f"{GREETING}, Mina: {result.value}"
+
+
+class Busy:
+    def grade(self, evidence):
+        with LOCK:
+            return 0.5 if evidence.after.text("said.md") == GREETING else 0.0
+
+
+def pytest_agenteval_register(registry):
+    from pytest_agenteval.records.tool import ToolSpec
+    from pytest_agenteval.tools.tool import Tool
+
+    registry.agent("looking", lambda **settings: Agent())
+    registry.grader("busy", lambda **config: Busy())
+    registry.tool(Tool(ToolSpec("look", taped=True), lambda args: f"seen {args['at']}"))
+"""
+PYPROJECT = '[tool.agenteval]\nredact = ["hunter22-[a-z]+"]\n'
+
+
+def looking(id: str, word: str, **more: Any) -> dict[str, Any]:
+    """Give a task of the agent that looks at a word, with a grader of the conftest's own."""
+    graders = [
+        {"name": "answer_contains", "config": {"text": "Mina"}},
+        {"name": "busy", "threshold": 0.5},
+    ]
+    return task(id, input={"content": word, **more}, graders=graders, agent="looking")
+
+
+@pytest.fixture
+def evals(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose conftest registers things of its own, with the help of a module beside it."""
+    only_our_plugin(monkeypatch)
+    files = {
+        "conftest.py": CONFTEST,
+        "sibling.py": 'GREETING = "Good morning"\n',
+        "pyproject.toml": PYPROJECT,
+        "evals/suite.yaml": suite(),
+    }
+    write(pytester.path, files)
+    return pytester.path / "evals"
+
+
+def add(folder: Path, *tasks: dict[str, Any]) -> None:
+    """Write tasks into the suite."""
+    write(folder, {f"{each['id']}.json": each for each in tasks})
+
+
+def told(root: Path) -> dict[str, Any]:
+    """Give what does not depend on where and when a trial was carried out."""
+    there = trials(root)
+    return {
+        name: (
+            trial.ending,
+            trial.score,
+            trial.grades,
+            trial.outcome,
+            trial.output,
+            trial.digests,
+            trial.tool_tape,
+            [(call.tool, call.args, call.result) for call in trial.transcript.calls],
+        )
+        for name, trial in there.items()
+    }
+
+
+def test_trials_are_what_they_are_in_one_process(evals: Path, pytester: pytest.Pytester) -> None:
+    """Scores, workspaces, recordings, output without secrets; a process that dies takes one trial with it."""
+    add(evals, looking("a", "bread"), looking("b", "die"), looking("c", "object"), looking("d", "salt"))
+    record = ("--agent-record=once", "--deselect=evals/b.json", "--deselect=evals/c.json")
+    run(pytester, "evals", *record).assert_outcomes(passed=2)
+    here = told(pytester.path)
+    tapes = {path.name: path.read_text() for path in (pytester.path / "cassettes").rglob("*.yaml")}
+    for path in (pytester.path / "cassettes").rglob("*.yaml"):
+        path.unlink()
+    (pytester.path / ".agenteval").rename(pytester.path / "here")
+
+    result = run(pytester, "evals", PROCESSES, "--agent-record=once", "-v")
+
+    result.assert_outcomes(passed=2, errors=2)
+    there = told(pytester.path)
+    assert {name: there[name] for name in ("a", "d")} == here
+    assert there["a"][4] == "looked at bread with <redacted>\n"
+    assert trials(pytester.path)["a"].log == "WARNING agent: seen in another process: True\n"
+    assert len(tapes) == 2
+    assert {name for path in (pytester.path / "cassettes").rglob("*.yaml") if (name := path.name)} == set(
+        tapes
+    )
+    dead, odd = finished(pytester.path)["b"], finished(pytester.path)["c"]
+    assert (dead["cause"], odd["cause"]) == ("executor", "executor")
+    assert dead["message"] == "the process that carried it out died (exit status 7)"
+    assert odd["message"].startswith("what came of the trial cannot be sent to another process: ")
+
+
+def test_minus_x_leaves_no_process_behind(evals: Path, pytester: pytest.Pytester) -> None:
+    """One that computes for ever hears nothing: it is killed, and the run is over at once."""
+    pid_file = pytester.path / "pid"
+    add(evals, looking("a", "die"), looking("b", "spin", pid_file=str(pid_file)))
+    (pytester.path / "conftest.py").write_text(
+        CONFTEST.replace(
+            "os._exit(7)", "[time.sleep(0.05) for _ in iter(lambda: slept(task_input), True)]; os._exit(7)"
+        )
+        + f"\ndef slept(task_input):\n    return os.path.exists({str(pid_file)!r})\n"
+    )
+    began = time.monotonic()
+
+    result = run(pytester, "evals", PROCESSES, "-x")
+
+    result.assert_outcomes(errors=1)
+    assert time.monotonic() - began < 15
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def test_a_conftest_that_breaks_there_is_told_with_every_trial(
+    evals: Path, pytester: pytest.Pytester
+) -> None:
+    """It may need what only this process has; nothing hangs, and no traceback is shown."""
+    add(evals, looking("a", "bread"))
+    broken = CONFTEST + "\nif parent_process() is not None:\n    raise RuntimeError('only in the first')\n"
+    (pytester.path / "conftest.py").write_text(broken)
+
+    result = run(pytester, "evals", PROCESSES)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*executor: the conftests could not be loaded*"])
+    assert "RuntimeError: only in the first" in finished(pytester.path)["a"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("procesess", "*unknown executor 'procesess'*did you mean 'processes'?*")],
+)
+def test_an_executor_that_nobody_knows_is_refused(
+    evals: Path, pytester: pytest.Pytester, option: str, words: str
+) -> None:
+    """Before anything is tried, with what may have been meant."""
+    add(evals, looking("a", "bread"))
+    result = run(pytester, "evals", f"--agent-executor={option}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([words])
+
+
+def test_a_calibration_and_a_regraded_run_have_the_same_figures(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judges are asked there, and stored trials are sent there to be graded again."""
+    only_our_plugin(monkeypatch)
+    project(pytester.path)
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})
+    found = []
+    for executor in ("local", "processes"):
+        run(pytester, "evals", "--agent-judge=noisy", f"--agent-executor={executor}").assert_outcomes(
+            passed=2
+        )
+        found.append((found_in(pytester.path), finished(pytester.path)["t"]["score"]))
+        result = run(pytester, "evals/t.json", "--agent-regrade=latest", f"--agent-executor={executor}")
+        result.assert_outcomes(passed=1)
+        (pytester.path / ".agenteval").rename(pytester.path / executor)
+    assert found[0] == found[1]
