@@ -156,7 +156,7 @@ def _named_in(library: str) -> set[str]:
     ("library", "places"),
     [
         ("litellm", {"chat/litellm_chat.py"}),
-        ("vcr", set()),
+        ("vcr", {"cassettes/vcrpy_reader.py"}),
         ("jinja2", {"prompts.py", "reports/html/calibration.py"}),
         ("ray", set()),
         ("xdist", {"xdist.py"}),

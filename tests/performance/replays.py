@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from pytest_agenteval.cassettes import Interaction, Library, Request, Response, Tape
 from pytest_agenteval.cassettes.files import Recording, write
-from pytest_agenteval.cassettes.http import taped_http
+from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.interaction import tool_interaction
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall

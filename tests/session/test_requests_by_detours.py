@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_agenteval.cassettes.http import own_requests
+from pytest_agenteval.cassettes.http.patches import own_requests
 from tests.cassettes.http.server import Server, serving
 from tests.journals import finished
 from tests.suites import run, suite, task, write

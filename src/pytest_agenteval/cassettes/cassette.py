@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from pytest_agenteval.cassettes import files
 from pytest_agenteval.cassettes.candidate_index import InteractionIndex, Slot
+from pytest_agenteval.cassettes.http.messages import as_answered, as_asked
 from pytest_agenteval.cassettes.interaction import Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.errors import UsageMistake, nearest
@@ -62,7 +63,7 @@ class Cassette:
         )
         if self.mode != "all" or of_this_run:
             for interaction in recording.interactions:
-                request = self.redactor.request(interaction.request)
+                request = self.redactor.request(as_asked(interaction.request))
                 self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
 
     def __len__(self) -> int:
@@ -84,7 +85,7 @@ class Cassette:
         interaction = self.recorded[slot]
         if slot in self._as_read:
             with self.lock:
-                response = self.redactor.response(interaction.response)
+                response = self.redactor.response(as_answered(interaction.response))
                 interaction = self.recorded.replace_response(slot, Interaction(interaction.request, response))
                 self._as_read.discard(slot)
         return interaction
@@ -114,6 +115,10 @@ class Cassette:
         with self.lock:
             return frozenset(range(len(self))) - self._used
 
+    def _clean(self, given: Interaction) -> Interaction:
+        # Decoded first: a secret inside of a compressed body would stay.
+        return self.redactor.interaction(Interaction(as_asked(given.request), as_answered(given.response)))
+
     def save(self) -> bool:
         """Add what is new to the file, and say whether there was anything; after a failure, try again."""
         with self.lock:
@@ -122,7 +127,7 @@ class Cassette:
             ours, self.dirty = self.interactions, False
         since = self.started if self.mode == "all" else None
         try:
-            files.save(self.path, ours, name=self.name, since=since, clean=self.redactor.interaction)
+            files.save(self.path, ours, name=self.name, since=since, clean=self._clean)
         except BaseException:
             self.dirty = True
             raise

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from pytest_agenteval.cassettes.validation import (
     line_of,
     parse_text,
 )
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.cassettes.vcrpy_reader import NotOfVcrpy, may_be_of_vcrpy, read_with_vcrpy
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.portable.files import locked, replace_file
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
@@ -62,15 +63,34 @@ def read(path: Path, name: str = "") -> Recording:
     header = "" if path.suffix in JSON else _header_of(text)
     if not text[len(header) :].strip():
         return Recording(header=header)
-    data = parse_text(text, path.suffix in JSON, name)
-    try:
-        interactions = interactions_in(data)
-    except CassetteFormatError as wrong:
-        raise file_problem(
-            name, line_of(text, wrong.path), wrong.path, wrong.expected, wrong.found, wrong.hint
-        ) from None
+    data, interactions = _content(text, path.suffix in JSON, name)
     rest = {key: value for key, value in data.items() if key not in KNOWN_KEYS}
     return Recording(interactions, header, rest, there=True, written=written)
+
+
+def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tuple[Interaction, ...]]:
+    """Read a file's text as we write it, else as vcrpy does; what neither can read is told as we see it."""
+    try:
+        data = parse_text(text, is_json, name)
+        try:
+            return data, interactions_in(data)
+        except CassetteFormatError as wrong:
+            line = line_of(text, wrong.path)
+            raise file_problem(name, line, wrong.path, wrong.expected, wrong.found, wrong.hint) from None
+    except ProblemsFound as problems:
+        if not may_be_of_vcrpy(text):
+            raise
+        try:
+            data = read_with_vcrpy(text, is_json, name)
+            return data, interactions_in(data)
+        except NotOfVcrpy as why:
+            raise _with_hint(problems, why.hint) from None
+        except CassetteFormatError:
+            raise problems from None
+
+
+def _with_hint(problems: ProblemsFound, hint: str) -> ProblemsFound:
+    return ProblemsFound([replace(problem, hint=problem.hint or hint) for problem in problems.problems])
 
 
 def write(path: Path, recording: Recording, name: str = "") -> None:

@@ -83,6 +83,9 @@ def _response(item: Any, path: KeyPath) -> Response:
     given = _map(item, path, "a map with status, headers and body")
     status = _map(given.get("status"), (*path, "status"), "a map with code and message")
     body = _map(given.get("body") or {}, (*path, "body"), "a map with the text of the body under 'string'")
+    for key in body:
+        if key != "string":
+            raise CassetteFormatError((*path, "body", key), "string", f"unknown key {key!r}")
     code = status.get("code")
     if not isinstance(code, int):
         raise CassetteFormatError(

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cassettes.http import NotRecorded, Scope, own_requests
+from pytest_agenteval.cassettes.http.patches import own_requests
+from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.tools.toolbox import ToolBox

@@ -10,7 +10,8 @@ import pytest
 
 from pytest_agenteval.cassettes import Interaction, Library, Request, Response
 from pytest_agenteval.cassettes.files import Recording, write
-from pytest_agenteval.cassettes.http import NotRecorded, taped_http
+from pytest_agenteval.cassettes.http.patches import taped_http
+from pytest_agenteval.cassettes.http.scope import NotRecorded
 
 URL = "http://shop.test/search"
 

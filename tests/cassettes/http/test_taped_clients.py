@@ -17,7 +17,8 @@ import pytest
 from pytest_agenteval.cassettes import Interaction, Library, Request, Response, Tape
 from pytest_agenteval.cassettes.cassette import Mode
 from pytest_agenteval.cassettes.files import Recording, write
-from pytest_agenteval.cassettes.http import NotRecorded, remove, taped_http, untaped
+from pytest_agenteval.cassettes.http.patches import remove, taped_http
+from pytest_agenteval.cassettes.http.scope import NotRecorded, untaped
 from tests.cassettes.http.server import Server, serving
 
 httpx = pytest.importorskip("httpx")

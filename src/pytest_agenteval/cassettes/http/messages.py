@@ -6,7 +6,8 @@ import gzip
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Body, Request, Response
@@ -16,6 +17,8 @@ Pairs = Iterable[tuple[str, str]]
 
 # What says how a body travelled, not what it is: it is kept as it was once it had arrived.
 _OF_TRAVEL = frozenset({"content-length", "transfer-encoding", "connection", "keep-alive"})
+_OF_ENCODING = frozenset({"content-encoding", "content-length"})
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _NO_BODY = frozenset({204, 304})
 _GZIP = b"\x1f\x8b"
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
@@ -32,6 +35,30 @@ def asked(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
             name: [value.replace(old, "boundary") for value in values] for name, values in listed.items()
         }
     return Request(method.upper(), uri, body or None, listed)
+
+
+def as_asked(request: Request) -> Request:
+    """Give a recorded request as it would be asked today: whoever wrote it kept the boundary of its form."""
+    kind = _of(request.headers, "content-type")
+    if not kind or not _BOUNDARY.search(" ".join(kind)):
+        return request
+    return asked(request.method, request.uri, _pairs(request.headers), _raw(request.body))
+
+
+def as_answered(response: Response) -> Response:
+    """Give a recorded response with its body decoded, as ``answered`` would have kept it.
+
+    vcrpy keeps bodies as they travelled or, from what aiohttp and newer urllib3 give it, decoded beneath a
+    header that still says how they were encoded.
+    """
+    if not response.body or not _of(response.headers, "content-encoding"):
+        return response
+    if isinstance(response.body, str) and not _CONTROL.search(response.body):  # no encoding gives plain text
+        kept = {name: it for name, it in response.headers.items() if name.lower() not in _OF_ENCODING}
+        return replace(response, headers=kept)
+    headers, raw = _pairs(response.headers), _raw(response.body)
+    decoded = answered("GET", response.status, response.message, headers, raw)
+    return replace(response, headers=decoded.headers, body=decoded.body)
 
 
 def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes) -> Response:
@@ -51,7 +78,7 @@ def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes)
 def played(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
     """Give headers and body as a library is to get them; it decodes once what is still encoded."""
     raw = _raw(response.body) if _has_body(response, method) else b""
-    headers = [(name, value) for name, values in response.headers.items() for value in values]
+    headers = _pairs(response.headers)
     zipped = raw.startswith(_GZIP) or not raw
     gone = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
     kept = [
@@ -140,5 +167,9 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-def _of(headers: Mapping[str, list[str]], name: str) -> list[str]:
+def _pairs(headers: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    return [(name, value) for name, values in headers.items() for value in values]
+
+
+def _of(headers: Mapping[str, Sequence[str]], name: str) -> list[str]:
     return [value for key, values in headers.items() if key.lower() == name for value in values]

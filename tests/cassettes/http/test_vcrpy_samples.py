@@ -1,0 +1,228 @@
+"""A user's existing cassettes play, whichever vcrpy recorded them, of whichever client, in whichever form."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cassettes import Library, Request, Response, Tape
+from pytest_agenteval.cassettes.files import read
+from pytest_agenteval.cassettes.http.patches import remove, taped_http
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tools.http.declaration import ToolDeclaration
+from pytest_agenteval.tools.http.http_tool import http_tool
+from pytest_agenteval.tools.tape import ToolTape
+from tests.cassettes.vcrpy.record import BASE, CLIENTS
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+SAMPLES = Path(__file__).parent.parent / "vcrpy"
+PLACE = {"place": "서울역", "near": ["카페", "약국"]}
+PAIR = """interactions:
+- request: {{method: POST, uri: 'https://x.test/', headers: {{}}, body: {body}}}
+  response: {{status: {{code: 200, message: OK}}, headers: {{}}, body: {answer}}}
+version: 1
+"""
+AGENT = """
+def ask(task_input, ctx):
+    import requests
+
+    from pytest_agenteval import Answer
+
+    return Answer(requests.get("{base}/json?q=today", timeout=9).json()["place"])
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("mine", ask)
+"""
+OF_BEFORE_1_0 = """- request: !!python/object:vcr.request.Request
+    body: null
+    headers: !!python/object/apply:__builtin__.frozenset
+    - - !!python/tuple [Accept, '*/*']
+    host: x.test
+    method: GET
+    path: /ip
+    port: 80
+    protocol: http
+  response:
+    body: {string: !!python/unicode 'a place'}
+    headers: [!!python/unicode "content-type: text/plain\\r\\n"]
+    status: {code: 200, message: OK}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _patched() -> Iterator[None]:
+    yield
+    remove()
+
+
+def held(folder: Path, text: str) -> tuple[Request, Response]:
+    """Give the one interaction of a cassette."""
+    (folder / "t.yaml").write_text(text, encoding="utf-8")
+    (interaction,) = Library(folder).open(Path("t.yaml"), "none", "tool").cassette.interactions
+    return interaction.request, interaction.response
+
+
+def opened(path: Path) -> Tape:
+    """Open a cassette for replay."""
+    return Library(path.parent).open(Path(path.name), "none", "tool")
+
+
+@pytest.mark.parametrize("release", ["9.0.0", "9.4.2", "4.4.0"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_real_cassette_plays_to_the_client_that_recorded_it(release: str, client: str) -> None:
+    """Bodies of text, binary, files and parts, encoded or not, redirects, errors: what was given is given."""
+    (path, *_), imported = (*SAMPLES.glob(f"{release}/{client}.cassette.*"), None), client.partition("_")[0]
+    if path is None:
+        pytest.skip("of releases before 9 only httpx's cassettes are of another form")
+    pytest.importorskip("urllib.request" if imported == "urllib" else imported)
+    given = [tuple(answer) for answer in json.loads((SAMPLES / f"{client}.json").read_text(encoding="utf-8"))]
+
+    with taped_http(opened(path)) as scope:
+        asked = CLIENTS[client]()
+
+    if client == "httpx" and not _has_brotli():  # which decodes what was kept as it travelled
+        given, asked = ([answer for answer in answers if answer[0] != "/br"] for answers in (given, asked))
+    assert asked == given
+    assert (scope.missed, scope.tape_status) == ([], "hit")
+
+
+def _has_brotli() -> bool:
+    try:
+        import brotli  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", ["/gzip", "/json?q=서울&n=1", "/deflate"])
+def test_a_declared_tool_plays_what_vcrpy_recorded(path: str) -> None:
+    """The body is decoded before the tool looks for its result in it."""
+    address, _, query = path.partition("?")
+    asked = {"url": BASE + address, "query": dict(part.split("=") for part in query.split("&") if part)}
+    tool = http_tool(ToolDeclaration.model_validate({"name": "t", "description": "d", "request": asked}))
+    tape = ToolTape(opened(SAMPLES / "9.4.2" / "httpx.cassette.yaml"), retry_command="pytest")
+
+    played = tape.play(ToolCall("c", 1, 0, "t", {}), tool)
+
+    assert played is not None
+    assert (played.value, played.error) == (PLACE, None)
+
+
+def test_what_pytest_recording_wrote_is_named_like_any_shared_cassette(pytester: pytest.Pytester) -> None:
+    """An agent's own requests are played from ``cassettes/MODULE/TEST.yaml``, and nothing is sent."""
+    pytest.importorskip("requests")
+    recorded = SAMPLES / "pytest_recording" / "cassettes" / "test_weather" / "test_today.yaml"
+    shared = "tests/cassettes/test_weather/test_today.yaml"
+    write(
+        pytester.path,
+        {
+            shared: recorded.read_text(encoding="utf-8"),
+            "evals/conftest.py": AGENT.format(base=BASE),
+            "evals/suite.yaml": suite(more=f"agent: mine\ncassettes: [../{shared}]\n"),
+            "evals/t.yaml": task("t", wants="서울역"),
+        },
+    )
+    run(pytester).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "answer", "held_body", "held_answer"),
+    [
+        ("{n: 1, word: 가}", "{string: a}", '{"n":1,"word":"가"}', "a"),
+        ("{string: 'a=1', encoding: UTF-8}", "{string: b, encoding: UTF-8}", "a=1", "b"),
+        ("{base64_string: 6rCA}", "{base64_string: iVBORw==, encoding: BINARY}", "가", b"\x89PNG"),
+        ("!!python/object/new:_io.BytesIO {state: !!python/tuple [ab, 0]}", "{string: c}", "ab", "c"),
+        ("!!python/object/apply:builtins.iter {args: [[!!binary YQ==, b]]}", "{}", "ab", None),
+    ],
+    ids=["map", "encoding", "base64", "file", "parts"],
+)
+def test_each_form_of_a_body_is_read(
+    tmp_path: Path, body: str, answer: str, held_body: Any, held_answer: Any
+) -> None:
+    """A map is what aiohttp was given; base64 and an encoding are how Ruby's VCR writes bodies."""
+    request, response = held(tmp_path, PAIR.format(body=body, answer=answer))
+    assert (request.body, response.body) == (held_body, held_answer)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "!!python/object/apply:os.system ['touch carried_out']",
+        "!!python/object/new:pathlib.Path ['x']",
+        "!!python/object/apply:builtins.iter {args: [!!python/object/apply:os.system ['touch carried_out']]}",
+        "{string: a, encode: UTF-8}",
+    ],
+)
+def test_what_no_vcrpy_wrote_is_refused_by_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    """A tag that names code is never run, and a misspelt key is a problem with its line."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ProblemsFound) as refused:
+        held(tmp_path, PAIR.format(body="null", answer=body if body[0] == "{" else f"{{string: {body}}}"))
+    assert refused.value.problems[0].line == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["t.yaml"]
+
+
+def test_a_cassette_of_before_vcrpy_1_0_says_how_to_bring_it_up_to_date(tmp_path: Path) -> None:
+    """One problem with vcrpy's own command, after which it plays."""
+    path = tmp_path / "old.yaml"
+    path.write_text(OF_BEFORE_1_0, encoding="utf-8")
+    with pytest.raises(ProblemsFound) as refused:
+        read(path, "old.yaml")
+    (problem,) = refused.value.problems
+    assert problem.hint == "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration old.yaml"
+
+    subprocess.run([sys.executable, "-m", "vcr.migration", str(path)], check=True, capture_output=True)
+    (interaction,) = read(path).interactions
+    assert (interaction.request.uri, interaction.response.body) == ("http://x.test/ip", "a place")
+
+
+def test_vcrpy_is_loaded_only_for_what_ours_refuses() -> None:
+    """What both write alike costs no import."""
+    program = f"""
+import sys
+from pathlib import Path
+from pytest_agenteval.cassettes.files import read
+folder = Path({str(SAMPLES)!r}) / "9.4.2"
+assert len(read(folder / "urllib.cassette.yaml").interactions) == 4
+assert "vcr" not in sys.modules
+assert read(folder / "requests.cassette.yaml").interactions
+assert "vcr" in sys.modules
+"""
+    subprocess.run([sys.executable, "-X", "utf8", "-c", program], check=True)
+
+
+def test_a_secret_inside_an_encoded_body_is_taken_out(tmp_path: Path) -> None:
+    """It is decoded before it is redacted, when it is given out and when the file is saved again."""
+    zipped = gzip.compress(b'{"api_key": "abcdefgh12345"}')
+    text = PAIR.format(body="null", answer=f"{{string: !!binary {_base64(zipped)}}}")
+    headers = "headers: {Content-Encoding: [gzip]}, body: {string"
+    _, response = held(tmp_path, text.replace("headers: {}, body: {string", headers))
+    assert response.body == '{"api_key": "<redacted>"}'
+    assert "Content-Encoding" not in response.headers
+
+    library = Library(tmp_path)
+    tape = library.open(Path("t.yaml"), "new_episodes", "tool")
+    tape.record(Request("GET", "https://x.test/new"), Response(200))
+    library.save()
+    saved = (tmp_path / "t.yaml").read_text(encoding="utf-8")
+    assert '"api_key": "<redacted>"' in saved
+    assert "binary" not in saved
+
+
+def _base64(raw: bytes) -> str:
+    import base64
+
+    return base64.b64encode(raw).decode()
