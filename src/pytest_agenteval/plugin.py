@@ -185,9 +185,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         if evals is not None and evals.has_runner:
             evals.runner.close()
         if hasattr(session.config, "workeroutput") and (evals is not None or not session.items):
-            from pytest_agenteval.session.summary import worker_output
+            from pytest_agenteval.session.remarks import own_remarks
 
-            session.config.workeroutput["agenteval"] = worker_output(session.config, evals)
+            session.config.workeroutput["agenteval"] = own_remarks(session.config).to_json()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -298,9 +298,9 @@ def pytest_testnodedown(node: Any, error: object) -> None:
         note_dead_worker(info.folder, node.gateway.id)
     told = getattr(node, "workeroutput", {}).get("agenteval")
     if told:
-        from pytest_agenteval.session.summary import merge_worker_output
+        from pytest_agenteval.session.remarks import Remarks, add_remarks
 
-        merge_worker_output(node.config, told)
+        add_remarks(node.config, Remarks.from_json(told))
 
 
 def _evals(config: pytest.Config) -> EvalSession | None:

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from pytest_agenteval.conftests import without_addopts
-from pytest_agenteval.session.summary import uncollected_files
+from pytest_agenteval.session.remarks import uncollected_files
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 

@@ -27,7 +27,7 @@ def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
     from pytest_agenteval.workspace.workspace import Workspace
 
     task: PlannedTask = request.getfixturevalue("task")
-    kept = get_eval_session(request.config).runner.conditions.keep_workspaces
+    kept = get_eval_session(request.config).runner.workspaces
     layers = [Path(layer) for layer in task.layers]
     workspace = Workspace(layers, texts=task.texts, parent=Path(kept) if kept else None)
     yield workspace.path

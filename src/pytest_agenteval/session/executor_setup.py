@@ -11,7 +11,6 @@ from pytest_agenteval.engine.executors.executor import Executor, ExecutorContext
 from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.session.unused_recordings import should_report_unused
 
 
 def make_executor(name: str, registry: Registry) -> Executor:
@@ -40,7 +39,8 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         log_level=getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_level", None),
         secrets=values,
         secret_patterns=patterns,
-        reports_unused=should_report_unused(config),
+        # Under -v, and while tools are recorded: elsewhere nobody wants to know.
+        reports_unused=config.getoption("verbose", 0) > 0 or settings.record != "none",
     )
 
 

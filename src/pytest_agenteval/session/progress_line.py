@@ -6,6 +6,8 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
+import pytest
+
 from pytest_agenteval.records.trial import Trial
 
 SAVE, RESTORE, ERASE = "\x1b7", "\x1b8", "\x1b[K"
@@ -32,8 +34,9 @@ class TrialTotals:
 class ProgressLine:
     """Shows a line on a live terminal and takes it away again; on anything else it does nothing."""
 
-    def __init__(self, reporter: Any, capture: Any) -> None:
-        self._capture = capture
+    def __init__(self, config: pytest.Config) -> None:
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         writer = getattr(reporter, "_tw", None)
         self._writer = writer if writer is not None and writer.hasmarkup and reporter.isatty else None
         self._since: float | None = None

@@ -72,7 +72,7 @@ def status_word(report: Any, ending: str) -> tuple[str, str, Any] | None:
 
 
 def _transcripts(item: Any) -> str:
-    return str(item.evals.runner.transcripts(item.trial))
+    return str(item.evals.runner.journal.transcripts(item.trial))
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
-from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.github import append_summary, code_block, summary_markdown
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
 from pytest_agenteval.reports.scorecard import relevant_scorecards
@@ -20,22 +20,12 @@ from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.text_width import Line, wrap
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
-from pytest_agenteval.session.author_hints import missing_suite_hints
 from pytest_agenteval.session.dead_workers import forget_dead_workers
 from pytest_agenteval.session.eval_session import EvalSession
-from pytest_agenteval.session.unused_recordings import format_unused
-from pytest_agenteval.stash import (
-    blocking_fixtures_key,
-    eval_session_key,
-    registry_key,
-    remarks_key,
-    run_info_key,
-    uncollected_key,
-    unused_recordings_key,
-)
+from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
+from pytest_agenteval.stash import registry_key, run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import end_run
-from pytest_agenteval.tasks.documents import shown
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
@@ -57,12 +47,14 @@ def collection_header(evals: EvalSession) -> list[str]:
     judged = f"; judged by {', '.join(judges)}" if judges else ""
     lines = []
     if trials:
-        counts = f"{_counted(len(trials), 'trial')} of {_counted(len(tasks), 'task')}"
+        counts = f"{pluralize(len(trials), 'trial')} of {pluralize(len(tasks), 'task')}"
         again = f" graded again, of {', '.join(evals.stored.names)}" if evals.stored else ""
         lines.append(f"agenteval: {counts}{again}: {', '.join(who)}{judged}")
     if evals.calibrations:
-        lines.append(f"agenteval: {_counted(len(evals.calibrations), 'calibration')}{judged or ': no judge'}")
-    return [*lines, *(f"agenteval: {line}" for line in _not_tasks(evals))]
+        lines.append(
+            f"agenteval: {pluralize(len(evals.calibrations), 'calibration')}{judged or ': no judge'}"
+        )
+    return [*lines, *(f"agenteval: {line}" for line in not_tasks_lines(evals))]
 
 
 def _introduced(name: str, offline: bool, id: str) -> str:
@@ -78,7 +70,7 @@ def end(session: pytest.Session, status: int) -> None:
         _write_end(config, status)
     except OSError as failed:  # a full disk: what was found is shown all the same
         told = f"how the run ended cannot be written to {_folder(config)}: {failed.strerror or failed}"
-        config.stash.setdefault(remarks_key, {})[told] = None
+        add_remarks(config, Remarks(lines=(told,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
     _end_xml(config)
 
@@ -119,7 +111,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     *tables, where = summary_lines(view, width)
     for line in (*_calibrations(config, width), *tables, *_scorecards(config, run, width, talkative), where):
         _write(reporter, _kept(line, config))
-    for remark in (*_held_up(config), *_unused_recordings(config), *_remarks(config)):
+    for remark in remark_lines(config):
         first, *traceback = remark.splitlines()
         for piece in (*wrap(first, width), *traceback):
             reporter.write_line(piece)
@@ -131,16 +123,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
     """Say why nothing was tried, where that is ours to say."""
-    for remark in _remarks(config):
-        reporter.write_line(f"agenteval: {remark}")
-
-
-def uncollected_files(config: pytest.Config) -> list[str]:
-    """List the files below suites that are no tasks, and say what may be meant as a task elsewhere."""
-    evals = config.stash.get(eval_session_key, None)
-    paths = () if evals is None or evals.refusal else evals.planner.not_tasks()
-    listed = [f"not a task: {shown(path)}" for path in paths]
-    return [*listed, *_hints(config), *(_unused(evals) if evals is not None and not evals.refusal else ())]
+    for line in remark_lines(config):
+        reporter.write_line(f"agenteval: {line}")
 
 
 def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) -> Iterator[Line]:
@@ -168,29 +152,6 @@ def remove_unwanted_run(config: pytest.Config) -> None:
     forget_dead_workers(info.folder)
     if not info.kept:
         shutil.rmtree(info.folder.parent, ignore_errors=True)
-
-
-def worker_output(config: pytest.Config, evals: EvalSession | None) -> dict[str, Any]:
-    """Give what a worker has to say at its end; without evals, only what it left alone."""
-    ran = evals if evals is not None and evals.has_runner else None
-    return {
-        "blocking_fixtures": dict(ran.runner.readiness.blocking_fixtures) if ran else {},
-        "unused": {name: each.to_json() for name, each in _own_unused(config).items()},
-        "remarks": list(_own_remarks(config)),
-    }
-
-
-def merge_worker_output(config: pytest.Config, told: Mapping[str, Any]) -> None:
-    """Add what a worker says of trials that ran one by one, of its cassettes, and beside them."""
-    blocking_fixtures = config.stash.setdefault(blocking_fixtures_key, {})
-    for name, count in told["blocking_fixtures"].items():
-        blocking_fixtures[name] = blocking_fixtures.get(name, 0) + count
-    # Each worker looks at all tasks: most say the same.
-    config.stash.setdefault(remarks_key, {}).update(dict.fromkeys(told["remarks"]))
-    config.stash[unused_recordings_key] = merge_unused(
-        config.stash.get(unused_recordings_key, {}),
-        {name: UnusedRecordings.from_json(each) for name, each in told["unused"].items()},
-    )
 
 
 def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width: int) -> None:
@@ -234,69 +195,9 @@ def _below(folder: Path, config: pytest.Config) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
-def _held_up(config: pytest.Config) -> list[str]:
-    known: dict[str, int] | None = config.stash.get(blocking_fixtures_key, None)
-    told = dict(known or {})
-    evals = config.stash.get(eval_session_key, None)
-    if evals is not None and evals.has_runner:
-        for name, count in evals.runner.readiness.blocking_fixtures.items():
-            told[name] = told.get(name, 0) + count
-    return [f"{_counted(count, 'trial')} ran one by one: fixture {name}" for name, count in told.items()]
-
-
-def _unused_recordings(config: pytest.Config) -> Iterator[str]:
-    """Say which recorded calls nobody had a use for, where somebody wants to know."""
-    yield from format_unused(merge_unused(config.stash.get(unused_recordings_key, {}), _own_unused(config)))
-
-
-def _own_unused(config: pytest.Config) -> Mapping[str, UnusedRecordings]:
-    evals = config.stash.get(eval_session_key, None)
-    return evals.runner.report.unused_recordings if evals is not None and evals.has_runner else {}
-
-
-def _remarks(config: pytest.Config) -> Iterable[str]:
-    """Give what was not tried or not kept, as this process and its workers know of it."""
-    return dict.fromkeys((*config.stash.get(remarks_key, {}), *_own_remarks(config)))
-
-
-def _own_remarks(config: pytest.Config) -> Iterator[str]:
-    evals = config.stash.get(eval_session_key, None)
-    if evals is not None:
-        yield from evals.remarks()
-        if hasattr(config, "workerinput"):  # elsewhere the header says it
-            yield from _not_tasks(evals)
-        if evals.refusal:
-            return
-        yield from _unused(evals)
-    yield from _hints(config)
-
-
-def _hints(config: pytest.Config) -> list[str]:
-    paths = config.stash.get(uncollected_key, None)
-    return missing_suite_hints(paths or (), config.rootpath)
-
-
-def _unused(evals: EvalSession) -> Iterator[str]:
-    """Say which folders look like what tasks start from, and are not."""
-    for path in evals.planner.unused_workspaces():
-        how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
-        yield f"{shown(path)}: no task starts from it; {how}"
-
-
-def _not_tasks(evals: EvalSession) -> Iterator[str]:
-    """Say how many files below suites are no tasks, where somebody wants to know more."""
-    if evals.config.getoption("verbose") > 0 and (paths := evals.planner.not_tasks()):
-        are = "is no task" if len(paths) == 1 else "are no tasks"
-        yield f"{_counted(len(paths), 'file')} below suites {are}: agenteval validate lists them"
-
-
 def _folder(config: pytest.Config) -> Path:
     return config.stash[run_info_key].folder
 
 
 def _run(config: pytest.Config) -> Run:
     return load_run(_folder(config))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

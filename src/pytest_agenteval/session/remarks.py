@@ -1,0 +1,119 @@
+"""What a process has to tell beside its trials: workers send it to the controller, which tells all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
+from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.reports.formatting import pluralize
+from pytest_agenteval.session.author_hints import missing_suite_hints
+from pytest_agenteval.session.eval_session import EvalSession
+from pytest_agenteval.stash import eval_session_key, remarks_key, uncollected_key
+from pytest_agenteval.tasks.documents import shown
+
+MOST_FILES = 5
+"""Cassettes that are named when recordings were not used."""
+
+
+class Remarks(Record, frozen=True):
+    """What is told beside trials.
+
+    ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that made them. ``lines`` say
+    what was neither tried nor kept; the order is that in which they were said, each once.
+    """
+
+    blocking_fixtures: Mapping[str, int] = NOTHING
+    unused_recordings: Mapping[str, UnusedRecordings] = NOTHING
+    lines: tuple[str, ...] = ()
+
+    def merged(self, other: Remarks) -> Remarks:
+        """Put what two processes tell together."""
+        counts = dict(self.blocking_fixtures)
+        for name, count in other.blocking_fixtures.items():
+            counts[name] = counts.get(name, 0) + count
+        return Remarks(
+            counts,
+            merge_unused(self.unused_recordings, other.unused_recordings),
+            # Each worker looks at all tasks: most say the same.
+            tuple(dict.fromkeys((*self.lines, *other.lines))),
+        )
+
+
+def add_remarks(config: pytest.Config, remarks: Remarks) -> None:
+    """Take note of what a worker, or the end of the run, has to tell."""
+    config.stash[remarks_key] = config.stash.get(remarks_key, Remarks()).merged(remarks)
+
+
+def own_remarks(config: pytest.Config) -> Remarks:
+    """Give what this process has to tell; without evals, what it left alone."""
+    evals = config.stash.get(eval_session_key, None)
+    lines = tuple(_lines(config, evals))
+    if evals is None or not evals.has_runner:
+        return Remarks(lines=lines)
+    runner = evals.runner
+    blocking = dict(runner.prefetcher.readiness.blocking_fixtures)
+    return Remarks(blocking, runner.report.unused_recordings, lines)
+
+
+def remark_lines(config: pytest.Config) -> Iterator[str]:
+    """Say all that this process and its workers have to tell."""
+    remarks = config.stash.get(remarks_key, Remarks()).merged(own_remarks(config))
+    for name, count in remarks.blocking_fixtures.items():
+        yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
+    yield from format_unused(remarks.unused_recordings)
+    yield from remarks.lines
+
+
+def not_tasks_lines(evals: EvalSession) -> Iterator[str]:
+    """Say how many files below suites are no tasks, where somebody wants to know more."""
+    if evals.config.getoption("verbose", 0) > 0 and (paths := evals.planner.not_tasks()):
+        are = "is no task" if len(paths) == 1 else "are no tasks"
+        yield f"{pluralize(len(paths), 'file')} below suites {are}: agenteval validate lists them"
+
+
+def uncollected_files(config: pytest.Config) -> list[str]:
+    """List the files below suites that are no tasks, and say what may be meant as a task elsewhere."""
+    evals = config.stash.get(eval_session_key, None)
+    if evals is None or evals.refusal:
+        return _suite_hints(config)
+    listed = (f"not a task: {shown(path)}" for path in evals.planner.not_tasks())
+    return [*listed, *_suite_hints(config), *_unused_workspaces(evals)]
+
+
+def format_unused(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
+    """Say how many recordings nobody had a use for, and in which files most of them lie."""
+    recorded = sum(cassette.recorded for cassette in cassettes.values())
+    unused = {name: len(cassette.unused) for name, cassette in cassettes.items() if cassette.unused}
+    stale = {name: len(cassette.stale) for name, cassette in cassettes.items() if cassette.stale}
+    for counts, means in ((unused, "were not played"), (stale, "can be made by no tool any more")):
+        if counts:
+            most = sorted(counts, key=lambda name: (-counts[name], name))
+            files = ", ".join(f"{name} ({counts[name]})" for name in most[:MOST_FILES])
+            more = f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else ""
+            yield f"{sum(counts.values())} of {recorded} recorded calls {means}: {files}{more}"
+
+
+def _lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
+    if evals is not None:
+        yield from evals.remarks()
+        if hasattr(config, "workerinput"):  # elsewhere the header says it
+            yield from not_tasks_lines(evals)
+        if evals.refusal:
+            return
+        yield from _unused_workspaces(evals)
+    yield from _suite_hints(config)
+
+
+def _suite_hints(config: pytest.Config) -> list[str]:
+    paths = config.stash.get(uncollected_key, None)
+    return missing_suite_hints(paths or (), config.rootpath)
+
+
+def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
+    """Say which folders look like what tasks start from, and are not."""
+    for path in evals.planner.unused_workspaces():
+        how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
+        yield f"{shown(path)}: no task starts from it; {how}"
