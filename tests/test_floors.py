@@ -13,8 +13,8 @@ PACKAGE = "pytest_agenteval"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "canonical", "portable"),
-    ("patterns",),
+    ("errors", "canonical", "portable", "json_values"),
+    ("patterns", "value_paths"),
     ("redaction",),
     ("threads", "records", "factories", "sockets", "closers"),
     ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output", "stash"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pytest_agenteval.errors import KeyPath, dotted
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.patterns import Pattern, read_pattern
+from pytest_agenteval.value_paths import PathError, parse_path
 
 
 class WrongSetting(ValueError):
@@ -73,3 +74,12 @@ def count_at(path: KeyPath, given: int, *, least: int) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or given < least:
         raise WrongSetting(path, f"a whole number, {least} or more", brief(given))
     return given
+
+
+def value_path_at(place: KeyPath, text: str) -> KeyPath:
+    """Read a path into a value; ``place`` is where the setting stands that holds it."""
+    try:
+        return parse_path(text)
+    except PathError as error:
+        rest = f"{brief(text)}, which cannot be read from {brief(error.rest)} on" if text else "an empty text"
+        raise WrongSetting(place, 'a path like author.name, tags[0] or "odd.key"[-1]', rest) from None

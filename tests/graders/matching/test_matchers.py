@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.matching.equality import part_of, same
-from pytest_agenteval.graders.matching.folding import folded
 from pytest_agenteval.graders.matching.matchers import check_value, matcher_of
-from pytest_agenteval.graders.matching.value_paths import ABSENT
 from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.json_values import equal, fold_text, is_part_of
+from pytest_agenteval.value_paths import ABSENT
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 JSON = st.recursive(
@@ -44,10 +43,10 @@ def test_a_value_matches_itself(value: Any) -> None:
 @given(JSON, JSON)
 def test_being_the_same_is_mutual(one: Any, other: Any) -> None:
     """And whatever is the same is part of each other."""
-    assert same(one, other) == same(other, one)
-    if same(one, other):
-        assert part_of(one, other)
-        assert part_of(other, one)
+    assert equal(one, other) == equal(other, one)
+    if equal(one, other):
+        assert is_part_of(one, other)
+        assert is_part_of(other, one)
 
 
 def _parts(value: Any) -> st.SearchStrategy[Any]:
@@ -66,7 +65,7 @@ def _parts(value: Any) -> st.SearchStrategy[Any]:
 def test_what_is_left_after_leaving_out_is_a_part(pair: tuple[Any, Any]) -> None:
     """Keys may be missing from a map, items from a list in any order, at any depth."""
     whole, part = pair
-    assert part_of(part, whole)
+    assert is_part_of(part, whole)
     assert matches({"subset": part}, whole)
 
 
@@ -78,12 +77,12 @@ def test_what_is_left_after_leaving_out_is_a_part(pair: tuple[Any, Any]) -> None
 def test_a_part_of_a_part_is_a_part(triple: tuple[tuple[Any, Any], Any]) -> None:
     """Being part of something is transitive."""
     (whole, part), smaller = triple
-    assert part_of(smaller, part)
-    assert part_of(smaller, whole)
+    assert is_part_of(smaller, part)
+    assert is_part_of(smaller, whole)
 
 
 @pytest.mark.parametrize(
-    ("expected", "found", "equal", "part"),
+    ("expected", "found", "same", "part"),
     [
         (1, 1.0, True, True),
         (1, True, False, False),
@@ -101,9 +100,9 @@ def test_a_part_of_a_part_is_a_part(triple: tuple[tuple[Any, Any], Any]) -> None
         ([{"a": 1}], [{"b": 1}, {"a": 1, "b": 1}], False, True),
     ],
 )
-def test_what_is_equal_and_what_is_part(expected: Any, found: Any, equal: bool, part: bool) -> None:
+def test_what_is_equal_and_what_is_part(expected: Any, found: Any, same: bool, part: bool) -> None:
     """Numbers are compared as numbers, true is no number, and order counts only where all is wanted."""
-    assert (same(expected, found), part_of(expected, found)) == (equal, part)
+    assert (equal(expected, found), is_part_of(expected, found)) == (same, part)
 
 
 @pytest.mark.parametrize(
@@ -182,21 +181,21 @@ def test_a_margin_is_measured_as_it_is_written(number: int, found: int, margin: 
 @given(st.text())
 def test_folding_twice_is_folding_once(text: str) -> None:
     """Folding leaves nothing to fold."""
-    assert folded(folded(text)) == folded(text)
+    assert fold_text(fold_text(text)) == fold_text(text)
 
 
 def test_folding_is_done_with_every_character() -> None:
     """Also where the case of one letter folds to letters that NFKC writes otherwise."""
     for code in range(sys.maxunicode + 1):
-        once = folded(f"a{chr(code)}b")
-        assert folded(once) == once
+        once = fold_text(f"a{chr(code)}b")
+        assert fold_text(once) == once
 
 
 @given(st.text(), st.sampled_from([str.upper, str.title, lambda text: f"\u3000{text}\n"]))
 def test_folding_takes_no_notice_of_case_and_ends(text: str, change: Any) -> None:
     """Letters that have no way back from capitals aside, a changed text folds to the same."""
     if change(text).casefold().strip() == text.casefold().strip():
-        assert folded(change(text)) == folded(text)
+        assert fold_text(change(text)) == fold_text(text)
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,15 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Protocol
 
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.graders.matching.equality import part_of, same
-from pytest_agenteval.graders.matching.folding import folded_all
-from pytest_agenteval.graders.matching.value_paths import ABSENT
+from pytest_agenteval.json_values import equal, fold_texts, is_part_of, number_of
 from pytest_agenteval.patterns import Pattern
+from pytest_agenteval.value_paths import ABSENT
 
-_NUMERIC = re.compile(r"\s*[-+]?[0-9]{1,100}(?:\.[0-9]{1,100})?(?:[eE][-+]?[0-9]{1,3})?\s*")
 # Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
 _EXACTLY = Context(prec=400)
 
@@ -40,7 +36,7 @@ class Exact:
 
     def matches(self, found: Any) -> bool:
         """Whether the value is equal; 1 is 1.0, but true is not 1."""
-        return same(*_fold_both(self.value, found, fold=self.fold))
+        return equal(*_fold_both(self.value, found, fold=self.fold))
 
     def __str__(self) -> str:
         return brief(self.value)
@@ -55,7 +51,7 @@ class Subset:
 
     def matches(self, found: Any) -> bool:
         """Whether the map's keys, or the list's items, are all there."""
-        return part_of(*_fold_both(self.value, found, fold=self.fold))
+        return is_part_of(*_fold_both(self.value, found, fold=self.fold))
 
     def __str__(self) -> str:
         return f"at least {brief(self.value)}"
@@ -73,7 +69,7 @@ class Contains:
         expected, found = _fold_both(self.value, found, fold=self.fold)
         if isinstance(found, str):
             return isinstance(expected, str) and expected in found
-        return isinstance(found, list | tuple) and any(same(expected, item) for item in found)
+        return isinstance(found, list | tuple) and any(equal(expected, item) for item in found)
 
     def __str__(self) -> str:
         return f"a value that contains {brief(self.value)}"
@@ -104,7 +100,7 @@ class NearNumber:
 
     def matches(self, found: Any) -> bool:
         """Whether the number lies within the margin, its ends included."""
-        number, meant = decimal_of(found), decimal_of(self.number)
+        number, meant = number_of(found), number_of(self.number)
         if number is None or meant is None:
             return False
         margin = _EXACTLY.multiply(
@@ -155,16 +151,5 @@ class NoValue:
         return "nothing"
 
 
-def decimal_of(value: Any) -> Decimal | None:
-    """Read a number, or a text that is written as JSON writes numbers; anything else is None."""
-    if isinstance(value, str) and _NUMERIC.fullmatch(value):
-        return Decimal(value.strip())
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if isinstance(value, float):
-        return Decimal(repr(value)) if math.isfinite(value) else None
-    return Decimal(value)
-
-
 def _fold_both(expected: Any, found: Any, *, fold: bool) -> tuple[Any, Any]:
-    return (folded_all(expected), folded_all(found)) if fold else (expected, found)
+    return (fold_texts(expected), fold_texts(found)) if fold else (expected, found)

@@ -23,11 +23,11 @@ from pytest_agenteval.graders.matching.matcher_types import (
     NoValue,
     OneOf,
     Subset,
-    decimal_of,
 )
-from pytest_agenteval.graders.matching.value_paths import ABSENT, path_of, value_at
-from pytest_agenteval.graders.settings import WrongSetting, pattern_at, text_at
+from pytest_agenteval.graders.settings import WrongSetting, pattern_at, text_at, value_path_at
+from pytest_agenteval.json_values import number_of
 from pytest_agenteval.records.grade import Check
+from pytest_agenteval.value_paths import ABSENT, value_at
 
 Values = tuple[tuple[str, KeyPath, Matcher], ...]
 Setting = Mapping[str, Any]
@@ -62,7 +62,7 @@ def matchers(name: str, given: Setting) -> dict[str, Matcher]:
 def values(name: str, given: Setting) -> Values:
     """Read a map from paths into a value to matchers, with at least one entry."""
     read = matchers(name, given)
-    return tuple((text, path_of(text, (name, text)), matcher) for text, matcher in read.items())
+    return tuple((text, value_path_at((name, text), text), matcher) for text, matcher in read.items())
 
 
 def check_value(claim: str, matcher: Matcher, found: Any) -> Check:
@@ -107,7 +107,7 @@ def _near(setting: Setting, place: KeyPath) -> Matcher:
     margin = "relative" if "relative" in setting else "tolerance"
     for key in {"number", margin} & setting.keys():
         value = setting[key]
-        if isinstance(value, str) or decimal_of(value) is None or (key == margin and value < 0):
+        if isinstance(value, str) or number_of(value) is None or (key == margin and value < 0):
             expected = "a number" if key == "number" else "a number, 0 or more"
             raise WrongSetting((*place, key), expected, brief(value))
     return NearNumber(setting["number"], setting.get(margin, 0), margin == "relative")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief, cut
-from pytest_agenteval.graders.matching.value_paths import written
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.patterns import with_bounded_patterns
+from pytest_agenteval.value_paths import format_path
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -46,7 +46,7 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
 
 
 def _problem_text(path: Any, message: str) -> str:
-    place = written(path)
+    place = format_path(path)
     return f"{place}: {cut(message)}" if place else cut(message)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.graders.matching.folding import folded
+from pytest_agenteval.json_values import fold_text
 from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.tasks.documents import parse_document
@@ -61,7 +61,7 @@ def parse_answer(text: str) -> ParsedText:
 
 def text_check(where: str, wanted: str, text: str, problem: str = "", *, fold: bool = False) -> Check:
     """Ask whether a text contains another; where there is a problem, it does not."""
-    inside = folded(wanted) in folded(text) if fold else wanted in text
+    inside = fold_text(wanted) in fold_text(text) if fold else wanted in text
     return Check(f"{where} contains {wanted!r}", not problem and inside, repr(wanted), problem or brief(text))
 
 

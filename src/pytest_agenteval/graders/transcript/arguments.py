@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, get_args
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.matching.matcher_types import Matcher
 from pytest_agenteval.graders.matching.matchers import check_value, matchers
-from pytest_agenteval.graders.matching.value_paths import ABSENT
 from pytest_agenteval.graders.settings import WrongSetting, text_at
 from pytest_agenteval.graders.transcript.tool_usage import agent_calls
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.value_paths import ABSENT
 
 NAME = "call_arguments"
 Which = Literal["any", "every", "first", "last"]

@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.memex.graders import (
     PkmCompletion,
     PkmFactsFiled,
 )
-from pytest_agenteval.graders.matching.mentions import mentions
+from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript
 from tests.benchmarks.memex.graders.sample_trials import (

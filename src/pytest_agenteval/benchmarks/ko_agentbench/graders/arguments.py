@@ -20,7 +20,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResul
 from pytest_agenteval.benchmarks.ko_agentbench.graders.single_tool import with_defaults
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.graders.matching.equality import same
+from pytest_agenteval.json_values import equal
 
 RUBRIC = "ko_arg_agreement"
 
@@ -37,7 +37,7 @@ async def argument_agreement(task: KoTask, trace: KoTrace, panel: JudgePanel) ->
         return MetricResult(0.0, "the arguments are no JSON object")
     given = made.args
     wanted: Mapping[str, Any] = task.first.get("args") or {}
-    if same(with_defaults(wanted, task), with_defaults(given, task)):
+    if equal(with_defaults(wanted, task), with_defaults(given, task)):
         return MetricResult(1.0, "the arguments are equal")
     if not given:
         return MetricResult(0.0, "no arguments were given")

@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.reuse import equal_calls
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.graders.matching.equality import same
+from pytest_agenteval.json_values import equal
 
 
 def first_failure(task: KoTask, calls: Sequence[KoCall]) -> int:
@@ -66,7 +66,7 @@ def _injected_places(task: KoTask, calls: Sequence[KoCall]) -> Iterator[int]:
 def _is_old(call: KoCall, earlier: Sequence[KoCall]) -> bool:
     return any(
         one.tool == call.tool
-        and same(one.result, call.result)
+        and equal(one.result, call.result)
         and not equal_calls((one.tool, one.args), (call.tool, call.args))
         for one in earlier
     )

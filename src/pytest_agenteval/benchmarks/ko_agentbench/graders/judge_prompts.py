@@ -12,7 +12,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_va
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.canonical import plain
 from pytest_agenteval.graders.judge.evidence_text import cut_middle, join_within
-from pytest_agenteval.graders.matching.value_paths import ABSENT, path_of, value_at
+from pytest_agenteval.value_paths import ABSENT, parse_path, value_at
 
 MAX_RESULT_CHARS = 3_000
 MAX_TURN_CHARS = 4_000
@@ -50,7 +50,7 @@ def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
         for call in trace.calls:
             if call.tool == wanted["tool"] and is_valid(call):
                 for path in wanted["fields"]:
-                    value = value_at(call.result, path_of(path, ("golden_fields",)))
+                    value = value_at(call.result, parse_path(path))
                     if value is not ABSENT:
                         yield f"{call.tool} {path}: {cut_middle(as_json(value), MAX_TOOL_TURN_CHARS)}"
 

@@ -18,7 +18,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.cassettes.param_matchers import folded
+from pytest_agenteval.json_values import fold_compact
+from pytest_agenteval.value_paths import loose_path
 
 Atom: TypeAlias = Decimal | str
 Likeness: TypeAlias = tuple[int, int]
@@ -46,7 +47,7 @@ def likeness(value: Any, given: Iterable[Any], *, phrases: bool) -> Likeness:
         return 2, 0
     ranks = [(1, 0) for part in parts for atom in atoms if _is_rounded(part, atom)]
     if phrases and isinstance(value, str):
-        text = folded(value)
+        text = fold_compact(value)
         known = [atom for atom in atoms if isinstance(atom, str) and len(atom) >= LEAST_PART]
         ranks += [(1, len(atom)) for atom in known if atom in text]
         ranks += [(1, len(text)) for atom in known if len(text) >= LEAST_PART and text in atom]
@@ -75,7 +76,7 @@ def _atom(value: Any) -> Atom | None:
         return None
     if isinstance(value, int | float):
         return _number(value)
-    text = folded(unescape(_TAG.sub("", str(value))))
+    text = fold_compact(unescape(_TAG.sub("", str(value))))
     return _number(text) if _NUMBER.fullmatch(text) else text or None
 
 
@@ -108,7 +109,6 @@ def _digits(number: Decimal) -> int:
 
 Path: TypeAlias = tuple[str | int, ...]
 
-_STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[([0-9]+)\]")
 _FLOW = ("from_step", "from_output", "to_step", "to_parameter")
 
 
@@ -153,7 +153,7 @@ def _comes_from(result: Any, output: str, value: Any) -> bool:
 
     Where the output's path says which item of a list it is, another item's value is another one.
     """
-    steps = _steps(output)
+    steps = loose_path(output)
     keys = tuple(step for step in steps if isinstance(step, str))
     everywhere = list(_values_at(result, keys)) if keys else [result] if steps else []
     if not everywhere:
@@ -166,12 +166,6 @@ def _fits_best(value: Any, meant: Sequence[Any], everywhere: Sequence[Any]) -> b
     """Whether a value is one of those that are meant, and none of the others fits it better."""
     rank = likeness(value, leaves(meant), phrases=True)
     return rank != UNLIKE and rank >= likeness(value, leaves(everywhere), phrases=True)
-
-
-def _steps(output: str) -> Path:
-    """Give the keys of an output's path, and its places in lists."""
-    parts = (key or int(place) for key, place in _STEP.findall(output))
-    return tuple(parts)
 
 
 def _values_at(value: Any, steps: Path) -> Iterator[Any]:

@@ -20,8 +20,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_va
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
 from pytest_agenteval.canonical import plain
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.graders.matching.equality import same
-from pytest_agenteval.graders.matching.folding import folded_all
+from pytest_agenteval.json_values import equal, fold_texts
 from pytest_agenteval.records.transcript import NOTHING
 
 Call = tuple[str, Mapping[str, Any]]
@@ -58,13 +57,13 @@ def normalize_args(call: Call) -> dict[str, Any]:
     """Give a call's arguments with the tool's defaults, and without those that are null."""
     tool, args = call
     given = {name: value for name, value in args.items() if value is not None}
-    found: dict[str, Any] = folded_all({**tool_defaults(tool).defaults, **given})
+    found: dict[str, Any] = fold_texts({**tool_defaults(tool).defaults, **given})
     return found
 
 
 def equal_calls(call: Call, other: Call) -> bool:
     """Whether two calls ask for the same in other spellings, defaults left out or spelled out."""
-    return call[0] == other[0] and same(normalize_args(call), normalize_args(other))
+    return call[0] == other[0] and equal(normalize_args(call), normalize_args(other))
 
 
 def same_call(call: Call, other: Call, task: KoTask) -> bool:

@@ -15,9 +15,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
-from pytest_agenteval.graders.matching.equality import same
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
 from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.json_values import equal
 
 
 def first_tool(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -67,7 +67,7 @@ def exact_call(task: KoTask, trace: KoTrace) -> MetricResult:
         return MetricResult(0.0, f"{made.tool} was called first; {wanted['tool']} was wanted")
     if not made.readable:
         return MetricResult(0.0, "the first call's arguments are no JSON object")
-    if same(with_defaults(wanted.get("args") or {}, task), with_defaults(made.args, task)):
+    if equal(with_defaults(wanted.get("args") or {}, task), with_defaults(made.args, task)):
         return MetricResult(1.0, "the first call is the golden call")
     return MetricResult(0.0, "the first call has other arguments than the golden call")
 

@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.graders.matching.value_paths import path_of
-from pytest_agenteval.graders.settings import WrongSetting, count_at, text_at
+from pytest_agenteval.graders.settings import WrongSetting, count_at, text_at, value_path_at
 from pytest_agenteval.records.transcript import NOTHING
 
 Maps = Sequence[Mapping[str, Any]]
@@ -161,7 +160,7 @@ def _fields(place: KeyPath, given: Any) -> None:
 
 
 def _value_paths(place: KeyPath, given: Any) -> None:
-    _list(place, given, lambda place, one: path_of(text_at(place, one), place))
+    _list(place, given, lambda place, one: value_path_at(place, text_at(place, one)))
 
 
 def _flows(place: KeyPath, given: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
-from pytest_agenteval.graders.matching.equality import same
+from pytest_agenteval.json_values import equal
 from pytest_agenteval.records.transcript import NOTHING
 
 _ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "errorMessage")
@@ -90,7 +90,7 @@ def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
     """
     for name, one in args.items():
         named = _normalize_key(name)
-        if same(leaf, one) and (isinstance(leaf, str) or named in key or key in named):
+        if equal(leaf, one) and (isinstance(leaf, str) or named in key or key in named):
             return True
         if key.endswith(named) and one not in (None, "") and str(one) in str(leaf):
             return True

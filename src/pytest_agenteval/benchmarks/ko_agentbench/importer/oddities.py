@@ -21,7 +21,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     turn_at,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
-from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import PLACEHOLDER, value_at
+from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import PLACEHOLDER, recorded_value
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import nearest
 
@@ -201,7 +201,7 @@ def _unknown_facts(task: SourceTask, cache: Cache) -> Iterator[str]:
     for one in _maps(task.fields.get("golden_fields")):
         tool = str(one.get("tool"))
         for path in one.get("fields") or ():
-            if not any(value_at(each.data, str(path)) is not None for each in cache.of(tool)):
+            if not any(recorded_value(each.data, str(path)) is not None for each in cache.of(tool)):
                 yield f"golden_fields: no recorded answer of {tool} has {path}"
 
 
@@ -210,7 +210,7 @@ def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
     for flow in _maps(task.fields.get("data_flow")):
         tool, name = calls.get(flow.get("from_step"), ""), str(flow.get("from_output"))
         answers = [one.data for one in cache.of(tool)]
-        if not answers or any(value_at(data, name) is not None for data in answers):
+        if not answers or any(recorded_value(data, name) is not None for data in answers):
             continue
         known = set().union(*(_names(data) for data in answers[:20]))
         if name not in known:

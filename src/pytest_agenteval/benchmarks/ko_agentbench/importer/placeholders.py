@@ -13,24 +13,20 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields
+from pytest_agenteval.value_paths import ABSENT, loose_path, value_at
 
-_PART = re.compile(r"(?:^|\.)(\w+)|\[(\d+)\]")
 MOST_DEEP = 6
 
 
-def value_at(data: Any, path: str) -> Any:
+def recorded_value(data: Any, path: str) -> Any:
     """Give what stands at a path such as ``items[0].title``; None where there is nothing."""
-    for part in _PART.finditer(path):
-        try:
-            data = data[int(part[2])] if part[2] else data[part[1]]
-        except (LookupError, TypeError):
-            return None
-    return data
+    found = value_at(data, loose_path(path))
+    return None if found is ABSENT else found
 
 
 def find_named(data: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Give what stands at a path, else under a key of that name, in the first entries of lists too."""
-    found = value_at(data, name)
+    found = recorded_value(data, name)
     if found is not None:
         yield name, found
     elif re.fullmatch(r"\w+", name):
@@ -114,7 +110,7 @@ class GoldenPath:
 
     def _named(self, answer: CachedCall, name: str) -> Iterator[tuple[str, Any]]:
         known = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
-        yield from ((path, value_at(answer.data, path)) for path in known)
+        yield from ((path, recorded_value(answer.data, path)) for path in known)
         yield from find_named(answer.data, name)
 
     def _source(self, call: Fields, name: str, inside: str) -> PlaceholderSource | None:

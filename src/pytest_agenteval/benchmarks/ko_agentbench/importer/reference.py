@@ -18,8 +18,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import (
     GoldenPath,
     escape,
     in_step_order,
+    recorded_value,
     steps,
-    value_at,
 )
 from pytest_agenteval.canonical import compact
 
@@ -95,7 +95,7 @@ def _facts(wanted: Iterable[Fields], answers: Sequence[CachedCall]) -> Iterator[
     for one in wanted:
         for answer in (answer for answer in answers if answer.tool == one.get("tool")):
             for path in one.get("fields") or ():
-                value = value_at(answer.data, str(path))
+                value = recorded_value(answer.data, str(path))
                 if value not in (None, ""):
                     yield f"{path} = {_short(value)}"
 

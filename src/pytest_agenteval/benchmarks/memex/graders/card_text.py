@@ -27,17 +27,17 @@ from pytest_agenteval.benchmarks.memex.graders.settings import (
     needles,
     texts,
 )
-from pytest_agenteval.graders.formatting import cut
-from pytest_agenteval.graders.matching.addresses import parse_address
-from pytest_agenteval.graders.matching.dates import (
+from pytest_agenteval.benchmarks.memex.text_search.addresses import parse_address
+from pytest_agenteval.benchmarks.memex.text_search.dates import (
     Day,
     find_days,
     find_times,
     parse_times,
     without_days_and_times,
 )
-from pytest_agenteval.graders.matching.mentions import NUMBER_WORDS, mentions, normalize_mention
-from pytest_agenteval.graders.matching.tokens import tokens
+from pytest_agenteval.benchmarks.memex.text_search.mentions import NUMBER_WORDS, mentions, normalize_mention
+from pytest_agenteval.benchmarks.memex.text_search.tokens import tokens
+from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 

@@ -15,10 +15,10 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below,
 from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import Files, count_lines
 from pytest_agenteval.benchmarks.memex.graders.settings import days, entry_day, needles
 from pytest_agenteval.benchmarks.memex.graders.workspace_state import pkm_state
+from pytest_agenteval.benchmarks.memex.text_search.dates import Day, find_days
+from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions, normalize_mention
+from pytest_agenteval.benchmarks.memex.text_search.tokens import tokens
 from pytest_agenteval.graders.formatting import cut
-from pytest_agenteval.graders.matching.dates import Day, find_days
-from pytest_agenteval.graders.matching.mentions import mentions, normalize_mention
-from pytest_agenteval.graders.matching.tokens import tokens
 from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.grade import Check, Grade
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 import yaml
 
+from pytest_agenteval.benchmarks.memex.text_search.dates import Day, parse_days
+from pytest_agenteval.benchmarks.memex.text_search.mentions import normalize_mention
 from pytest_agenteval.errors import nearest
-from pytest_agenteval.graders.matching.dates import Day, parse_days
-from pytest_agenteval.graders.matching.mentions import normalize_mention
 
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.matching.mentions import mentions
-from pytest_agenteval.graders.matching.tokens import number_readings
+from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions
+from pytest_agenteval.benchmarks.memex.text_search.tokens import number_readings
 
 SAID = [
     # numbers

@@ -13,14 +13,14 @@ from enum import Enum
 from typing import Any, Final
 
 from pytest_agenteval.errors import KeyPath
-from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.graders.settings import WrongSetting
 
 _BARE = r'[^\s."\[\]](?:[^."\[\]\x00-\x1f]*[^\s."\[\]])?'
 _QUOTED = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _INDEX = r"\[(?:0|-?[1-9][0-9]{0,8})\]"
 _BARE_KEY = re.compile(_BARE)
 _STEP = re.compile(rf"(?P<dot>\.?)(?:(?P<bare>{_BARE})|(?P<quoted>{_QUOTED}))|(?P<index>{_INDEX})")
+# What stands in brackets and is no number, as in items[*].name, is no step of any kind.
+_LOOSE_STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[([0-9]+)\]")
 
 
 class Missing(Enum):
@@ -32,40 +32,40 @@ class Missing(Enum):
 ABSENT: Final = Missing.ABSENT
 
 
-def path_of(text: str, place: KeyPath) -> KeyPath:
-    """Read a path; ``place`` is where the setting stands that holds it."""
+class PathError(ValueError):
+    """Raised for a text that is no path; ``rest`` is the part from where it cannot be read."""
+
+    def __init__(self, text: str, rest: str) -> None:
+        super().__init__(f"{text!r} cannot be read from {rest!r} on" if text else "an empty text is no path")
+        self.rest = rest
+
+
+def parse_path(text: str) -> KeyPath:
+    """Read a path strictly; raises PathError, also for an empty text."""
     steps: list[str | int] = []
     end = 0
     while end < len(text):
         found = _STEP.match(text, end)
-        step = None if found is None else _step(found, first=not end)
+        step = None if found is None else _read_step(found, first=not end)
         if found is None or step is None:
             break
         steps.append(step)
         end = found.end()
     if not steps or end < len(text):
-        rest = f"{brief(text)}, which cannot be read from {brief(text[end:])} on" if text else "an empty text"
-        raise WrongSetting(place, 'a path like author.name, tags[0] or "odd.key"[-1]', rest)
+        raise PathError(text, text[end:])
     return tuple(steps)
 
 
-def _step(found: re.Match[str], *, first: bool) -> str | int | None:
-    """Give one step; a key has a dot before it unless it comes first."""
-    if found["index"] is not None:
-        return int(found["index"][1:-1])
-    if bool(found["dot"]) is first:
-        return None
-    if found["bare"] is not None:
-        return found["bare"]
-    try:
-        key: str = json.loads(found["quoted"])
-    except ValueError:
-        return None
-    return key
+def loose_path(text: str) -> KeyPath:
+    """Read a path that others wrote: keys, and places such as ``[0]``; whatever else is passed over.
+
+    An empty text is the path of the whole value.
+    """
+    return tuple(key or int(place) for key, place in _LOOSE_STEP.findall(text))
 
 
-def written(path: Iterable[str | int]) -> str:
-    """Write a path so that ``path_of`` reads it back."""
+def format_path(path: Iterable[str | int]) -> str:
+    """Write a path so that ``parse_path`` reads it back."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -81,6 +81,21 @@ def value_at(value: Any, path: KeyPath) -> Any:
     for step in path:
         value = _below(value, step)
     return value
+
+
+def _read_step(found: re.Match[str], *, first: bool) -> str | int | None:
+    """Give one step; a key has a dot before it unless it comes first."""
+    if found["index"] is not None:
+        return int(found["index"][1:-1])
+    if bool(found["dot"]) is first:
+        return None
+    if found["bare"] is not None:
+        return found["bare"]
+    try:
+        key: str = json.loads(found["quoted"])
+    except ValueError:
+        return None
+    return key
 
 
 def _below(value: Any, step: str | int) -> Any:

@@ -10,8 +10,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from pytest_agenteval.graders.matching.addresses import find_addresses, parse_address
-from pytest_agenteval.graders.matching.dates import (
+from pytest_agenteval.benchmarks.memex.text_search.addresses import find_addresses, parse_address
+from pytest_agenteval.benchmarks.memex.text_search.dates import (
     find_days,
     find_months,
     find_times,
@@ -20,8 +20,8 @@ from pytest_agenteval.graders.matching.dates import (
     parse_times,
     without_days_and_times,
 )
-from pytest_agenteval.graders.matching.folding import folded
-from pytest_agenteval.graders.matching.tokens import Token, find_run, tokens
+from pytest_agenteval.benchmarks.memex.text_search.tokens import Token, find_run, tokens
+from pytest_agenteval.json_values import fold_text
 
 _BELOW_20 = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -73,7 +73,7 @@ def normalize_mention(text: str) -> str:
     So are vowel points; ½ is written .5.
     """
     text = _FRACTION.sub(lambda found: (found[1] or "0") + _PARTS[found[2]], _WIDE_COMMA.sub(", ", text))
-    return _POINTS.sub("", folded(text).translate(_DASHES).translate(_QUOTES))
+    return _POINTS.sub("", fold_text(text).translate(_DASHES).translate(_QUOTES))
 
 
 def mentions(text: str, needle: str) -> bool:

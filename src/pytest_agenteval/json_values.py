@@ -1,0 +1,121 @@
+"""JSON values: when two are equal, what is left of a text once it is folded, what a number is.
+
+There is one meaning of each. Where a reader takes more than another on purpose, its name says so:
+``fold_compact`` against ``fold_text``, ``number_in_any_notation`` against ``number_of``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+# Bounded, so that a short text with a huge exponent cannot become a number that fills the memory.
+_JSON_NUMBER = re.compile(r"\s*[-+]?[0-9]{1,100}(?:\.[0-9]{1,100})?(?:[eE][-+]?[0-9]{1,3})?\s*")
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal: 1 is 1.0, but true is not 1, and a list is a list in its order.
+
+    Tuples are lists. NaN, which is no JSON, equals nothing.
+    """
+    if isinstance(left, Mapping):
+        return (
+            isinstance(right, Mapping)
+            and left.keys() == right.keys()
+            and all(equal(value, right[key]) for key, value in left.items())
+        )
+    if _is_list(left):
+        return (
+            _is_list(right)
+            and len(left) == len(right)
+            and all(equal(one, other) for one, other in zip(left, right, strict=True))
+        )
+    return _equal_scalars(left, right)
+
+
+def is_part_of(part: Any, whole: Any) -> bool:
+    """Whether a value is contained in another.
+
+    Each key of a map has to be there with a part of its value, each item of a list has to be part of some
+    item, in any order and however often; everything else has to be equal.
+    """
+    if isinstance(part, Mapping):
+        return isinstance(whole, Mapping) and all(
+            key in whole and is_part_of(value, whole[key]) for key, value in part.items()
+        )
+    if _is_list(part):
+        return _is_list(whole) and all(any(is_part_of(one, other) for other in whole) for one in part)
+    return _equal_scalars(part, whole)
+
+
+def fold_text(text: str) -> str:
+    """Take away case, width (NFKC), spaces at the ends, and all but one of the white space between words."""
+    done, text = "", _fold_once(text)
+    while done != text:  # folding the case of some letters gives letters that NFKC writes otherwise
+        done, text = text, _fold_once(text)
+    return done
+
+
+def fold_compact(text: str) -> str:
+    """Fold a text, and take away all white space: ``서울 역`` is ``서울역``, as Korean writes both."""
+    return "".join(fold_text(text).split())
+
+
+def fold_texts(value: Any) -> Any:
+    """Fold every text of a JSON value with ``fold_text``; keys stay as they are, tuples become lists."""
+    if isinstance(value, str):
+        return fold_text(value)
+    if isinstance(value, Mapping):
+        return {key: fold_texts(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [fold_texts(inner) for inner in value]
+    return value
+
+
+def number_of(value: Any) -> Decimal | None:
+    """Read a number, or a text that is written as JSON writes numbers; anything else is None.
+
+    It is the number that is written: between 37.5 and 37.6 lies 0.1, which floats would not say.
+    """
+    if isinstance(value, str):
+        return Decimal(value.strip()) if _JSON_NUMBER.fullmatch(value) else None
+    return _number(value)
+
+
+def number_in_any_notation(value: Any) -> Decimal | None:
+    """Read a number as ``number_of`` does, and also a text in other notations: ``.5``, ``1_000``, ``٣``."""
+    if not isinstance(value, str):
+        return _number(value)
+    try:
+        number = Decimal(value.strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def _number(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float):
+        # By way of its shortest text: Decimal(0.1) would be 0.1000000000000000055…
+        return Decimal(repr(value)) if math.isfinite(value) else None
+    return Decimal(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _equal_scalars(left: Any, right: Any) -> bool:
+    # Python takes True for 1.
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    return bool(left == right)
+
+
+def _fold_once(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text.casefold()).split())

@@ -1,0 +1,58 @@
+"""Equal, folded and number have one meaning each; where readers differ on purpose, names say so."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.benchmarks.memex.text_search.mentions import normalize_mention
+from pytest_agenteval.json_values import (
+    fold_compact,
+    fold_text,
+    fold_texts,
+    number_in_any_notation,
+    number_of,
+)
+
+
+def test_only_the_compact_fold_takes_words_apart_and_together_for_one() -> None:
+    """Cassettes take the station's name in both spellings, a grader's matcher tells them apart."""
+    assert fold_compact(" 서울  역") == fold_compact("서울역") == "서울역"
+    assert fold_text(" 서울  역") == "서울 역" != fold_text("서울역")
+
+
+def test_only_a_mention_takes_every_dash_for_one() -> None:
+    """What Memex looks for in prose is folded further than what matchers compare."""
+    assert fold_text("10–12") != fold_text("10-12")
+    assert normalize_mention("10–12") == normalize_mention("10-12")
+
+
+def test_case_width_and_kinds_of_space_never_matter() -> None:
+    """All texts inside of a value are folded, keys are not."""
+    assert fold_texts({"Key": ["Ａ\u3000B ", ("ẞ",)]}) == {"Key": ["a b", ["ss"]]}
+
+
+@pytest.mark.parametrize(
+    ("written", "json", "loose"),
+    [
+        (" 37.50 ", "37.50", "37.50"),
+        ("-1e3", "-1E+3", "-1E+3"),
+        ("1_000", None, "1000"),
+        ("٣", None, "3"),
+        (".5", None, "0.5"),
+        (0.1, "0.1", "0.1"),
+        (True, None, None),
+        ("NaN", None, None),
+        (float("inf"), None, None),
+        ("", None, None),
+        ("1e999999", None, "1E+999999"),
+    ],
+)
+def test_a_number_is_what_json_writes_unless_any_notation_will_do(
+    written: Any, json: str | None, loose: str | None
+) -> None:
+    """Matchers read JSON's notation, cassettes also Python's; neither takes a truth value."""
+    assert number_of(written) == (None if json is None else Decimal(json))
+    assert number_in_any_notation(written) == (None if loose is None else Decimal(loose))
