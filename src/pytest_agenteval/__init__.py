@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.chat import ChatMessage as ChatMessage
     from pytest_agenteval.chat.chat import ChatSettings as ChatSettings
     from pytest_agenteval.chat.chat import Reply as Reply
+    from pytest_agenteval.chat.offline.rules import Move as Move
+    from pytest_agenteval.engine.executors.executor import CalibrationRequest as CalibrationRequest
+    from pytest_agenteval.engine.executors.executor import CalibrationResult as CalibrationResult
+    from pytest_agenteval.engine.executors.executor import Executor as Executor
+    from pytest_agenteval.engine.executors.executor import ExecutorContext as ExecutorContext
+    from pytest_agenteval.engine.executors.executor import ExecutorReport as ExecutorReport
+    from pytest_agenteval.engine.executors.executor import TrialRequest as TrialRequest
+    from pytest_agenteval.engine.executors.executor import UnusedRecordings as UnusedRecordings
     from pytest_agenteval.errors import AgentEvalError as AgentEvalError
     from pytest_agenteval.errors import FixtureBroken as FixtureBroken
     from pytest_agenteval.errors import LimitReached as LimitReached
@@ -45,6 +53,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.matching.matcher_types import Matcher as Matcher
     from pytest_agenteval.graders.matching.matchers import matcher_of as matcher_of
     from pytest_agenteval.graders.settings import WrongSetting as WrongSetting
+    from pytest_agenteval.name_table import UnknownName as UnknownName
     from pytest_agenteval.prompts import Prompts as Prompts
     from pytest_agenteval.records.evidence import Answer as Answer
     from pytest_agenteval.records.evidence import Evidence as Evidence
@@ -69,7 +78,18 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.trial import Ending as Ending
     from pytest_agenteval.records.trial import Trial as Trial
     from pytest_agenteval.records.trial import TrialKey as TrialKey
+    from pytest_agenteval.registry import Importer as Importer
     from pytest_agenteval.registry import Registry as Registry
+    from pytest_agenteval.reports.scorecard import Metric as Metric
+    from pytest_agenteval.reports.scorecard import MetricGroup as MetricGroup
+    from pytest_agenteval.reports.scorecard import ReportFormat as ReportFormat
+    from pytest_agenteval.reports.scorecard import ReportOption as ReportOption
+    from pytest_agenteval.reports.scorecard import Scorecard as Scorecard
+    from pytest_agenteval.reports.scorecard import ScorecardMaker as ScorecardMaker
+    from pytest_agenteval.reports.scorecard import Total as Total
+    from pytest_agenteval.reports.scorecard import TotalPart as TotalPart
+    from pytest_agenteval.scoring.intervals import Interval as Interval
+    from pytest_agenteval.store.journal_entry import Entry as Entry
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
     from pytest_agenteval.tools.functions import tool_of as tool_of
@@ -100,6 +120,16 @@ _NAMES = {
         "ChatMessage",
         "ChatSettings",
         "Reply",
+    ),
+    "chat.offline.rules": ("Move",),
+    "engine.executors.executor": (
+        "CalibrationRequest",
+        "CalibrationResult",
+        "Executor",
+        "ExecutorContext",
+        "ExecutorReport",
+        "TrialRequest",
+        "UnusedRecordings",
     ),
     "errors": (
         "AgentEvalError",
@@ -132,6 +162,7 @@ _NAMES = {
     "graders.matching.matcher_types": ("Matcher",),
     "graders.matching.matchers": ("matcher_of",),
     "graders.settings": ("WrongSetting",),
+    "name_table": ("UnknownName",),
     "prompts": ("Prompts",),
     "records.evidence": (
         "Answer",
@@ -166,7 +197,22 @@ _NAMES = {
         "Trial",
         "TrialKey",
     ),
-    "registry": ("Registry",),
+    "registry": (
+        "Importer",
+        "Registry",
+    ),
+    "reports.scorecard": (
+        "Metric",
+        "MetricGroup",
+        "ReportFormat",
+        "ReportOption",
+        "Scorecard",
+        "ScorecardMaker",
+        "Total",
+        "TotalPart",
+    ),
+    "scoring.intervals": ("Interval",),
+    "store.journal_entry": ("Entry",),
     "store.run_reader": (
         "Run",
         "load_run",
