@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import Model as Model
     from pytest_agenteval.records.plan import Plan as Plan
     from pytest_agenteval.records.plan import PlannedTask as PlannedTask
+    from pytest_agenteval.records.plan import TrialKey as TrialKey
     from pytest_agenteval.records.tool import ToolSpec as ToolSpec
     from pytest_agenteval.records.transcript import Ask as Ask
     from pytest_agenteval.records.transcript import Event as Event
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.trial import Digests as Digests
     from pytest_agenteval.records.trial import Ending as Ending
     from pytest_agenteval.records.trial import Trial as Trial
-    from pytest_agenteval.records.trial import TrialKey as TrialKey
     from pytest_agenteval.registry import Importer as Importer
     from pytest_agenteval.registry import Registry as Registry
     from pytest_agenteval.reports.scorecard import Metric as Metric
@@ -180,6 +180,7 @@ _NAMES = {
         "Model",
         "Plan",
         "PlannedTask",
+        "TrialKey",
     ),
     "records.tool": ("ToolSpec",),
     "records.transcript": (
@@ -195,7 +196,6 @@ _NAMES = {
         "Digests",
         "Ending",
         "Trial",
-        "TrialKey",
     ),
     "registry": (
         "Importer",

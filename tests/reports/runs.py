@@ -8,8 +8,9 @@ from typing import Any
 
 from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Transcript
-from pytest_agenteval.records.trial import Digests, Trial, TrialKey
+from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.run_reader import Run, load_run

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.transcript import Transcript, Usage
-from pytest_agenteval.records.trial import Kind, TapeCounts
+from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.junit import trial_properties
 from pytest_agenteval.reports.statistics import Rate
 from pytest_agenteval.reports.terminal import summary_lines

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.transcript import (
     Ask,
     Event,
@@ -19,7 +19,7 @@ from pytest_agenteval.records.transcript import (
     Transcript,
     Usage,
 )
-from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
+from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 
 LONG = "All work and no play makes Jack a dull boy. " * 40
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.trial import Ending, ErrorDetails, Kind
+from pytest_agenteval.records.plan import Kind
+from pytest_agenteval.records.trial import Ending, ErrorDetails
 from pytest_agenteval.scoring.trial_score import trial_score
 
 UNGRADED = "ungraded"

@@ -6,12 +6,23 @@ Everything that is not data goes by the name under which it is registered.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
-from pytest_agenteval.records.trial import Kind, TrialKey
 
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
+Kind = Literal["capability", "regression", "mixed"]
+
+
+class TrialKey(NamedTuple):
+    """What tells one trial from all others of a run; ``repetition`` counts from 1."""
+
+    suite: str
+    task: str
+    agent: str
+    model: str
+    variant: str
+    repetition: int
 
 
 class Model(Record, frozen=True):

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import Kind, Plan, TrialKey
 from pytest_agenteval.records.record import Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
-
-Kind = Literal["capability", "regression", "mixed"]
-
-
-class TrialKey(NamedTuple):
-    """What tells one trial from all others of a run; ``repetition`` counts from 1."""
-
-    suite: str
-    task: str
-    agent: str
-    model: str
-    variant: str
-    repetition: int
 
 
 class Digests(Record, frozen=True):
@@ -89,6 +78,28 @@ class Trial(Record, frozen=True):
     output: str = ""
     log: str = ""
     workspace: str = ""
+
+    @classmethod
+    def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
+        """Make the record of a trial that was never begun, or of which nothing is left but what broke it."""
+        task = plan.task
+        return cls(
+            key=plan.key,
+            attempt=plan.attempt,
+            ending="errored",
+            score=None,
+            grades=(),
+            transcript=Transcript(),
+            outcome=Outcome(),
+            digests=Digests(),
+            kind=task.kind,
+            bucket=task.bucket,
+            tags=task.tags,
+            cause=error.cause,
+            message=error.message,
+            traceback=error.traceback,
+            started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
 
     @property
     def usage(self) -> Usage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pytest_agenteval.records.trial import TrialKey
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.scoring.intervals import Interval
 
 NOT_KNOWN = "-"

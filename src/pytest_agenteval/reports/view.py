@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.records.trial import Ending, TrialKey
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.formatting import model_label, pluralize, printable
 from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, group_by_task, group_statistics

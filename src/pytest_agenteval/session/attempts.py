@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask
-from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask, TrialKey
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.parametrization import Case
 from pytest_agenteval.session.settings import Settings
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_reader import Run, load_run
 

@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 
 from pytest_agenteval.chat.models import panel, resolve_all
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
-from pytest_agenteval.records.trial import TrialKey
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.engine.pool import Slot
-from pytest_agenteval.records.trial import TrialKey
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.session.attempts import Attempts
 from pytest_agenteval.session.fixture_readiness import FixtureReadiness
 from pytest_agenteval.session.parametrization import trial_key

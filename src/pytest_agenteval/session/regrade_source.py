@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import Model, PlannedTask, Variant
-from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.records.plan import Model, PlannedTask, TrialKey, Variant
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.parametrization import UNNAMED, Case
 from pytest_agenteval.store.file_writing import replace_json

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.plan import Plan
-from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.records.plan import Plan, TrialKey
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.dead_workers import DeadWorkerTrials
 from pytest_agenteval.session.progress_line import TrialTotals
 from pytest_agenteval.store.journal_writer import JournalWriter

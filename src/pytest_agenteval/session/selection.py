@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeVar, get_args
 
 from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.records.plan import PlannedTask
-from pytest_agenteval.records.trial import Ending, TrialKey
+from pytest_agenteval.records.plan import PlannedTask, TrialKey
+from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.plan import Plan
-from pytest_agenteval.records.trial import Digests, TapeCounts, Trial, TrialKey
+from pytest_agenteval.records.plan import Plan, TrialKey
+from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.store.journal_entry import Entry, Place, check_entry, check_key
 from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, read_usage, short, usage_line
 

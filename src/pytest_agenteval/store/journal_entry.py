@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, get_args
 
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import Kind, TrialKey
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.records.trial import Digests, Ending, Kind, TapeCounts, TrialKey
+from pytest_agenteval.records.trial import Digests, Ending, TapeCounts
 
 
 class Place(NamedTuple):

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pytest_agenteval.records.plan import Kind, TrialKey
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.records.trial import Kind, TrialKey
 from pytest_agenteval.store.json_lines import VERSION
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import TranscriptLost
-from pytest_agenteval.records.trial import Trial, TrialKey
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_codec import read_finished, read_started
 from pytest_agenteval.store.journal_entry import Begun, Entry
 from pytest_agenteval.store.json_lines import VERSION, Line, as_bytes, check_version, read_line

@@ -10,8 +10,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import OPTIONS, scorecard
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage
-from pytest_agenteval.records.trial import Digests, Trial, TrialKey
+from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.reports.scorecard import RegisteredScorecard
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups

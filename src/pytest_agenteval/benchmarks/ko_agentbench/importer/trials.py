@@ -32,9 +32,10 @@ from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.graders.grader import Grader
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Event, Transcript
-from pytest_agenteval.records.trial import Digests, Ending, Trial, TrialKey
+from pytest_agenteval.records.trial import Digests, Ending, Trial
 from pytest_agenteval.scoring.trial_score import trial_score
 
 PACKAGE = "pytest_agenteval"
