@@ -38,7 +38,7 @@ _CLOCK = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\
 class Spec(BaseModel):
     """Base of everything an author writes: unknown keys are mistakes, values are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _both_spellings(shape: dict[str, Any]) -> None:
