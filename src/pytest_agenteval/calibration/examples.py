@@ -42,14 +42,6 @@ class LabelledExample:
         return {name: value for name, value in self.values.items() if name != self.output}
 
 
-def describe_label_sources(examples: Iterable[LabelledExample]) -> str:
-    """Say how many examples there are and where their labels come from: ``70 constructed labels``."""
-    counts = Counter(example.source for example in examples)
-    named = [f"{counts[source]} {source}" for source in SOURCES if counts[source]]
-    number = counts.total()
-    return f"{' and '.join(named)} {'label' if number == 1 else 'labels'}" if named else "no labels"
-
-
 @dataclass(frozen=True, slots=True)
 class ExampleJudgement:
     """One example, asked about once: all judges side by side. ``repetition`` counts from 1."""
@@ -72,3 +64,11 @@ class CalibrationAnswers:
     judges: tuple[Model, ...]
     asked: tuple[ExampleJudgement, ...]
     usage: Mapping[str, Usage] = field(default_factory=lambda: NOTHING)
+
+
+def describe_label_sources(examples: Iterable[LabelledExample]) -> str:
+    """Say how many examples there are and where their labels come from: ``70 constructed labels``."""
+    counts = Counter(example.source for example in examples)
+    named = [f"{counts[source]} {source}" for source in SOURCES if counts[source]]
+    label = "label" if counts.total() == 1 else "labels"
+    return f"{' and '.join(named)} {label}" if named else "no labels"

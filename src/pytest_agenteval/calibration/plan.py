@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_agenteval.calibration.examples import LabelledExample
+from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
 from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, packaged_rubrics, read_rubric
@@ -52,6 +52,11 @@ class CalibrationPlan:
     description: str = ""
     tags: tuple[str, ...] = ()
     cassette: str = ""
+
+    @property
+    def label_sources(self) -> str:
+        """How many examples there are and where their labels come from: ``70 constructed labels``."""
+        return describe_label_sources(self.examples)
 
     @property
     def dimensions(self) -> tuple[str, ...]:

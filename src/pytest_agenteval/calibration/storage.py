@@ -6,19 +6,21 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.calibration.analysis import (
-    CalibrationAnalysis,
-    Disagreement,
-    JudgeAgreement,
-    UnreadableReplies,
-)
-from pytest_agenteval.calibration.examples import ExampleJudgement, describe_label_sources
-from pytest_agenteval.calibration.plan import MetricThreshold
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.scoring.bootstrap import BootstrapEstimate
 from pytest_agenteval.store.file_writing import replace_json, replace_text
+
+if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have one
+    from pytest_agenteval.calibration.analysis import (
+        CalibrationAnalysis,
+        Disagreement,
+        JudgeAgreement,
+        UnreadableReplies,
+    )
+    from pytest_agenteval.calibration.examples import ExampleJudgement
+    from pytest_agenteval.calibration.plan import MetricThreshold
+    from pytest_agenteval.scoring.bootstrap import BootstrapEstimate
 
 VERSION = 1
 PREFIX = "calibration-"
@@ -55,7 +57,7 @@ def calibration_json(findings: CalibrationAnalysis) -> dict[str, Any]:
         "labels": {
             "file": plan.labels,
             "examples": len(plan.examples),
-            "said": describe_label_sources(plan.examples),
+            "said": plan.label_sources,
             "sources": sorted({example.source for example in plan.examples}),
         },
         "rubric": {"name": rubric.name, "version": rubric.version, "digest": rubric.digest()},

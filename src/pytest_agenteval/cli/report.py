@@ -8,9 +8,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pytest_agenteval.records.evidence import Outcome, unified
 from pytest_agenteval.records.grade import Check, Grade
@@ -12,7 +13,9 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
 from pytest_agenteval.reports.text_width import cell_width, pad, shorten_middle, wrap
 from pytest_agenteval.reports.unrecorded_calls import count_unrecorded
-from pytest_agenteval.store.journal_entry import Entry
+
+if TYPE_CHECKING:
+    from pytest_agenteval.store.journal_entry import Entry
 
 MOST_REASON = 200
 MOST_SIDE = 200

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.scoring.intervals import Interval
+if TYPE_CHECKING:
+    from pytest_agenteval.records.plan import TrialKey
+    from pytest_agenteval.scoring.intervals import Interval
 
 NOT_KNOWN = "-"
 MOST_NAME = 200

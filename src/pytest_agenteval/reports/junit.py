@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.formatting import format_figure, one_line
-from pytest_agenteval.reports.statistics import GroupStatistics
-from pytest_agenteval.reports.suite_table import mean_interval
-from pytest_agenteval.reports.view import RunView, SuiteView
+from pytest_agenteval.reports.formatting import format_figure, format_interval, one_line
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pytest_agenteval.reports.statistics import GroupStatistics
+    from pytest_agenteval.reports.view import RunView, SuiteView
 
 MOST_VALUE = 200
 MOST_PATH = 500
@@ -129,7 +132,7 @@ def _averages(total: GroupStatistics) -> Iterator[Property]:
     if total.mean is not None:
         yield "mean_score", _number(total.mean.mean)
         if total.mean.interval is not None:
-            yield "interval_95", mean_interval(total)
+            yield "interval_95", format_interval(total.mean.interval)
     rates = {"pass@1": total.pass_1}
     if total.k > 1:
         rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}

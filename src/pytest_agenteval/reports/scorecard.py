@@ -7,13 +7,15 @@ and know nothing of what its groups are about.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agenteval.scoring.intervals import Interval
+import msgspec
+
+from pytest_agenteval.records.record import Record
 
 if TYPE_CHECKING:
+    from pytest_agenteval.scoring.intervals import Interval
     from pytest_agenteval.store.journal_entry import Entry
     from pytest_agenteval.store.run_reader import Run
 
@@ -23,8 +25,7 @@ ReportFormat: TypeAlias = "Callable[[Sequence[Run], Path], Sequence[Path]]"
 """``(runs, folder)`` writes files into the folder and gives their paths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Record, frozen=True):
     """A figure over tasks.
 
     ``value`` is at most 1, may lie below 0, and is None where no task could decide it. ``tasks`` counts
@@ -38,8 +39,7 @@ class Metric:
     unjudged: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MetricGroup:
+class MetricGroup(Record, frozen=True):
     """Metrics that belong together, a level say: ``total`` is the group's own figure and bears its name.
 
     ``metrics`` are what the figure is made of, ``beside`` is shown with the group and is no part of it.
@@ -62,8 +62,7 @@ class MetricGroup:
         return self.total.value
 
 
-@dataclass(frozen=True, slots=True)
-class TotalPart:
+class TotalPart(Record, frozen=True):
     """What counts in a total: the mean of some groups, named by ``groups``, times ``weight``."""
 
     name: str
@@ -72,8 +71,7 @@ class TotalPart:
     groups: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(Record, frozen=True):
     """One figure for a model, the weighted sum of its parts; leaderboards are ordered by it.
 
     ``value`` is None where groups that it needs are ``missing``: the others alone never make one.
@@ -88,8 +86,7 @@ class Total:
     beside: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Scorecard:
+class Scorecard(Record, frozen=True):
     """A suite's trials with one model, in a benchmark's terms.
 
     Every scorecard of a benchmark has the same groups with the same metrics in the same order, decided or
@@ -111,8 +108,7 @@ class Scorecard:
         return any(group.total.unjudged for name in names if (group := self.group(name)))
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOption:
+class ReportOption(msgspec.Struct, frozen=True):
     """An option of ``agenteval report`` that a scorecard takes.
 
     What ``parse`` makes of its text is handed to the scorecard's maker under the flag's name without dashes.
@@ -125,8 +121,7 @@ class ReportOption:
     parse: Callable[[str], object]
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredScorecard:
+class RegisteredScorecard(msgspec.Struct, frozen=True):
     """A scorecard by its name; nothing of it is imported before ``load`` or ``options`` is called.
 
     It is asked for suites in which a grade has one of the labels ``graders``. ``settings`` is what the
@@ -137,7 +132,7 @@ class RegisteredScorecard:
     graders: frozenset[str]
     load: Callable[[], ScorecardMaker]
     options: Callable[[], Sequence[ReportOption]]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = {}
 
 
 def relevant_scorecards(

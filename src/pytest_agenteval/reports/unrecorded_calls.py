@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agenteval.records.transcript import Event
 from pytest_agenteval.reports.formatting import one_line, pluralize, printable
 from pytest_agenteval.reports.text_width import wrap
-from pytest_agenteval.store.run_reader import Run
+
+if TYPE_CHECKING:
+    from pytest_agenteval.store.run_reader import Run
 
 KIND = "cassette_miss"
 MOST_LINE, MOST_WAY = 300, 1000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, composite, read_weights
 from pytest_agenteval.benchmarks.ko_agentbench.levels import (
