@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("conftests",),
     ("engine", "loop", "hookspecs", "builtin"),
-    ("benchmarks",),
+    ("benchmarks", "discovery"),
     ("session",),
     ("cli", "xdist"),
     ("items",),
@@ -33,12 +33,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 """Rooms from the ground up. A room is a module or a folder at the top of the package."""
 
 FREE = ("__init__",)
-KNOW_BENCHMARKS = {
-    "builtin.py",
-    "chat/offline/rules/chat.py",
-    "cli/import_.py",
-}
-"""What still names a benchmark; each goes when its seam is there."""
 
 
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -120,11 +114,6 @@ def test_a_module_imports_only_from_lower_floors(path: Path) -> None:
         return
     room = _room(path)
     for name in _imported(path):
-        if (
-            name.startswith(f"{PACKAGE}.benchmarks.")
-            and path.relative_to(SOURCE).as_posix() in KNOW_BENCHMARKS
-        ):
-            continue
         other = name.split(".")[1] if "." in name else ""
         if other and other != room and not other.startswith("__"):
             assert _floor(other) < _floor(room), f"{room} (floor {_floor(room)}) imports {name}"

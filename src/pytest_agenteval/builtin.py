@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GRADERS as KO_GRADERS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GROUPS, OWN
+from pytest_agenteval.name_table import Deferred
 
 if TYPE_CHECKING:
+    from pytest_agenteval.chat.chat import Chat
+    from pytest_agenteval.graders.judge.grader import JudgeGrader
+    from pytest_agenteval.records.plan import Model, Plan
     from pytest_agenteval.registry import Registry
 
 PACKAGE = "pytest_agenteval"
 
-AGENTS: Mapping[str, str] = {
-    "tool_calling": "agents.tool_calling:ToolCallingAgent",
-    "card": "benchmarks.memex.card_agent:CardAgent",
-    "pkm": "benchmarks.memex.pkm_agent:PkmAgent",
-    # As Memex's suites name them, so that a folder of them runs as it is.
-    "card_agent": "benchmarks.memex.card_agent:CardAgent",
-    "pkm_agent": "benchmarks.memex.pkm_agent:PkmAgent",
-}
+AGENTS: Mapping[str, str] = {"tool_calling": "agents.tool_calling:ToolCallingAgent"}
 MODELS: Mapping[str, str] = {
-    "rules": "chat.offline.rules:rules",
     "oracle": "chat.offline.oracle:oracle",
     "nop": "chat.offline.nop:nop",
     "scripted": "chat.offline.scripted:scripted",
@@ -48,19 +43,6 @@ GRADERS: Mapping[str, str] = {
     "step_ceiling": "graders.transcript:StepCeiling",
     "call_ceiling": "graders.transcript:CallCeiling",
     "token_ceiling": "graders.transcript:TokenCeiling",
-    "judge": "graders.judge.grader:JudgeGrader",
-    "card_completion": "benchmarks.memex.graders:CardCompletion",
-    "card_template_choice": "benchmarks.memex.graders:CardTemplateChoice",
-    "card_must_contain": "benchmarks.memex.graders:CardMustContain",
-    "card_numbers_given": "benchmarks.memex.graders:CardNumbersGiven",
-    "pkm_facts_filed": "benchmarks.memex.graders:PkmFactsFiled",
-    "pkm_completion": "benchmarks.memex.graders:PkmCompletion",
-    "pkm_routed_correctly": "benchmarks.memex.graders:PkmRoutedCorrectly",
-    "pkm_read_before_write": "benchmarks.memex.graders:PkmReadBeforeWrite",
-    "pkm_no_overwrite": "benchmarks.memex.graders:PkmNoOverwrite",
-    "pkm_insight_quality": "benchmarks.memex.graders:PkmInsightQuality",
-    "pkm_append_coherence": "benchmarks.memex.graders:PkmAppendCoherence",
-    **KO_GRADERS,
 }
 
 
@@ -68,20 +50,27 @@ def pytest_agenteval_register(registry: Registry) -> None:
     """Offer what is built in; each is imported when a task first names it."""
     for name, place in AGENTS.items():
         registry.agent(name, f"{PACKAGE}.{place}")
+    registry.model("rules", partial(_rules, registry))
     for name, place in MODELS.items():
         registry.model(name, f"{PACKAGE}.{place}")
     for name, place in GRADERS.items():
         registry.grader(name, f"{PACKAGE}.{place}")
+    registry.grader("judge", Deferred(partial(_judge, registry)))
+    registry.rubrics(f"{PACKAGE}:graders/judge/rubrics")
     for name, place in EXECUTORS.items():
         registry.executor(name, f"{PACKAGE}.{place}")
-    for name, members in GROUPS.items():
-        registry.grader_group(name, members)
-    registry.scorecard(
-        "ko-agentbench",
-        f"{PACKAGE}.benchmarks.ko_agentbench.scorecard:scorecard",
-        graders=[label for own in OWN.values() for _, label in own],
-        options=f"{PACKAGE}.benchmarks.ko_agentbench.scorecard:OPTIONS",
-    )
-    registry.report_format(
-        "ko-agentbench", f"{PACKAGE}.benchmarks.ko_agentbench.report.report_files:write_reports"
-    )
+
+
+def _rules(registry: Registry, model: Model, plan: Plan) -> Chat:
+    """Make a trial's chat of the model made of rules: it plays by those that are registered."""
+    from pytest_agenteval.chat.offline.rules import RulesChat
+
+    return RulesChat(registry.player_of)
+
+
+def _judge(registry: Registry) -> type[JudgeGrader]:
+    """Give the grader by rubric, which finds rubrics by the names that are registered."""
+    from pytest_agenteval.graders.judge.grader import JudgeGrader
+
+    bound = {"__slots__": (), "rubric_named": staticmethod(registry.rubric)}
+    return type("JudgeGrader", (JudgeGrader,), bound)

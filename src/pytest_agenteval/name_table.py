@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Generic, TypeVar
@@ -16,16 +17,27 @@ OURS = "pytest_agenteval"
 _IMPORTING = (__file__, importlib.__file__)
 
 
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A claim that is made when its name is first looked up."""
+
+    make: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        """Make it."""
+        return self.make()
+
+
 class NameTable(Generic[T]):
     """One kind of thing by name, with who offered it.
 
     A claim is the thing itself, or the text ``package.module:attribute`` that says where it is. ``finish``
-    makes of the claim what is looked up. ``complete`` is called before every look-up: names may still be
-    on their way.
+    makes of the claim what is looked up. ``complete`` is called before every look-up, as
+    names may still be on their way; it gives what could not be registered, in a line each.
     """
 
     def __init__(
-        self, kind: str, complete: Callable[[], None], finish: Callable[[Any], T] | None = None
+        self, kind: str, complete: Callable[[], Sequence[str]], finish: Callable[[Any], T] | None = None
     ) -> None:
         self.kind = kind
         self._complete, self._finish = complete, finish
@@ -43,9 +55,9 @@ class NameTable(Generic[T]):
     def get(self, name: str) -> T:
         """Give what a name stands for, imported if need be; raises UnknownName or NotImported."""
         if name not in self._values:
-            self._complete()
+            broken = self._complete()
             if name not in self._claims:
-                raise UnknownName(self.kind, name, self._claims)
+                raise UnknownName(self.kind, name, self._claims, broken)
             claim = self._imported(name)
             self._values[name] = self._finish(claim) if self._finish else claim
         return self._values[name]
@@ -62,11 +74,14 @@ class NameTable(Generic[T]):
 
 
 class UnknownName(UsageMistake):
-    """A name that nobody has registered; says which name is near and which are known."""
+    """A name that nobody has registered; says which name is near and which are known.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    ``broken`` says what could not be registered: the name may be of it.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], broken: Sequence[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        self.hint = nearest(name, self.known)
+        self.hint = nearest(name, self.known) or "; ".join(broken)
         names = f"known: {few_of(name, self.known)}" if self.known else "there are none"
         rows = [f"unknown {kind} {name!r}", names, self.hint]
         super().__init__("; ".join(row for row in rows if row))
@@ -83,6 +98,8 @@ class NotImported(UsageMistake):
 
 def import_claim(claim: object, what: str, claimant: str) -> Any:
     """Give what a claim stands for: ``package.module:attribute`` is imported, all else is the thing."""
+    if isinstance(claim, Deferred):
+        return claim.make()
     if not isinstance(claim, str):
         return claim
     module, _, attribute = claim.partition(":")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_agenteval.records.plan import PlannedTask
     from pytest_agenteval.records.trial import Trial
+    from pytest_agenteval.registry import Registry
     from pytest_agenteval.session.eval_session import EvalSession
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
@@ -51,10 +53,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
-    registry = config.stash[registry_key] = Registry()
+    registry = config.stash[registry_key] = Registry(partial(_plug_in_benchmarks, config.pluginmanager))
     config.pluginmanager.register(builtin, "agenteval-builtin")
     with _mistakes():
         config.hook.pytest_agenteval_register.call_historic(kwargs={"registry": registry})
+
+
+def _plug_in_benchmarks(plugins: pytest.PytestPluginManager, registry: Registry) -> None:
+    from pytest_agenteval.discovery import plug_in_benchmarks
+
+    plug_in_benchmarks(plugins, registry)
 
 
 @pytest.fixture
@@ -71,12 +79,6 @@ def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
     from pytest_agenteval.items.fixtures import workspace_of
 
     yield from workspace_of(request)
-
-
-@pytest.fixture
-def pkm_tree(workspace: Path) -> Path:
-    """The knowledge base in this trial's workspace: its folder ``PKM``."""
-    return workspace / "PKM"
 
 
 @pytest.fixture

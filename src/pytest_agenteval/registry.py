@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -62,6 +62,7 @@ class Registry:
 
     def __init__(self, discover: Callable[[Registry], None] | None = None) -> None:
         self._discover = discover
+        self._broken: list[str] = []
         complete = self._complete
         self._agents: NameTable[Callable[..., Agent]] = NameTable(
             "agent", complete, partial(factory_of, AGENT)
@@ -73,7 +74,8 @@ class Registry:
         self._models: NameTable[ChatFactory] = NameTable("model", complete)
         self._tools: NameTable[Tool] = NameTable("tool", complete)
         self._toolsets: NameTable[Sequence[Place]] = NameTable("toolset", complete)
-        self._rubric_files: NameTable[Path] = NameTable("rubric", complete)
+        self._rubric_files: NameTable[Path] = NameTable("rubric", self._complete_rubrics)
+        self._rubric_folders: list[tuple[Place, str]] = []
         self._panels: NameTable[Sequence[str]] = NameTable("judge panel", complete)
         self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
         self._importers: NameTable[Importer] = NameTable("importer", complete, _instance)
@@ -128,9 +130,7 @@ class Registry:
 
     def rubrics(self, folder: Place) -> None:
         """Offer the rubrics of a folder: each of its ``.jinja`` files under its name without the ending."""
-        by = claimant()
-        for file in sorted(located(folder).glob("*.jinja")):
-            self._rubric_files.take(file.stem, file, by)
+        self._rubric_folders.append((folder, claimant()))
 
     def judge_panel(self, name: str, models: Sequence[str]) -> None:
         """Offer an ensemble of judges under one name: ``--agent-judge=NAME`` asks each of these models."""
@@ -178,6 +178,16 @@ class Registry:
 
     # What is looked up.
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of all agents."""
+        return self._agents.names
+
+    @property
+    def graders(self) -> tuple[str, ...]:
+        """The names of all graders, and of all groups of graders."""
+        return self._graders.names
+
     def agent_factory(self, name: str) -> Callable[..., Agent]:
         """Find an agent's factory; raises UnknownName."""
         return self._agents.get(name)
@@ -219,7 +229,9 @@ class Registry:
 
     def rubric(self, name: str) -> Rubric:
         """Read a registered rubric; raises UnknownName, or ProblemsFound with what is wrong with it."""
-        return self._read_rubrics(name)
+        from pytest_agenteval.graders.judge.rubric import read_rubric_file
+
+        return read_rubric_file(self._rubric_files.get(name))
 
     @property
     def judge_panels(self) -> Mapping[str, Sequence[str]]:
@@ -262,24 +274,30 @@ class Registry:
         """Find an executor's factory; raises UnknownName."""
         return self._executors.get(name)
 
-    @cached_property
-    def _read_rubrics(self) -> Callable[[str], Rubric]:
-        from functools import cache
+    def _complete_rubrics(self) -> Sequence[str]:
+        """List the folders of rubrics, so that no disk is read where no name of a rubric is used."""
+        broken = self._complete()
+        folders, self._rubric_folders = self._rubric_folders, []
+        for folder, by in folders:
+            for file in sorted(located(folder).glob("*.jinja")):
+                self._rubric_files.take(file.stem, file, by)
+        return broken
 
-        from pytest_agenteval.graders.judge.rubric import read_rubric
+    def note_broken(self, line: str) -> None:
+        """Note an installed benchmark that could not register, in one line."""
+        self._broken.append(line)
 
-        @cache
-        def read(name: str) -> Rubric:
-            file = self._rubric_files.get(name)
-            return read_rubric(file.read_text(encoding="utf-8"), file.name)
+    @property
+    def broken_benchmarks(self) -> tuple[str, ...]:
+        """What is installed and could not register, in a line each."""
+        return tuple(self._complete())
 
-        return read
-
-    def _complete(self) -> None:
+    def _complete(self) -> Sequence[str]:
         """Let installed benchmarks register: once, and not again for what they look up meanwhile."""
         if self._discover is not None:
             discover, self._discover = self._discover, None
             discover(self)
+        return self._broken
 
 
 def _instance(importer: Any) -> Importer:

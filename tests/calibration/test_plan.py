@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.calibration.plan import CalibrationPlan, MetricThreshold, read_calibration
+from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.calibration import holds_calibration
 from tests.calibration.judges import FILE, project, rows
@@ -23,13 +24,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def plan_of(root: Path, more: str = "") -> CalibrationPlan:
     """Read the calibration of a project."""
     project(root, more)
-    return read_calibration(root / FILE, root)
+    return read_calibration(root / FILE, root, installed_registry())
 
 
 def told(root: Path) -> str:
     """Give everything that is wrong with the calibration of a project."""
     with pytest.raises(ProblemsFound) as found:
-        read_calibration(root / FILE, root)
+        read_calibration(root / FILE, root, installed_registry())
     return str(found.value)
 
 
@@ -51,7 +52,7 @@ def test_a_packaged_rubric_goes_by_its_name(here: Path) -> None:
     text = (here / FILE).read_text().replace("tidy.jinja", "pkm_append_coherence")
     (here / FILE).write_text(text)
 
-    plan = read_calibration(here / FILE, here)
+    plan = read_calibration(here / FILE, here, installed_registry())
 
     assert plan.rubric.name == "pkm_append_coherence"
     assert plan.dimensions == ("coherence",)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.models import SHIPPED, Aliases, missing_key, panel, resolve, resolve_all
+from pytest_agenteval.chat.models import SHIPPED, Aliases, expand_panels, missing_key, resolve, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 
 OFFLINE = frozenset({"rules", "nop"})
+PANELS = {"ko": ("openai/gpt-4o", "claude", "gemini")}
 
 
 def test_each_kind_of_name_finds_its_model() -> None:
@@ -63,6 +64,7 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
         ("", {}, "needs a name"),
         ("cluade", {}, "did you mean 'claude'?"),
         ("rulse", {}, "did you mean 'rules'?"),
+        ("baseline", {}, "it is called 'rules' now"),
         ("a", {"a": {"temperature": 1}}, "the key id is missing"),
         ("a", {"a": "no-provider"}, "expected an id such as"),
         ("a", {"a": 3}, "expected a litellm id or a table"),
@@ -124,6 +126,6 @@ def test_the_missing_key_is_named(model: Model, environ: dict[str, str], missing
 
 def test_a_panel_stands_for_its_judges() -> None:
     """``ko`` is the three judges that Ko-AgentBench names; a user's alias of that name comes first."""
-    assert panel(["ko", "nop"], {}) == ("openai/gpt-4o", "claude", "gemini", "nop")
-    assert panel(["ko"], {"ko": "openai/mine"}) == ("ko",)
-    assert len(resolve_all(panel(["ko"], {}), {}, OFFLINE)) == 3
+    assert expand_panels(["ko", "nop"], {}, PANELS) == ("openai/gpt-4o", "claude", "gemini", "nop")
+    assert expand_panels(["ko"], {"ko": "openai/mine"}, PANELS) == ("ko",)
+    assert len(resolve_all(expand_panels(["ko"], {}, PANELS), {}, OFFLINE)) == 3

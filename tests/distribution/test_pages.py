@@ -6,14 +6,13 @@ import json
 import re
 import shlex
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.builtin import GRADERS, PACKAGE
+from pytest_agenteval.builtin import pytest_agenteval_register
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.ending import UNGRADED
 from pytest_agenteval.errors import CAUSES, ProblemsFound, TrialBroken
@@ -23,6 +22,7 @@ from pytest_agenteval.records.evidence import Answer, Evidence, Tree
 from pytest_agenteval.records.grade import CRASH, UNDECIDED, Check, Grade
 from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.records.trial import Ending
+from pytest_agenteval.registry import Registry
 from pytest_agenteval.store.run_reader import load_run
 from tests.suites import only_our_plugin
 
@@ -57,7 +57,6 @@ MEMEX = frozenset(
 )
 """Keys that are taken as Memex's files have them; ours have other names."""
 
-GENERAL = ("graders.outcome", "graders.transcript", "graders.judge")
 """Where graders lie that belong to no benchmark."""
 
 JUDGE = '''
@@ -294,19 +293,19 @@ def _modules_with_causes() -> str:
 def test_the_table_of_graders_is_true() -> None:
     """Every grader of no benchmark stands in README, each with all of its settings and no other."""
     (table,) = re.findall(r"^\| name \| settings \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", _text(README), re.MULTILINE)
-    general = {name: place for name, place in GRADERS.items() if place.startswith(GENERAL)}
+    general = Registry()
+    pytest_agenteval_register(general)
     named = set()
     for row in table.splitlines():
         names, told = (set(re.findall(r"`(\w+)", cell)) for cell in row.split("|")[1:3])
-        taken = {name for grader in names for name in _settings_of(general[grader])}
+        taken = {name for grader in names for name in _settings_of(general.grader_factory(grader))}
         assert taken == told - {"every", "first", "last"} - ({"any"} - taken), names
         named |= names
-    assert named == general.keys()
+    assert named == set(general.graders)
 
 
-def _settings_of(place: str) -> set[str]:
-    module, _, factory = place.partition(":")
-    found = accepted_settings(getattr(import_module(f"{PACKAGE}.{module}"), factory))
+def _settings_of(factory: object) -> set[str]:
+    found = accepted_settings(factory)
     assert found is not None
     return set(found[0])
 

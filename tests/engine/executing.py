@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pytest_agenteval.builtin import pytest_agenteval_register
+from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, PlannedTask
@@ -17,9 +17,8 @@ NOBODY = Conditions()
 
 
 def registry(**graders: Any) -> Registry:
-    """Give what is built in, and these graders."""
-    made = Registry()
-    pytest_agenteval_register(made)
+    """Give what is built in or installed, and these graders."""
+    made = installed_registry()
     for name, factory in graders.items():
         made.grader(name, factory)
     return made

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.tools.toolsets import load_tools, packaged, packaged_sets
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tools.toolsets import load_tools
 
 DECLARED = "name: {name}\ndescription: d\nrequest: {{url: 'https://a.b/c'}}\n"
 PYTHON = '''
@@ -53,12 +53,13 @@ def written(path: Path, text: str) -> Path:
 written.clock = 1_700_000_000  # type: ignore[attr-defined]
 
 
-def test_a_packaged_set_is_named() -> None:
-    """A set of the package needs no file; an unknown one has a hint."""
-    assert load_tools("ko_agentbench") == packaged("ko_agentbench")
-    assert packaged_sets() == ("ko_agentbench",)
-    with pytest.raises(UsageMistake, match="did you mean 'ko_agentbench'"):
-        packaged("ko_agentbnch")
+def test_a_registered_set_is_named(tmp_path: Path) -> None:
+    """It needs no file of the suite's, and its tools stand in the order of its files; a slip has a hint."""
+    files = [written(tmp_path / f"{name}.yaml", DECLARED.format(name=name)) for name in ("second", "first")]
+    toolsets = {"both": files}
+    assert list(load_tools("both", toolsets=toolsets)) == ["second", "first"]
+    with pytest.raises(ProblemsFound, match="did you mean 'both'"):
+        load_tools("booth", toolsets=toolsets)
 
 
 def test_a_file_is_looked_up_in_the_suite_then_in_the_root(tmp_path: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
 from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, packaged_rubrics, read_rubric
+from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.scoring.agreement import METRICS
 from pytest_agenteval.tasks.calibration import Calibration, load_calibration
 from pytest_agenteval.tasks.documents import Document, read_bytes, shown
@@ -66,13 +66,26 @@ class CalibrationPlan:
         )
 
 
-def read_calibration(path: Path, root: Path) -> CalibrationPlan:
+class RubricNames(Protocol):
+    """Rubrics by name, as the registry has them."""
+
+    @property
+    def rubric_names(self) -> Sequence[str]:
+        """The names of all of them."""
+        ...
+
+    def rubric(self, name: str) -> Rubric:
+        """Read one of them."""
+        ...
+
+
+def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> CalibrationPlan:
     """Read a calibration with its rubric and its labels; raises ProblemsFound with all that is wrong.
 
     ``root`` is the project's folder, which holds the cassettes.
     """
     said, document = load_calibration(path)
-    rubric = _rubric(said, document)
+    rubric = _rubric(said, document, rubrics)
     problems = list(_threshold_problems(said, document, rubric))
     labels = path.parent / said.labels
     examples: tuple[LabelledExample, ...] = ()
@@ -100,13 +113,13 @@ def read_calibration(path: Path, root: Path) -> CalibrationPlan:
     )
 
 
-def _rubric(said: Calibration, document: Document) -> Rubric:
+def _rubric(said: Calibration, document: Document, rubrics: RubricNames) -> Rubric:
     if not said.rubric.endswith(ENDING):
-        names = packaged_rubrics()
+        names = rubrics.rubric_names
         if said.rubric not in names:
             expected = f"one of {', '.join(names)}, or the path of a {ENDING} file"
             _refuse(document, ("rubric",), expected, repr(said.rubric), nearest(said.rubric, names))
-        rubric = packaged_rubric(said.rubric)
+        rubric = rubrics.rubric(said.rubric)
     else:
         rubric = _own_rubric(said, document)
     if rubric.candidates:

@@ -34,9 +34,6 @@ OURS = frozenset(
     | {"max_retries", "num_retries", "drop_params"}
 )
 
-JUDGE_PANELS: Mapping[str, tuple[str, ...]] = {"ko": ("openai/gpt-4o", "claude", "gemini")}
-"""Ensembles of judges under one name; ``ko`` is what Ko-AgentBench's documentation names."""
-
 _TYPEABLE = re.compile(r"[!-~]+")
 _FORBIDDEN = re.compile(r"[\[\]@,]|::")
 
@@ -69,10 +66,12 @@ def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]
     return tuple(models.values())
 
 
-def panel(typed: Sequence[str], aliases: Aliases) -> tuple[str, ...]:
+def expand_panels(
+    typed: Sequence[str], aliases: Aliases, panels: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
     """Put the judges of a panel in the place of its name; an alias of the user's comes first."""
-    panels = {name: judges for name, judges in JUDGE_PANELS.items() if name not in aliases}
-    return tuple(judge for name in typed for judge in panels.get(name, (name,)))
+    known = {name: judges for name, judges in panels.items() if name not in aliases}
+    return tuple(judge for name in typed for judge in known.get(name, (name,)))
 
 
 def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:

@@ -98,11 +98,12 @@ def _thresholds(said: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Give kind, id, labels and rubric of a calibration of these labels."""
-    from pytest_agenteval.graders.judge.rubric import packaged_rubrics
+    from pytest_agenteval.discovery import installed_registry
 
     rubric = labels.stem
-    if args.rubric is None and rubric not in packaged_rubrics():
-        known = ", ".join(packaged_rubrics())
+    names = installed_registry().rubric_names if args.rubric is None else ()
+    if args.rubric is None and rubric not in names:
+        known = ", ".join(names)
         raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {known}")
     if args.rubric is not None:
         is_file = args.rubric.endswith(".jinja")

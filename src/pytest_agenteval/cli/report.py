@@ -17,7 +17,6 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry import Registry
     from pytest_agenteval.reports.leaderboard.standings import Board
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
     from pytest_agenteval.reports.tables import Table
@@ -35,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
     add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
     add("--markdown", metavar="FILE", help="write the tables as Markdown (- for the standard output)")
-    registry = _registry()
+    from pytest_agenteval.discovery import installed_registry
+
+    registry = installed_registry()
     add(
         "--as",
         dest="format",
@@ -47,15 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         for option in scorecard.options():
             _add_option(parser, scorecard.name, option)
     parser.set_defaults(registry=registry)
-
-
-def _registry() -> Registry:
-    from pytest_agenteval.builtin import pytest_agenteval_register
-    from pytest_agenteval.registry import Registry
-
-    registry = Registry()
-    pytest_agenteval_register(registry)
-    return registry
 
 
 def _add_option(parser: argparse.ArgumentParser, name: str, option: ReportOption) -> None:

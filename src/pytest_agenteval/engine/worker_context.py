@@ -106,7 +106,8 @@ class WorkerContext:
         if task.tools not in self._tools:
             from pytest_agenteval.tools.toolsets import load_tools
 
-            loaded = [load_tools(entry) for entry in task.tools]
+            toolsets = self.registry.toolsets
+            loaded = [load_tools(entry, toolsets=toolsets) for entry in task.tools]
             self._tools[task.tools] = {name: tool for each in loaded for name, tool in each.items()}
         return self._tools[task.tools]
 

@@ -42,7 +42,7 @@ class CalibrationFile(pytest.File):
             return []
 
     def _item(self, evals: EvalSession) -> CalibrationItem:
-        plan = read_calibration(self.path, self.config.rootpath)
+        plan = read_calibration(self.path, self.config.rootpath, evals.registry)
         self._take(plan)
         judges = "+".join(judge.name for judge in evals.cases.judges)
         name = f"{plan.id}[{judges}]" if judges else plan.id

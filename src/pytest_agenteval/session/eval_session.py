@@ -120,6 +120,8 @@ class EvalSession:
         for agent in self._silent_agents:
             yield f"{agent}: the agent returned None in trials that missed: each had an empty answer"
         yield from self.failed_hooks.values()
+        for line in self.registry.broken_benchmarks:
+            yield f"warning: {line}"
         for problem in self.runner.report.unsaved if self.has_runner else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
 

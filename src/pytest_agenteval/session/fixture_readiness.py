@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import pytest
 
+from pytest_agenteval.discovery import BENCHMARK_PLUGIN
+
 When: TypeAlias = Literal["now", "later", "in turn"]
 """Now; once a wider fixture has its value; or only when pytest comes to the item."""
 
-OURS = frozenset({"task", "workspace", "pkm_tree", "cassette", "trial"})
-"""The fixtures that this plugin gives."""
-
 CHANGEABLE = ("task", "workspace", "cassette")
-"""Those of them that a conftest may replace to change what a trial is given."""
+"""Our fixtures that a conftest may replace to change what a trial is given."""
 
 
 class FixtureReadiness:
@@ -107,6 +106,8 @@ def replaced(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
 
 
 def _packages_of_plugins(config: pytest.Config) -> frozenset[str]:
-    plugins: Iterable[Any] = (plugin for plugin, _ in config.pluginmanager.list_plugin_distinfo())
+    manager = config.pluginmanager
+    plugins: list[Any] = [plugin for plugin, _ in manager.list_plugin_distinfo()]
+    plugins += [plugin for name, plugin in manager.list_name_plugin() if name.startswith(BENCHMARK_PLUGIN)]
     names = (getattr(plugin, "__name__", type(plugin).__module__) for plugin in plugins)
     return frozenset({"_pytest", *(name.partition(".")[0] for name in names)})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from pytest_agenteval.chat.models import panel, resolve_all
+from pytest_agenteval.chat.models import expand_panels, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.registry import Registry
@@ -65,7 +65,7 @@ class CaseFactory:
     @cached_property
     def judges(self) -> tuple[Model, ...]:
         """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
-        named = panel(self.settings.judges, self.settings.aliases)
+        named = expand_panels(self.settings.judges, self.settings.aliases, self.registry.judge_panels)
         judges = resolve_all(named, self.settings.aliases, self.registry.offline_models)
         for judge in judges:
             if judge.id in PLAYERS:

@@ -52,7 +52,7 @@ class Planner:
         self._registry = registry
         self._checker = RegistrationCheck(registry)
         self._root = root
-        self.suites = Suites(root)
+        self.suites = Suites(root, lambda: registry.toolsets)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._told: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []

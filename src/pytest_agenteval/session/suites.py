@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -25,6 +27,9 @@ from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import suite_places
 from pytest_agenteval.tasks.spec import Suite
 
+Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
+"""The files of each registered set of tools, by its name."""
+
 
 class SuiteResources(Record, frozen=True):
     """A suite's tool files or packaged sets, the names of all tools in them, and its shared cassettes.
@@ -41,20 +46,22 @@ class SuiteResources(Record, frozen=True):
 NO_RESOURCES = SuiteResources()
 
 
-def load_suite_resources(suite: Suite, folder: Path, root: Path) -> SuiteResources:
+def load_suite_resources(
+    suite: Suite, folder: Path, root: Path, toolsets: Callable[[], Toolsets]
+) -> SuiteResources:
     """Find what a suite names; raises ProblemsFound for what is not there or cannot be read."""
     shared = suite_places(folder, "cassettes", suite.cassettes, root / "cassettes", root, "file or folder")
-    tools = _tools(suite, folder, root) if suite.tools else NO_RESOURCES
+    tools = _tools(suite, folder, root, toolsets()) if suite.tools else NO_RESOURCES
     return replace(tools, shared=tuple(map(str, shared)))
 
 
-def _tools(suite: Suite, folder: Path, root: Path) -> SuiteResources:
-    from pytest_agenteval.tools.toolsets import files_of_tools, load_tools, packaged_sets
+def _tools(suite: Suite, folder: Path, root: Path, toolsets: Toolsets) -> SuiteResources:
+    from pytest_agenteval.tools.toolsets import files_of_tools, load_tools
 
-    files = [entry for entry in suite.tools if entry not in packaged_sets()]
+    files = [entry for entry in suite.tools if entry not in toolsets]
     found = dict(zip(files, suite_places(folder, "tools", files, root, root, "file"), strict=True))
     tools = tuple(str(found.get(entry, entry)) for entry in suite.tools)
-    names = tuple(name for entry in tools for name in load_tools(entry))
+    names = tuple(name for entry in tools for name in load_tools(entry, toolsets=toolsets))
     return SuiteResources(
         tools, names, files=tuple(file for path in found.values() for file in files_of_tools(path))
     )
@@ -82,8 +89,8 @@ NO_SUITE = LoadedSuite(None, None)
 class Suites:
     """The suites below a root; each is read once."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, toolsets: Callable[[], Toolsets] = dict) -> None:
+        self._root, self._toolsets = root, toolsets
         self._suites: dict[Path, LoadedSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
@@ -181,7 +188,7 @@ class Suites:
             suite = load_suite(file)
             self._take_name(suite.name, file)
             folder = file.parent
-            resources = load_suite_resources(suite, folder, self._root)
+            resources = load_suite_resources(suite, folder, self._root, self._toolsets)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
             names = ReferencedFiles((*resources.files, *map(Path, resources.shared), *prompts), folder)
             return LoadedSuite(suite, folder, resources, names)

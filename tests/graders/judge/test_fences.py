@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.judge import packaged_rubric, packaged_rubrics, read_rubric
+from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.graders.judge import prompt as judge_prompt
+from pytest_agenteval.graders.judge import read_rubric
 from pytest_agenteval.graders.judge.prompt import DelimitedText, delimiter_for
 from tests.graders.judge.judges import preferred_answer, rubric, rubric_text
+
+RUBRICS = installed_registry()
 
 TOKEN = re.compile(r"<data-([0-9a-f]{12}) name=")
 HARMLESS = {"task": "Say hello.", "answer": "Hello!"}
@@ -126,11 +129,11 @@ def test_a_candidate_that_knows_the_marks_gets_others() -> None:
         attack = f"</data-{found[1]}>"
 
 
-@pytest.mark.parametrize("name", packaged_rubrics())
+@pytest.mark.parametrize("name", RUBRICS.rubric_names)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_packaged_rubrics_keep_their_shape(name: str, attack: str) -> None:
     """The same for every rubric that comes with the package, with the attack in all of its values at once."""
-    made = packaged_rubric(name)
+    made = RUBRICS.rubric(name)
     shown = [value for value in made.shows if not (made.candidates and value == made.output)]
     others = ["a", "b"] if made.candidates else []
     safe, _ = parts(made.messages(dict.fromkeys(shown, "fine"), candidates=others))

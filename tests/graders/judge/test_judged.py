@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.discovery import installed_registry
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.judge.evidence_text import MAX_CHARS, MAX_CHARS_OF_ONE, cut_middle, join_within
 from pytest_agenteval.graders.judge.grader import JudgeGrader
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
@@ -172,7 +174,7 @@ def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"rubric": "task_fulfillment"}, "no rubric 'task_fulfillment'; did you mean 'task_fulfilment'?"),
+        ({"rubric": "task_fulfillment"}, "unknown rubric 'task_fulfillment'; known: "),
         ({"rubric": "pkm_append_coherence"}, "shows fact, before; there are task, answer, calls, changes"),
         ({"rubric": rubric_text(combine="combine: best")}, "rubric, line 8: combine: expected one of mean"),
         ({"rubric": rubric_text(version="versoin: 1")}, "unknown key 'versoin' (did you mean 'version'?)"),
@@ -187,8 +189,8 @@ def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
 )
 def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], said: str) -> None:
     """A mistake shows when the task is loaded, with the rubric's line where it is in the rubric."""
-    with pytest.raises(ValueError) as caught:
-        JudgeGrader(**settings)
+    with pytest.raises((ValueError, UsageMistake)) as caught:
+        installed_registry().grader_factory("judge")(**settings)
 
     assert said in str(caught.value)
 

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.graders.judge import packaged_rubric, packaged_rubrics, read_rubric
+from pytest_agenteval.discovery import installed_registry
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.graders.judge import packaged_rubric, read_rubric
 from tests.graders.judge.judges import BODY, FRONT, rubric, rubric_text
+
+RUBRICS = installed_registry()
 
 
 def told(text: str) -> list[str]:
@@ -229,10 +232,10 @@ def test_values_must_be_those_that_are_shown() -> None:
         rubric().messages({"task": "x", "answer": "y"}, candidates=["a", "b"])
 
 
-@pytest.mark.parametrize("name", packaged_rubrics())
+@pytest.mark.parametrize("name", RUBRICS.rubric_names)
 def test_packaged_rubrics_can_be_read(name: str) -> None:
     """Each has its file's name, offers a way out, and says what the lowest and highest mean."""
-    found = packaged_rubric(name)
+    found = RUBRICS.rubric(name)
 
     assert found.name == name
     for dimension in found.dimensions:
@@ -243,9 +246,9 @@ def test_packaged_rubrics_can_be_read(name: str) -> None:
 
 def test_the_rubrics_of_the_pkm_agent_have_the_names_that_labels_use() -> None:
     """Labels are written for these values and dimensions."""
-    insight, append = packaged_rubric("pkm_insight_quality"), packaged_rubric("pkm_append_coherence")
+    insight, append = RUBRICS.rubric("pkm_insight_quality"), RUBRICS.rubric("pkm_append_coherence")
 
-    three = packaged_rubric("pkm_insight_quality_upstream").names
+    three = RUBRICS.rubric("pkm_insight_quality_upstream").names
     assert three == ("groundedness", "non_redundancy", "expression_quality")
     assert insight.names == (*three, "conciseness")
     assert (list(insight.shows), insight.output) == (["fact", "notes", "changes", "insight"], "insight")
@@ -256,12 +259,12 @@ def test_the_rubrics_of_the_pkm_agent_have_the_names_that_labels_use() -> None:
 
 def test_a_rubric_that_there_is_none_of_gets_a_hint() -> None:
     """A misspelled name is told with the nearest one, or with all."""
-    with pytest.raises(
-        ValueError, match="no rubric 'pkm_insight_qualty'; did you mean 'pkm_insight_quality'"
-    ):
-        packaged_rubric("pkm_insight_qualty")
-    with pytest.raises(ValueError, match="no rubric 'zzz'; known: ko_arg_agreement, "):
-        packaged_rubric("zzz")
+    with pytest.raises(UsageMistake, match="did you mean 'pkm_insight_quality'"):
+        RUBRICS.rubric("pkm_insight_qualty")
+    with pytest.raises(UsageMistake, match="unknown rubric 'zzz'; known: ko_arg_agreement, "):
+        RUBRICS.rubric("zzz")
+    with pytest.raises(ValueError, match="no rubric 'task_fulfilmnt'; did you mean 'task_fulfilment'"):
+        packaged_rubric("task_fulfilmnt")
 
 
 def test_importing_the_judges_imports_nothing_heavy() -> None:

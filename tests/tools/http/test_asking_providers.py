@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.tools.http import http_client
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tool import Tool, ToolFailed
-from pytest_agenteval.tools.toolsets import packaged
 
 from .provider import Answer, Asked, playing
 
@@ -36,7 +36,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tool_at(name: str, provider: str, base: str) -> Tool:
     """Give a packaged tool that asks elsewhere."""
-    return packaged("ko_agentbench", bases={provider: base})[name]
+    return korean_tools(bases={provider: base})[name]
 
 
 async def made(tool: Tool, args: Mapping[str, Any]) -> Any:
@@ -162,7 +162,7 @@ def test_the_address_can_be_replaced_by_a_variable(monkeypatch: pytest.MonkeyPat
     """A variable named after the provider sends its tools elsewhere: through a proxy, or to a test."""
     with playing(lambda asked: (200, [{"market": "KRW-BTC"}])) as bithumb:
         monkeypatch.setenv("AGENTEVAL_TOOLS_BASE_BITHUMB", bithumb.base + "/proxy/")
-        asyncio.run(made(packaged("ko_agentbench")["MarketList_bithumb"], {}))
+        asyncio.run(made(korean_tools()["MarketList_bithumb"], {}))
     assert bithumb.asked[0].path == "/proxy/v1/market/all"
 
 

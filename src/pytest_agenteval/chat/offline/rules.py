@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import count
 from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
@@ -148,20 +146,18 @@ def _words(asked: str, most: int) -> str:
 
 
 RulesPlayer = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
-
-PLAYERS: Mapping[str, str] = {"save_timeline_card": "card", "update_timeline_card_insight": "pkm"}
-"""By the tool that tells what is being played."""
-
-
-def rules(model: Model, plan: Plan) -> RulesChat:
-    """Make the chat of one trial; neither the model's settings nor the task are looked at."""
-    return RulesChat()
+"""``(messages, tools)`` gives the next move, or None where it has none to make."""
 
 
 class RulesChat:
-    """Plays by rules where it has tools, and repeats what the user said where it has none."""
+    """Plays by rules where it has tools, and repeats what the user said where it has none.
 
-    def __init__(self) -> None:
+    ``player_of`` gives who plays an agent with tools of these names; where nobody was registered for any of
+    them, the likeliest tool is called.
+    """
+
+    def __init__(self, player_of: Callable[[Iterable[str]], RulesPlayer | None]) -> None:
+        self._player_of = player_of
         self._numbers = count(1)
 
     async def ask(
@@ -173,7 +169,7 @@ class RulesChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the next reply; a token is taken to be four characters, and costs nothing."""
-        move = _played(messages, tools) or Move(last_words(messages))
+        move = self._move(messages, tools) or Move(last_words(messages))
         calls = tuple(
             ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
             for index, (tool, args) in enumerate(move.calls)
@@ -183,15 +179,8 @@ class RulesChat:
         usage = Usage(heard // 4, len(said) // 4, cost_usd=0.0, asks=1, attempts=1)
         return Reply(move.text, calls, usage, "tool_calls" if calls else "stop")
 
-
-def _played(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
-    if not tools:
-        return None
-    players = (PLAYERS[tool.name] for tool in tools if tool.name in PLAYERS)
-    player = next(map(_player, players), call_likeliest_tool)
-    return player(messages, tools)
-
-
-def _player(name: str) -> RulesPlayer:
-    player: RulesPlayer = import_module(f"pytest_agenteval.benchmarks.memex.rules.{name}").play
-    return player
+    def _move(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
+        if not tools:
+            return None
+        player = self._player_of(tool.name for tool in tools) or call_likeliest_tool
+        return player(messages, tools)

@@ -6,7 +6,6 @@ from pytest_agenteval.graders.judge.rubric import (
     Dimension,
     Rubric,
     packaged_rubric,
-    packaged_rubrics,
     read_rubric,
 )
 
@@ -17,6 +16,5 @@ __all__ = [
     "Vote",
     "ask_judges",
     "packaged_rubric",
-    "packaged_rubrics",
     "read_rubric",
 ]

@@ -85,7 +85,7 @@ OWN = "answer"
 class JudgeGrader:
     """What do judges find, by this rubric? The score is the mean of the dimensions that they could tell.
 
-    ``rubric`` is a file that ends in ``.jinja`` or the name of a packaged one. It may show the task, the
+    ``rubric`` is a file that ends in ``.jinja`` or the name of a registered one. It may show the task, the
     agent's answer, its calls, its changes to files, and the conversation. With ``against``, texts by name,
     the answer is compared with them by a rubric for candidates: 1 where judges prefer it to all of them, 0.5
     where it shares the first place, else 0.
@@ -102,12 +102,17 @@ class JudgeGrader:
     files: ClassVar[Mapping[str, str]] = {"rubric": ".jinja"}
 
     def __post_init__(self) -> None:
-        _check(_rubric(self.rubric), self.against)
+        _check(self._rubric(), self.against)
+
+    @staticmethod
+    def rubric_named(name: str) -> Rubric:
+        """Find a rubric by its name: one of the core's own, or of all that a registry has."""
+        return packaged_rubric(name)
 
     @property
     def rubric_digest(self) -> str:
         """A digest of all that judges are told, for the ruler's."""
-        return _rubric(self.rubric).digest()
+        return self._rubric().digest()
 
     def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
         """Give a grader that asks these judges."""
@@ -119,7 +124,7 @@ class JudgeGrader:
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
         """Show judges what the rubric shows, and give what they find."""
-        rubric = _rubric(self.rubric)
+        rubric = self._rubric()
         values = {name: SHOWABLE[name](evidence) for name in rubric.shows}
         if not values[rubric.output].strip():
             return Grade(NAME, 0.0, f"nothing to judge: the trial left no {rubric.output}")
@@ -130,16 +135,19 @@ class JudgeGrader:
         candidates = {OWN: values.pop(rubric.output), **self.against}
         return _comparison_grade(await compare(rubric, values, candidates, judges))
 
+    def _rubric(self) -> Rubric:
+        """Read the rubric: its whole text, or the name of one; a mistake is a ValueError."""
+        if self.rubric.lstrip("\ufeff").startswith("---"):
+            return _read_inlined(self.rubric)
+        return self.rubric_named(self.rubric)
+
 
 @lru_cache(maxsize=256)
-def _rubric(given: str) -> Rubric:
-    """Read the rubric: its whole text, or the name of a packaged one; a mistake is a ValueError."""
-    if given.lstrip("\ufeff").startswith("---"):
-        try:
-            return read_rubric(given)
-        except ProblemsFound as found:
-            raise ValueError("; ".join(map(_in_one_line, found.problems))) from None
-    return packaged_rubric(given)
+def _read_inlined(text: str) -> Rubric:
+    try:
+        return read_rubric(text)
+    except ProblemsFound as found:
+        raise ValueError("; ".join(map(_in_one_line, found.problems))) from None
 
 
 def _in_one_line(problem: Problem) -> str:

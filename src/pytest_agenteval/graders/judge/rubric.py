@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, get_args
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
@@ -12,7 +13,7 @@ from pytest_agenteval.graders.judge.prompt import FOLDER, RATIONALE, Combine, Di
 from pytest_agenteval.prompts import Form, FormRefused, packaged
 from pytest_agenteval.tasks.yaml_reading import YamlPlaces, read_yaml
 
-__all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "packaged_rubrics", "read_rubric"]
+__all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "read_rubric_file"]
 
 _PARTS = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -35,22 +36,21 @@ def read_rubric(text: str, where: str = "rubric") -> Rubric:
 
 @cache
 def packaged_rubric(name: str) -> Rubric:
-    """Give a rubric that comes with this package; raises ValueError with the names that there are."""
-    texts = _packaged()
+    """Give a rubric of the core's own; raises ValueError with the names that there are.
+
+    What is registered beside it, the registry knows.
+    """
+    texts = packaged(f"{FOLDER}/rubrics")
     if name not in texts:
         hint = nearest(name, texts) or f"known: {', '.join(texts)}"
         raise ValueError(f"there is no rubric {name!r}; {hint}")
     return read_rubric(texts[name], f"{name}.jinja")
 
 
-def packaged_rubrics() -> tuple[str, ...]:
-    """Give the names of the rubrics that come with this package."""
-    return tuple(_packaged())
-
-
-def _packaged() -> Mapping[str, str]:
-    folders = (f"{FOLDER}/rubrics", "benchmarks/memex/rubrics", "benchmarks/ko_agentbench/rubrics")
-    return dict(sorted(each for folder in folders for each in packaged(folder).items()))
+@cache
+def read_rubric_file(file: Path) -> Rubric:
+    """Read the rubric that is a file of a package's own; raises ProblemsFound."""
+    return read_rubric(file.read_text(encoding="utf-8"), file.name)
 
 
 class _Reader:

@@ -9,17 +9,17 @@ from typing import Any
 
 import yaml
 
+from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.graders.outcome import AnswerMatches
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import ToolResult
-from pytest_agenteval.tools.toolsets import packaged
 from tests.graders.sample_evidence import left
 
 ROOT = Path(__file__).parents[4]
 HERE = Path(__file__).parent
-TOOLS = packaged("ko_agentbench")
+TOOLS = korean_tools()
 HELD = Library(ROOT)
 
 

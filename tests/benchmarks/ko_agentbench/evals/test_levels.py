@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_error_result
+from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
 from pytest_agenteval.cassettes import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape, can_replay
 from pytest_agenteval.tools.tool import ToolResult, complaint
-from pytest_agenteval.tools.toolsets import packaged
 
 ROOT = Path(__file__).parents[4]
 FILES = sorted((ROOT / "evals" / "ko").rglob("L*-*.yaml"))
@@ -54,7 +54,7 @@ def tape_of(task: Task) -> ToolTape:
 
 def played(tape: ToolTape, action: Mapping[str, Any]) -> ToolResult | None:
     """Make a call as an agent would, with arguments that the tool takes."""
-    tool = packaged("ko_agentbench")[action["tool"]]
+    tool = korean_tools()[action["tool"]]
     assert not complaint(tool.spec, action["args"]), action
     return tape.play(ToolCall("c", 1, 0, tool.spec.name, action["args"]), tool)
 
@@ -62,7 +62,7 @@ def played(tape: ToolTape, action: Mapping[str, Any]) -> ToolResult | None:
 @pytest.mark.parametrize("level", ["L1", "L2", "L3", "L4", "L5", "L6", "L7"])
 def test_every_tool_that_is_offered_has_recordings(level: str) -> None:
     """An agent that takes another tool than the reference hears something; no recording is out of reach."""
-    tools = packaged("ko_agentbench")
+    tools = korean_tools()
     for task in of_level(level):
         requests = tape_of(task).own.cassette.requests
         for name in task["settings"]["tools"]:

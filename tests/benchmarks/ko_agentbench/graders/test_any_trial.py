@@ -10,11 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader, JudgePanel
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader, JudgePanel, own_rubric
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
-from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from tests.benchmarks.ko_agentbench.graders.sample_trials import grader_class, says
 
 TOOLS = st.sampled_from(["A", "B", "C"])
@@ -114,7 +113,7 @@ def test_a_score_that_is_judged_is_a_share_or_undecided(
         for each in CLASSES.values():
             if issubclass(each, JudgedGrader):
                 grader = each(**config)
-                dimension = packaged_rubric(grader.metric.rubrics["default"]).names[0]
+                dimension = own_rubric(grader.metric.rubrics["default"]).names[0]
                 judges = tuple(says(json.dumps({dimension: number})) for number in numbers)
                 found = await grader.metric.of(grader, trace, "default", JudgePanel(judges))  # type: ignore[arg-type]
                 assert found.score is None or 0.0 <= found.score <= 1.0

@@ -16,13 +16,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgePanel,
     UpstreamVote,
     mean_upstream,
+    own_rubric,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage
 from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import JUDGED_METRICS, verdict_text
 from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
-from pytest_agenteval.graders.judge.rubric import packaged_rubric
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, Transcript
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (
@@ -400,7 +400,7 @@ def test_nobody_scores_nothing_upstream() -> None:
 @pytest.mark.parametrize("name", ["ko_success", "ko_success_vote", "ko_arg_agreement", "ko_completed"])
 def test_prompts_are_korean(name: str) -> None:
     """Judges of Korean answers are asked in Korean."""
-    body = packaged_rubric(name).body
+    body = own_rubric(name).body
     hangul = sum("가" <= letter <= "힣" for letter in body)
 
     assert hangul > 50

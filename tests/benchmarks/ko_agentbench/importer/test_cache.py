@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import complaint
-from pytest_agenteval.tools.toolsets import packaged
 from tests.benchmarks.ko_agentbench.clone import LOGS, ROOT, TASKS, needs_clone, oracle
 
 pytestmark = needs_clone
@@ -58,7 +58,7 @@ def _asked() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def test_what_the_recorded_models_asked_is_found(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever a recorded model asked of a golden tool and was answered, the imported cache answers."""
-    tools, library = packaged("ko_agentbench"), Library(imported)
+    tools, library = korean_tools(), Library(imported)
     shared = [partial(library.open_shared, imported / "cassettes" / "ko-agentbench")]
     own, counts, variants = imported / "cassettes" / "none.yaml", Counter[tuple[str, bool]](), {}
     for kind, call in _asked():

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.tool_call_codec import normalize_arguments
 from pytest_agenteval.tools.http.http_tool import HttpWire
-from pytest_agenteval.tools.toolsets import packaged
 
-TOOLS = packaged("ko_agentbench")
+TOOLS = korean_tools()
 ORACLE = Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json"
 
 CATALOGUE = [
@@ -298,8 +298,8 @@ def test_nothing_heavy_is_loaded_before_something_is_sent() -> None:
     code = """
 import sys
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.tools.toolsets import packaged
-wire = packaged("ko_agentbench")["PlaceSearch_kakao"].wire
+from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
+wire = korean_tools()["PlaceSearch_kakao"].wire
 wire.args(wire.request({"keyword": "a"}))
 wire.result(Response(200, "OK", body="{}"))
 heavy = ("httpx", "requests", "aiohttp", "jsonschema", "litellm", "vcr")

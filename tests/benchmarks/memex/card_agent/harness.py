@@ -12,9 +12,9 @@ from typing import Any
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.benchmarks.memex.card_agent import CardAgent
-from pytest_agenteval.builtin import pytest_agenteval_register
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat
+from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
@@ -37,10 +37,8 @@ Turn = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 def registry() -> Registry:
-    """Give a registry with everything that is built in."""
-    made = Registry()
-    pytest_agenteval_register(made)
-    return made
+    """Give a registry with everything that is built in or installed."""
+    return installed_registry()
 
 
 class Acted:

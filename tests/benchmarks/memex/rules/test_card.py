@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.memex.rules.card import RULES, CardEntry, fill_template, template_cues
 from pytest_agenteval.chat.chat import Chat, Reply
-from pytest_agenteval.chat.offline.rules import rules
+from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 
@@ -23,7 +23,8 @@ SAVED = {"role": "tool", "tool_call_id": "x", "content": "The card is saved."}
 
 def made(**task: Any) -> Chat:
     """Make the model for a trial of a task."""
-    return rules(MODEL, Plan(PlannedTask("s", "t", "card", "capability", "", (), **task), MODEL))
+    plan = Plan(PlannedTask("s", "t", "card", "capability", "", (), **task), MODEL)
+    return installed_registry().model_factory("rules")(MODEL, plan)
 
 
 def ask(messages: Sequence[Mapping[str, Any]], *tools: ToolSpec, chat: Chat | None = None) -> Reply:

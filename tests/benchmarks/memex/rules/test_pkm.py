@@ -22,7 +22,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
     unique_end,
 )
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.chat.offline.rules import rules
+from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Trial
@@ -49,7 +49,7 @@ def entry(text: str) -> dict[str, Any]:
 def ask(messages: Sequence[Mapping[str, Any]]) -> Reply:
     """Ask a new model once."""
     plan = Plan(PlannedTask("s", "t", "pkm", "capability", "", ()), MODEL)
-    return asyncio.run(rules(MODEL, plan).ask(messages, tools=TOOLS))
+    return asyncio.run(installed_registry().model_factory("rules")(MODEL, plan).ask(messages, tools=TOOLS))
 
 
 def answered(messages: list[dict[str, Any]], *contents: str) -> list[tuple[str, Mapping[str, Any]]]:

@@ -22,6 +22,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     ask_upstream,
     majority_upstream,
     no_judge_result,
+    own_rubric,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     ComputedGrader,
@@ -33,7 +34,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
-from pytest_agenteval.graders.judge.rubric import packaged_rubric
 
 
 def valid_calls(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -126,7 +126,7 @@ async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
         "calls": calls_alone(trace.own),
         "answer": said,
     }
-    rubric = packaged_rubric(VOTE_RUBRIC)
+    rubric = own_rubric(VOTE_RUBRIC)
     messages = rubric.messages(values)
     return _vote_result([await ask_upstream(panel.judges[0], rubric, messages) for _ in range(ASKS)])
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
@@ -26,12 +27,14 @@ from pytest_agenteval.graders.judge.grader import WithJudges, format_score, judg
 from pytest_agenteval.graders.judge.panel import ask_judge, ask_judges, gather_all
 from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
 from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
-from pytest_agenteval.graders.judge.rubric import packaged_rubric
+from pytest_agenteval.graders.judge.rubric import read_rubric_file
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 
 ROUNDING = 1e-9
 UPSTREAM_LOWEST = 1
+
+RUBRICS = Path(__file__).parent.parent / "rubrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class JudgePanel:
 
     async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Ask every judge; who cannot be reached or read is left out, and named."""
-        made = packaged_rubric(rubric)
+        made = own_rubric(rubric)
         if made.combine != "majority":
             made = replace(made, combine=self.combine)
         found = await _judgement(made, values, self.judges)
@@ -109,9 +112,14 @@ async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMess
     return UpstreamVote(judge.model.id, _whole_number(score, rubric), found.rationale)
 
 
+def own_rubric(name: str) -> Rubric:
+    """Read a rubric of this benchmark."""
+    return read_rubric_file(RUBRICS / f"{name}.jinja")
+
+
 async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, str]) -> list[UpstreamVote]:
     """Ask every judge once, side by side."""
-    made = packaged_rubric(rubric)
+    made = own_rubric(rubric)
     messages = made.messages(values)
     return await gather_all(ask_upstream(judge, made, messages) for judge in panel.judges)
 
@@ -173,7 +181,7 @@ class JudgedMetric:
     def reply(self, verdict: bool | float, reason: str = "") -> str:
         """Write the reply that is taken as this verdict in mode ``upstream``."""
         number = int(verdict) if isinstance(verdict, bool) else verdict
-        dimension = packaged_rubric(self.rubrics["upstream"]).names[0]
+        dimension = own_rubric(self.rubrics["upstream"]).names[0]
         return json.dumps({dimension: number, RATIONALE: reason}, ensure_ascii=False)
 
 
@@ -187,7 +195,7 @@ class JudgedGrader(KoGrader):
     def rubric_digest(self) -> str:
         """A digest of all that judges are told, for the ruler's."""
         rubric = self.metric.rubrics.get(self.mode)
-        return packaged_rubric(rubric).digest() if rubric else ""
+        return own_rubric(rubric).digest() if rubric else ""
 
     def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
         """Give a grader that asks these judges."""

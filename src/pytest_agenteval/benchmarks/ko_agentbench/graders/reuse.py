@@ -25,8 +25,6 @@ from pytest_agenteval.records.transcript import NOTHING
 
 Call = tuple[str, Mapping[str, Any]]
 
-TOOLSET = "ko_agentbench"
-
 
 @dataclass(frozen=True, slots=True)
 class ToolDefaults:
@@ -42,9 +40,10 @@ class ToolDefaults:
 @cache
 def tool_defaults(tool: str) -> ToolDefaults:
     """Give what is known of a packaged tool; of any other, nothing is taken for granted."""
-    from pytest_agenteval.tools.toolsets import packaged
 
-    known = packaged(TOOLSET).get(tool)
+    from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
+
+    known = korean_tools().get(tool)
     if known is None:
         return ToolDefaults(NOTHING, ParamMatchers())
     properties = known.spec.parameters.get("properties", NOTHING)

@@ -21,8 +21,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
 from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import solve
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.interaction import Interaction, Response, tool_interaction
-from pytest_agenteval.importers.project import make_project
-from pytest_agenteval.importers.yaml_writing import write_yaml
+from pytest_agenteval.importers.output_files import make_project, write_yaml
 from pytest_agenteval.records.plan import Kind
 
 STALE = "stale"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.memex.graders.end_state import UnreadableState, unreadable_grade
@@ -31,11 +32,16 @@ from pytest_agenteval.graders.judge.grader import (
 )
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.rubric import packaged_rubric
+from pytest_agenteval.graders.judge.rubric import read_rubric_file
 from pytest_agenteval.records.evidence import Evidence, Tree, diff, unified
 from pytest_agenteval.records.grade import Check, Grade
 
 INSIGHT_QUALITY = "pkm_insight_quality"
+RUBRICS = Path(__file__).parent.parent / "rubrics"
+
+
+def _own_rubric(name: str) -> Rubric:
+    return read_rubric_file(RUBRICS / f"{name}.jinja")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class PkmInsightQuality:
 
     @property
     def _rubric(self) -> Rubric:
-        return packaged_rubric(f"{INSIGHT_QUALITY}_upstream" if self.mode == "upstream" else INSIGHT_QUALITY)
+        return _own_rubric(f"{INSIGHT_QUALITY}_upstream" if self.mode == "upstream" else INSIGHT_QUALITY)
 
     def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
         """Give a grader that asks these judges."""
@@ -191,7 +197,7 @@ class PkmAppendCoherence:
     @property
     def rubric_digest(self) -> str:
         """A digest of all that judges are told, for the ruler's."""
-        return packaged_rubric(APPEND_COHERENCE).digest()
+        return _own_rubric(APPEND_COHERENCE).digest()
 
     def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
         """Give a grader that asks these judges."""
@@ -211,7 +217,7 @@ class PkmAppendCoherence:
         if not judges:
             return no_judge_grade(APPEND_COHERENCE)
         values = {"fact": entry_text(evidence), **added}
-        judgement = await ask_judges(packaged_rubric(APPEND_COHERENCE), values, judges, mode=self.mode)
+        judgement = await ask_judges(_own_rubric(APPEND_COHERENCE), values, judges, mode=self.mode)
         if self.mode == "upstream":
             return upstream_grade(APPEND_COHERENCE, judgement, self.threshold)
         return grade_from_judgement(APPEND_COHERENCE, judgement, self.threshold)

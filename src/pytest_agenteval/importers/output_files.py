@@ -1,4 +1,7 @@
-"""Writes YAML that people read: any script unescaped, keys in our order, nothing referred to twice."""
+"""Writes what an import makes: YAML that people read, in a folder where pytest finds the evals.
+
+Any script stands unescaped, keys in our order, and nothing is referred to twice.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,16 @@ from pathlib import Path
 from typing import Any
 
 WIDTH = 110
+PYTEST_INI = "[pytest]\ntestpaths = evals\n"
+CONFIGS = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
 
 
 def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
@@ -31,3 +44,9 @@ def _dumper() -> Any:
 
     base: Any = yaml.SafeDumper
     return type("PlainDumper", (base,), {"ignore_aliases": lambda *_: True})
+
+
+def make_project(folder: Path) -> None:
+    """Write a pytest.ini where the folder has no settings for pytest yet."""
+    if not any((folder / name).exists() for name in CONFIGS):
+        (folder / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8", newline="\n")

@@ -1,0 +1,46 @@
+"""What this benchmark offers, by name; nothing of it is imported before a name of it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_agenteval.registry import Registry
+
+pytest_plugins = ("pytest_agenteval.benchmarks.memex.plugin",)
+
+HERE = "pytest_agenteval.benchmarks.memex"
+CARD, PKM = f"{HERE}.card_agent:CardAgent", f"{HERE}.pkm_agent:PkmAgent"
+AGENTS: Mapping[str, str] = {
+    "card": CARD,
+    "pkm": PKM,
+    # As Memex's suites name them, so that a folder of them runs as it is.
+    "card_agent": CARD,
+    "pkm_agent": PKM,
+}
+GRADERS: Mapping[str, str] = {
+    "card_completion": "card:CardCompletion",
+    "card_template_choice": "card:CardTemplateChoice",
+    "card_must_contain": "card_text:CardMustContain",
+    "card_numbers_given": "card_text:CardNumbersGiven",
+    "pkm_facts_filed": "pkm_facts:PkmFactsFiled",
+    "pkm_completion": "pkm_completion:PkmCompletion",
+    "pkm_routed_correctly": "pkm_routing:PkmRoutedCorrectly",
+    "pkm_read_before_write": "pkm_reading:PkmReadBeforeWrite",
+    "pkm_no_overwrite": "pkm_preservation:PkmNoOverwrite",
+    "pkm_insight_quality": "pkm_judged:PkmInsightQuality",
+    "pkm_append_coherence": "pkm_judged:PkmAppendCoherence",
+}
+
+
+def pytest_agenteval_register(registry: Registry) -> None:
+    """Offer two agents, their graders and rubrics, who plays them, and the importer."""
+    for name, place in AGENTS.items():
+        registry.agent(name, place)
+    for name, place in GRADERS.items():
+        registry.grader(name, f"{HERE}.graders.{place}")
+    registry.rubrics(f"{HERE}:rubrics")
+    registry.rules_player("save_timeline_card", f"{HERE}.rules.card:play")
+    registry.rules_player("update_timeline_card_insight", f"{HERE}.rules.pkm:play")
+    registry.importer("memex", f"{HERE}.importer.command:MemexImporter")

@@ -1,0 +1,78 @@
+"""Benchmarks that are installed: found by their entry points, and asked to register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, distributions
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.name_table import raised_where
+from pytest_agenteval.registry import Registry
+
+if TYPE_CHECKING:
+    import pytest
+
+GROUP = "pytest_agenteval.benchmarks"
+"""The group of entry points; each names a module with the hook ``pytest_agenteval_register``."""
+BENCHMARK_PLUGIN = "agenteval-benchmark-"
+"""How pytest's names of benchmarks begin: ``-p no:agenteval-benchmark-NAME`` leaves one out."""
+
+
+def installed_registry() -> Registry:
+    """Give all that is registered without a conftest: what is built in, and what benchmarks offer."""
+    from pytest_agenteval.builtin import pytest_agenteval_register
+
+    registry = Registry(discover=register_benchmarks)
+    pytest_agenteval_register(registry)
+    return registry
+
+
+def register_benchmarks(registry: Registry) -> None:
+    """Let every installed benchmark register; one that cannot is noted, and keeps no other from it."""
+    _register(registry, lambda entry, module: module.pytest_agenteval_register(registry))
+
+
+def plug_in_benchmarks(plugins: pytest.PytestPluginManager, registry: Registry) -> None:
+    """Do so in a pytest run, where each is a plugin: what it has of fixtures and other hooks is there too.
+
+    The registering hook is historic: pytest calls that of every plugin that comes later.
+    """
+
+    def plug_in(entry: EntryPoint, module: Any) -> None:
+        if not plugins.is_registered(module):  # one that is a plugin of pytest anyway has registered
+            plugins.register(module, f"{BENCHMARK_PLUGIN}{entry.name}")
+
+    _register(registry, plug_in)
+
+
+def _register(registry: Registry, ask: Callable[[EntryPoint, Any], None]) -> None:
+    for entry in _entries():
+        try:
+            ask(entry, entry.load())
+        except UsageMistake:  # a name that is taken: the user decides which of the two goes
+            raise
+        except Exception as raised:  # whatever an author's module raises
+            why = raised_where(raised)
+            registry.note_broken(f"the benchmark {entry.name!r}{_of(entry)} cannot be used: {why}")
+
+
+def _entries() -> Iterator[EntryPoint]:
+    """Find the entry points of the group.
+
+    Their files are looked at as text first: to parse those of every distribution, as ``entry_points`` does,
+    takes seven times as long, in every run.
+    """
+    seen: set[str] = set()
+    for distribution in distributions():
+        if GROUP not in (distribution.read_text("entry_points.txt") or ""):
+            continue
+        for entry in distribution.entry_points.select(group=GROUP):
+            # A distribution that stands on the path twice is imported from the first place.
+            if entry.name not in seen:
+                seen.add(entry.name)
+                yield entry
+
+
+def _of(entry: EntryPoint) -> str:
+    return f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
