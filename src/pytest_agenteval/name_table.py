@@ -62,6 +62,10 @@ class NameTable(Generic[T]):
             self._values[name] = self._finish(claim) if self._finish else claim
         return self._values[name]
 
+    def __contains__(self, name: str) -> bool:
+        """Whether a name is taken already."""
+        return name in self._claims
+
     @property
     def names(self) -> tuple[str, ...]:
         """All names, in the order in which they were taken."""

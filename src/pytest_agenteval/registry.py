@@ -277,10 +277,13 @@ class Registry:
     def _complete_rubrics(self) -> Sequence[str]:
         """List the folders of rubrics, so that no disk is read where no name of a rubric is used."""
         broken = self._complete()
-        folders, self._rubric_folders = self._rubric_folders, []
-        for folder, by in folders:
-            for file in sorted(located(folder).glob("*.jinja")):
-                self._rubric_files.take(file.stem, file, by)
+        while self._rubric_folders:
+            folder, by = self._rubric_folders[0]
+            files = {file.stem: file for file in sorted(located(folder).glob("*.jinja"))}
+            # The folder stays in the list where one of its names is taken, so that every look-up says so.
+            for name in sorted(files, key=lambda name: name not in self._rubric_files):
+                self._rubric_files.take(name, files[name], by)
+            del self._rubric_folders[0]
         return broken
 
     def note_broken(self, line: str) -> None:
