@@ -13,7 +13,7 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult
 
-Finished = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
+StopCondition = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
 
 
 def until_no_calls(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
@@ -25,7 +25,7 @@ async def converse(
     ctx: AgentContext,
     messages: list[dict[str, Any]],
     *,
-    finished: Finished = until_no_calls,
+    finished: StopCondition = until_no_calls,
     most_asks: int | None = None,
     settings: ChatSettings = DEFAULT_SETTINGS,
 ) -> str:

@@ -1,58 +1,36 @@
-"""The card agent itself: one entry in, one finished card out, with a few runs to get there."""
+"""The card agent itself: one entry in, one finished card out, with a few attempts to get there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.loop import Finished, converse
+from pytest_agenteval.agents.loop import StopCondition
+from pytest_agenteval.agents.required_finish import RepeatedCallGuard
 from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
 from pytest_agenteval.benchmarks.memex.card_agent.end_state import CardEndState, was_saved
 from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, card_tools
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
-from pytest_agenteval.benchmarks.memex.journal.entries import (
-    fact_id,
-    format_moment,
-    input_problems,
-    prepared,
-    read,
-)
-from pytest_agenteval.benchmarks.memex.journal.runs import EqualCalls, until_complete
+from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, read
+from pytest_agenteval.benchmarks.memex.journal.journal_agent import JournalAgent
 from pytest_agenteval.prompts import Prompts, packaged
-from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
-class CardAgent:
+class CardAgent(JournalAgent):
     """Makes the timeline card of one journal entry.
 
-    A run ends with a successful save, when the model has no more calls, after ``most_asks`` replies, or when
-    the same call comes five times on end. An unfinished card is asked for again, ``retries`` times; one that
-    is unfinished even then is no error: the end state says what is missing.
+    An attempt ends with a successful save, when the model has no more calls, after ``most_asks`` replies, or
+    when the same call comes five times on end. An unfinished card is asked for again, ``retries`` times; one
+    that is unfinished even then is no error: the end state says what is missing.
     """
 
-    user_language: str = "English"
-    most_asks: int = 20
-    retries: int = 3
-
     templates: ClassVar[Mapping[str, str]] = packaged("benchmarks/memex/card_agent/prompts")
-    input_problems = staticmethod(input_problems)
-    prepared = staticmethod(prepared)
-
-    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
-        """Make the card; the answer is what was said last, with the end state."""
-        ctx.tools.offer(*card_tools(ctx.workspace, ctx.clock))
-        messages = self._opening(task_input, ctx)
-        return await until_complete(
-            partial(self._one_run, ctx, messages),
-            partial(self.end_state, task_input, ctx),
-            lambda state: messages.append(_unfinished(state, task_input, ctx)),
-            self.retries,
-        )
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
         """Tell from transcript and disk how far the card has come; also true after a crash."""
@@ -60,44 +38,36 @@ class CardAgent:
         fact = fact_id(target)
         path = "" if fact is None else fact.card_file
         blob = read(ctx.workspace, path) if path else None
-        found = CardEndState(
-            target, was_saved(target, ctx.transcript.calls), card_yaml.read(blob), path, blob or ""
+        saved = was_saved(target, ctx.transcript.calls)
+        return CardEndState(target, saved, card_yaml.read(blob), path, blob or "").state()
+
+    def make_tools(self, ctx: AgentContext) -> Sequence[Tool]:
+        """Make the two tools of one trial."""
+        return card_tools(ctx.workspace, ctx.clock)
+
+    def stop_condition(self) -> StopCondition:
+        """Stop once a card was saved, or the same call came too often."""
+        guard = RepeatedCallGuard()
+        return lambda answered: (
+            guard.is_stuck(answered)
+            or any(call.tool == SAVE and result.error is None for call, result in answered)
         )
-        return found.state()
 
-    def _opening(self, task_input: Mapping[str, Any], ctx: AgentContext) -> list[dict[str, Any]]:
-        entry = ctx.prompts.render(
-            "entry",
-            language=self.user_language,
-            tags=TAGS,
-            fact_id=task_input["fact_id"],
-            published=format_moment(ctx.clock.now()),
-            content=task_input["content"],
-        )
-        system = _system(tuple(sorted(ctx.prompts.texts.items())), self.user_language)
-        return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
+    def system_prompt(self, texts: tuple[tuple[str, str], ...]) -> str:
+        """Write the system prompt, which shows the catalogue of templates."""
+        return _system_prompt(texts, self.user_language)
 
-    async def _one_run(self, ctx: AgentContext, messages: list[dict[str, Any]]) -> str:
-        return await converse(ctx, messages, finished=_ending(), most_asks=self.most_asks)
+    def entry_values(self, ctx: AgentContext) -> Mapping[str, Any]:
+        """Name the tags that a card can have."""
+        return {"tags": TAGS}
+
+    def reminder_values(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Name what the card lacks."""
+        return {"missing": state["missing_requirements"]}
 
 
-def _ending() -> Finished:
-    """Watch one run for its end: a card was saved, or the same call came too often."""
-    calls = EqualCalls()
-    return lambda answered: (
-        calls.too_many(answered)
-        or any(call.tool == SAVE and result.error is None for call, result in answered)
-    )
-
-
+# Kept: all trials of a run share one system prompt, and the catalogue is long.
 @lru_cache(maxsize=64)
-def _system(texts: tuple[tuple[str, str], ...], language: str) -> str:
-    # Kept: all trials of a run share one system prompt.
+def _system_prompt(texts: tuple[tuple[str, str], ...], language: str) -> str:
     templates = tuple(catalogue().values())
     return Prompts(dict(texts), {}).render("system", templates=templates, tags=TAGS, language=language)
-
-
-def _unfinished(state: Mapping[str, Any], task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
-    missing, fact = state["missing_requirements"], task_input["fact_id"]
-    text = ctx.prompts.render("unfinished", fact_id=fact, missing=missing)
-    return {"role": "user", "content": text}

@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.loop import converse
-from pytest_agenteval.benchmarks.memex.journal.entries import format_moment, input_problems, prepared
-from pytest_agenteval.benchmarks.memex.journal.runs import EqualCalls, until_complete
+from pytest_agenteval.agents.loop import StopCondition
+from pytest_agenteval.agents.required_finish import RepeatedCallGuard
+from pytest_agenteval.benchmarks.memex.journal.journal_agent import JournalAgent
 from pytest_agenteval.benchmarks.memex.pkm_agent.closing_tools import skip, update_insight
 from pytest_agenteval.benchmarks.memex.pkm_agent.end_state import pkm_end_state
 from pytest_agenteval.benchmarks.memex.pkm_agent.grep_tool import grep
@@ -34,7 +34,6 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.specs import (
 from pytest_agenteval.benchmarks.memex.pkm_agent.write_tools import edit, move, remove, write
 from pytest_agenteval.limits import Clock
 from pytest_agenteval.prompts import Prompts, packaged
-from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool, ToolFunction, ToolResult
 from pytest_agenteval.workspace.workspace import Workspace
@@ -63,10 +62,10 @@ def pkm_tools(workspace: Workspace, clock: Clock) -> tuple[Tool, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class PkmAgent:
+class PkmAgent(JournalAgent):
     """Files one journal entry in the knowledge base and tells what it means there, or skips it.
 
-    A run ends with a successful skip or insight, when the model has no more calls, after ``most_asks``
+    An attempt ends with a successful skip or insight, when the model has no more calls, after ``most_asks``
     replies, or when the same call comes five times on end; where a file that was read came with a reminder to
     put it in order, an insight is not the end yet. An entry that is not dealt with is asked for again,
     ``retries`` times; one that is not dealt with even then is no error: the end state says what is missing.
@@ -74,82 +73,61 @@ class PkmAgent:
     Whether the user wants an entry kept is for the model to decide: no filter looks at it before.
     """
 
-    user_language: str = "English"
-    most_asks: int = 20
-    retries: int = 3
-
     templates: ClassVar[Mapping[str, str]] = packaged("benchmarks/memex/pkm_agent/prompts")
-    input_problems = staticmethod(input_problems)
-    prepared = staticmethod(prepared)
-
-    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
-        """Deal with the entry; the answer is what was said last, with the end state."""
-        ctx.tools.offer(*pkm_tools(ctx.workspace, ctx.clock))
-        messages = self._opening(task_input, ctx)
-        return await until_complete(
-            partial(self._one_run, ctx, messages),
-            partial(self.end_state, task_input, ctx),
-            lambda state: messages.append(_unfinished(state, task_input, ctx)),
-            self.retries,
-        )
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
         """Tell from the transcript how the entry was dealt with; also true after a crash."""
         fact = task_input.get("fact_id")
         return pkm_end_state(fact if isinstance(fact, str) else "", ctx.transcript.calls).state()
 
-    def _opening(self, task_input: Mapping[str, Any], ctx: AgentContext) -> list[dict[str, Any]]:
-        found = overview(ctx.workspace)
-        entry = ctx.prompts.render(
-            "entry",
-            tree=found.tree,
-            entries=found.entries,
-            truncated=found.truncated,
-            language=self.user_language,
-            fact_id=task_input["fact_id"],
-            published=format_moment(ctx.clock.now()),
-            content=task_input["content"],
-        )
-        system = _system(tuple(sorted(ctx.prompts.texts.items())), self.user_language)
-        return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
+    def make_tools(self, ctx: AgentContext) -> Sequence[Tool]:
+        """Make the eleven tools of one trial."""
+        return pkm_tools(ctx.workspace, ctx.clock)
 
-    async def _one_run(self, ctx: AgentContext, messages: list[dict[str, Any]]) -> str:
-        return await converse(ctx, messages, finished=_Ending().reached, most_asks=self.most_asks)
+    def stop_condition(self) -> StopCondition:
+        """Stop once the entry was skipped or has its insight, or the same call came too often."""
+        return _AttemptEnd().is_reached
+
+    def system_prompt(self, texts: tuple[tuple[str, str], ...]) -> str:
+        """Write the system prompt."""
+        return _system_prompt(texts, self.user_language)
+
+    def entry_values(self, ctx: AgentContext) -> Mapping[str, Any]:
+        """Draw the knowledge base at one glance."""
+        shown = overview(ctx.workspace)
+        return {"tree": shown.tree, "entries": shown.entries, "truncated": shown.truncated}
+
+    def reminder_values(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Say what was done for the entry, and what was not."""
+        return {
+            "missing": state["missing_requirements"],
+            "wrote": state["wrote_para"],
+            "insight": state["updated_insight"],
+            "skipped": state["skipped_pkm"],
+            "changed": state["successful_pkm_mutation"],
+        }
 
 
-class _Ending:
-    """Watches one run for its end."""
+class _AttemptEnd:
+    """Watches one attempt for its end."""
 
     def __init__(self) -> None:
-        self._calls = EqualCalls()
+        self._guard = RepeatedCallGuard()
         self._reminded = False
 
-    def reached(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
-        if self._calls.too_many(answered):
+    def is_reached(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+        if self._guard.is_stuck(answered):
             return True
         self._reminded = self._reminded or any(_has_reminder(call, result) for call, result in answered)
-        done = {call.tool for call, result in answered if result.error is None}
-        return SKIP in done or (INSIGHT in done and not self._reminded)
+        successful = {call.tool for call, result in answered if result.error is None}
+        return SKIP in successful or (INSIGHT in successful and not self._reminded)
 
 
 def _has_reminder(call: ToolCall, result: ToolResult) -> bool:
     return call.tool == READ and result.error is None and REMINDER in result.content
 
 
+# Kept: all trials of a run share one system prompt.
 @lru_cache(maxsize=64)
-def _system(texts: tuple[tuple[str, str], ...], language: str) -> str:
-    # Kept: all trials of a run share one system prompt.
+def _system_prompt(texts: tuple[tuple[str, str], ...], language: str) -> str:
     return Prompts(dict(texts), {}).render("system", language=language)
-
-
-def _unfinished(state: Mapping[str, Any], task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
-    text = ctx.prompts.render(
-        "unfinished",
-        fact_id=task_input["fact_id"],
-        missing=state["missing_requirements"],
-        wrote=state["wrote_para"],
-        insight=state["updated_insight"],
-        skipped=state["skipped_pkm"],
-        changed=state["successful_pkm_mutation"],
-    )
-    return {"role": "user", "content": text}
