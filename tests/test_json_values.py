@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.text_search.mentions import normalize_mention
 from pytest_agenteval.json_values import (
     fold_compact,
     fold_text,
@@ -21,12 +20,6 @@ def test_only_the_compact_fold_takes_words_apart_and_together_for_one() -> None:
     """Cassettes take the station's name in both spellings, a grader's matcher tells them apart."""
     assert fold_compact(" 서울  역") == fold_compact("서울역") == "서울역"
     assert fold_text(" 서울  역") == "서울 역" != fold_text("서울역")
-
-
-def test_only_a_mention_takes_every_dash_for_one() -> None:
-    """What Memex looks for in prose is folded further than what matchers compare."""
-    assert fold_text("10–12") != fold_text("10-12")
-    assert normalize_mention("10–12") == normalize_mention("10-12")
 
 
 def test_case_width_and_kinds_of_space_never_matter() -> None:

@@ -15,14 +15,18 @@ from pytest_agenteval.graders.judge.grader import JudgeGrader
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
-from tests.benchmarks.memex.graders.sample_trials import tree
-from tests.graders.judge.judges import TestJudge, judge, preferred_answer, rubric_text, run
+from tests.graders.judge.judges import BODY, TestJudge, judge, preferred_answer, rubric_text, run
+from tests.graders.sample_evidence import tree
 
 EVERYTHING = rubric_text(
     body="{{ task }}{{ answer }}{{ calls }}{{ changes }}{{ conversation }}",
     **{"  answer": "  answer: a\n  calls: b\n  changes: c\n  conversation: d"},
 )
 COMPARING = rubric_text(output="output: answer\ncandidates: true")
+UNSHOWABLE = rubric_text(
+    body=f"{BODY}{{{{ fact }}}}{{{{ before }}}}",
+    shows="shows:\n  fact: the entry\n  before: what stood there",
+)
 GOOD = '{"warmth": 0.5, "clarity": 1, "rationale": "clear"}'
 
 
@@ -38,7 +42,7 @@ def evidence(answer: str = "Hello, Mina!", **task_input: Any) -> Evidence:
         Message("tool", "good", call_id="1"),
         Message("assistant", answer),
     )
-    before, after = tree({"a.md": "one\n", "c.md": "old\n"}, ""), tree({"a.md": "two\n", "b.md": "new\n"}, "")
+    before, after = tree({"a.md": "one\n", "c.md": "old\n"}), tree({"a.md": "two\n", "b.md": "new\n"})
     outcome = Outcome(Answer(answer), before, after)
     return Evidence(
         task_input or {"content": "Say hello."}, Transcript(messages, (seeded, look, fail)), outcome
@@ -175,7 +179,7 @@ def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
     ("settings", "said"),
     [
         ({"rubric": "task_fulfillment"}, "unknown rubric 'task_fulfillment'; known: "),
-        ({"rubric": "pkm_append_coherence"}, "shows fact, before; there are task, answer, calls, changes"),
+        ({"rubric": UNSHOWABLE}, "shows fact, before; there are task, answer, calls, changes"),
         ({"rubric": rubric_text(combine="combine: best")}, "rubric, line 8: combine: expected one of mean"),
         ({"rubric": rubric_text(version="versoin: 1")}, "unknown key 'versoin' (did you mean 'version'?)"),
         ({"rubric": COMPARING}, "rubric tone needs against: texts by name"),

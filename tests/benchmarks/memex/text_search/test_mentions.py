@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions
+from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions, normalize_mention
 from pytest_agenteval.benchmarks.memex.text_search.tokens import number_readings
+from pytest_agenteval.json_values import fold_text
 
 SAID = [
     # numbers
@@ -285,3 +286,9 @@ def test_a_long_odd_text_is_read_once(piece: str) -> None:
     start = time.perf_counter()
     mentions(piece * 40_000, "January 7")
     assert time.perf_counter() - start < 60
+
+
+def test_only_a_mention_takes_every_dash_for_one() -> None:
+    """What Memex looks for in prose is folded further than what matchers compare."""
+    assert fold_text("10–12") != fold_text("10-12")
+    assert normalize_mention("10–12") == normalize_mention("10-12")

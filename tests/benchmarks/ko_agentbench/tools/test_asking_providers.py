@@ -15,8 +15,7 @@ from pytest_agenteval.tools.http import http_client
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tool import Tool, ToolFailed
-
-from .provider import Answer, Asked, playing
+from tests.tools.http.provider import Answer, Asked, playing
 
 PLACES = {
     "meta": {"total_count": 1},
