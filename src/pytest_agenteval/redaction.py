@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
@@ -43,8 +43,8 @@ _VARIABLE = re.compile(
     re.I,
 )
 # Such a name may also be that of a cache or a table: then the value has to look like a key.
-_ANY_KEY = re.compile(r"KEYS?$", re.I)
-_LIKE_A_KEY = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}")
+_ANY_KEY = ("KEY", "KEYS")
+_LIKE_A_KEY = r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}"
 # Not within a word; the letter of a line break as JSON writes it is part of none.
 _BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _FIGURE = r"(?=[A-Za-z_-]*[0-9])"
@@ -87,11 +87,13 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("key=", "oken=", "ecret=", "assword=", "ig=", "ature=", "Key=", "KEY="), _IN_QUERY),
 )
 
-_LITERALS = tuple(
-    (literal, shape)
-    for literals, shape in [(literals, re.compile(pattern)) for literals, pattern in _SHAPES]
-    for literal in literals
-)
+_LITERALS = tuple((literal, shape) for literals, shape in _SHAPES for literal in literals)
+
+
+# Compiled when a text first holds its literal: all of them together take longer than a whole offline trial.
+@cache
+def _compiled(shape: str) -> re.Pattern[str]:
+    return re.compile(shape)
 
 
 class Secrets:
@@ -152,7 +154,7 @@ class Secrets:
         known = os.environ if environ is None else environ
         for name in tuple(known):
             value = known.get(name, "")  # pytest's thread unsets variables while a trial's reads them
-            if _tells(name) or (_ANY_KEY.search(name) and _LIKE_A_KEY.fullmatch(value)):
+            if _tells(name) or (name.upper().endswith(_ANY_KEY) and _compiled(_LIKE_A_KEY).fullmatch(value)):
                 self.know((value, *(value.split(",") if name[-1] in "sS" else ())))
             elif "://" in value and "@" in value:
                 self.know_address(value)
@@ -191,7 +193,7 @@ class Secrets:
         if self._cut_within(text):
             return True
         for literal, shape in _LITERALS:
-            if literal in text and shape.search(text):
+            if literal in text and _compiled(shape).search(text):
                 return True
         return bool(self._patterns)
 
@@ -207,7 +209,7 @@ class Secrets:
                 text = _without_end(text, form)
         for literal, shape in _LITERALS:
             if literal in text:
-                text = shape.sub(_mark, text)
+                text = _compiled(shape).sub(_mark, text)
         for pattern in self._patterns.values():
             text = self._without_matches(text, pattern)
         return text
@@ -276,16 +278,15 @@ def _tells(name: str) -> bool:
     return _VARIABLE.search(name) is not None
 
 
-_HEADER = re.compile(
-    r"authorization|^x-auth|cookie|passw|secret|session|signature|jwt|token(?!s)"
-    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])|key$|credential",
-    re.I,
+_HEADER = (
+    r"(?i)authorization|^x-auth|cookie|passw|secret|session|signature|jwt|token(?!s)"
+    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])|key$|credential"
 )
 
 
 def telling_header(name: str) -> bool:
     """Whether a header's name says that its value is secret."""
-    return _HEADER.search(name) is not None
+    return _compiled(_HEADER).search(name) is not None
 
 
 def _mark(found: re.Match[str]) -> str:
