@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("benchmarks", "discovery"),
     ("session",),
     ("cli", "xdist"),
-    ("items",),
+    ("items", "xdist_hooks"),
     ("plugin",),
 )
 """Rooms from the ground up. A room is a module or a folder at the top of the package."""

@@ -1,4 +1,4 @@
-"""What pytest calls: options, fixtures and hooks, each of which hands on at once.
+"""What pytest calls: options, fixtures and the hooks of collection, each of which hands on at once.
 
 This module is imported in every pytest run, used or not: it imports pytest and the standard library only, and
 does nothing until a file is met that may hold tasks.
@@ -6,12 +6,10 @@ does nothing until a file is met that may hold tasks.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -49,13 +47,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare marks and take the names that agents, models and graders are offered under."""
     from pytest_agenteval import builtin
     from pytest_agenteval.registry import Registry
+    from pytest_agenteval.session import run_hooks
     from pytest_agenteval.stash import registry_key
 
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     registry = config.stash[registry_key] = Registry(partial(_plug_in_benchmarks, config.pluginmanager))
     config.pluginmanager.register(builtin, "agenteval-builtin")
-    with _mistakes():
+    config.pluginmanager.register(run_hooks, "agenteval-run")
+    if hasattr(config.hook, "pytest_configure_node"):  # xdist is there, under whatever name
+        from pytest_agenteval import xdist_hooks
+
+        config.pluginmanager.register(xdist_hooks, "agenteval-xdist")
+    with _UsageErrors():
         config.hook.pytest_agenteval_register.call_historic(kwargs={"registry": registry})
 
 
@@ -129,7 +133,7 @@ def pytest_make_collect_report(
 
         refuse(collector.config, raised.value)
         report.longrepr = str(raised.value)
-    if report.longrepr is not None and _evals(collector.config) is not None:
+    if report.longrepr is not None and _eval_session(collector.config) is not None:
         from pytest_agenteval.session.secrets import without_secrets
 
         report.longrepr = without_secrets(report.longrepr)
@@ -142,7 +146,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
     """
-    evals = _evals(config)
+    evals = _eval_session(config)
     if evals is not None:
         left_out = evals.select(items)
         if left_out:
@@ -152,7 +156,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """See that nothing is missing for the selected trials, before the first starts."""
-    evals = _evals(session.config)
+    evals = _eval_session(session.config)
     if evals is None:
         return
     if session.config.option.collectonly and session.config.pluginmanager.has_plugin("vscode_pytest"):
@@ -162,150 +166,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     evals.finalize_collection(session.items)
 
 
-def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Say what will be tried, and with what."""
-    evals = _evals(config)
-    if evals is None or not (evals.selected or evals.calibrations):
-        return []
-    from pytest_agenteval.session.summary import collection_header
-
-    return collection_header(evals)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Stop what is still running when the loop ends, however it ends."""
-    try:
-        return (yield)
-    except pytest.exit.Exception:
-        evals = _evals(session.config)
-        if evals is not None and evals.has_runner and evals.runner.stop.received:
-            return True  # this worker was told to stop, which is no fault of its own
-        raise
-    finally:
-        evals = _evals(session.config)
-        if evals is not None and evals.has_runner:
-            evals.runner.close()
-        if hasattr(session.config, "workeroutput") and (evals is not None or not session.items):
-            from pytest_agenteval.session.remarks import own_remarks
-
-            session.config.workeroutput["agenteval"] = own_remarks(session.config).to_json()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
-    report = yield
-    if getattr(item, "trial", None) is not None:
-        from pytest_agenteval.session.report_hooks import annotate_report
-
-        annotate_report(item, report)
-    if _evals(item.config) is not None:
-        from pytest_agenteval.session.secrets import hide_in_report
-
-        hide_in_report(report)
-    return report
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
-    """Take secrets out of a warning before anybody tells of it, or a worker sends it on."""
-    hiding = sys.modules.get("pytest_agenteval.session.secrets")
-    if hiding is not None:  # else no evals were met
-        hiding.hide_in_warning(warning_message)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
-    """Show the score beside the ending."""
-    for name, value in getattr(report, "user_properties", ()):
-        if name == "agenteval.ending":
-            from pytest_agenteval.session.report_hooks import status_word
-
-            return status_word(report, value)
-    return None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """End the run's record, and add the suites' totals to JUnit while its file is not written yet."""
-    if _begun(session.config):
-        from pytest_agenteval.session.summary import end
-
-        end(session, int(exitstatus))
-
-
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Show the table, the misses and where the run is written down; or why nothing was tried."""
-    from pytest_agenteval.stash import eval_session_key, remarks_key, uncollected_key
-
-    if _begun(config):
-        from pytest_agenteval.session.summary import summarize
-
-        summarize(terminalreporter, config)
-        return
-    nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and uncollected_key in config.stash
-    if eval_session_key in config.stash or remarks_key in config.stash or nothing:
-        from pytest_agenteval.session.summary import explain_no_trials
-
-        explain_no_trials(terminalreporter, config)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave no run folder where none was wanted."""
-    if _begun(config):
-        from pytest_agenteval.session.summary import remove_unwanted_run
-
-        remove_unwanted_run(config)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell a worker where the run is written down."""
-    from pytest_agenteval.session.run_info import worker_run_info
-
-    node.workerinput["agenteval"] = worker_run_info(node.config).to_worker()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep workers supplied with trials; other people's tests are shared out as ever."""
-    from pytest_agenteval.session.run_info import worker_run_info
-    from pytest_agenteval.xdist import scheduler
-
-    return scheduler(config, log, lambda: worker_run_info(config).concurrency)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Any) -> None:
-    """Say for the workers what they refuse to do."""
-    from pytest_agenteval.session.run_info import read_refusal
-
-    text = read_refusal(node.config)
-    if text:
-        raise pytest.UsageError(text)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over what a worker has to say; one that died left word in its journal only."""
-    from pytest_agenteval.stash import run_info_key
-
-    info = node.config.stash.get(run_info_key, None)
-    if error and info is not None:
-        from pytest_agenteval.session.dead_workers import note_dead_worker
-
-        note_dead_worker(info.folder, node.gateway.id)
-    told = getattr(node, "workeroutput", {}).get("agenteval")
-    if told:
-        from pytest_agenteval.session.remarks import Remarks, add_remarks
-
-        add_remarks(node.config, Remarks.from_json(told))
-
-
-def _evals(config: pytest.Config) -> EvalSession | None:
+def _eval_session(config: pytest.Config) -> EvalSession | None:
     """Give the session's evals, if a task file was met."""
     from pytest_agenteval.stash import eval_session_key
 
@@ -324,24 +185,14 @@ def _remember_uncollected(path: Path, config: pytest.Config) -> None:
 
 def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
     """Whether a file may be ours, as far as names tell: most are nobody's tasks, and cost no import."""
-    if _evals(parent.config) is not None or parent.session.isinitpath(path):
+    if _eval_session(parent.config) is not None or parent.session.isinitpath(path):
         return True
     from pytest_agenteval.tasks.file_names import in_suite, is_calibration_name, is_task_name
 
     return is_task_name(path) or is_calibration_name(path) or in_suite(path.parent, parent.config.rootpath)
 
 
-def _begun(config: pytest.Config) -> bool:
-    """Whether this process speaks for a run that was begun: not a worker, and a run folder stands."""
-    if hasattr(config, "workerinput"):
-        return False
-    from pytest_agenteval.stash import run_info_key
-
-    info = config.stash.get(run_info_key, None)
-    return info is not None and (info.folder / "run.json").exists()
-
-
-class _mistakes:
+class _UsageErrors:
     """Turns our usage mistakes into pytest's."""
 
     def __enter__(self) -> None:

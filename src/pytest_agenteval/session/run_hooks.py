@@ -1,0 +1,127 @@
+"""What pytest calls while items run and when a run ends; without evals each of them returns at once.
+
+Registered in every pytest run, used or not: like plugin.py it imports pytest and the standard library only.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agenteval.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.eval_session import EvalSession
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say what will be tried, and with what."""
+    evals = _eval_session(config)
+    if evals is None or not (evals.selected or evals.calibrations):
+        return []
+    from pytest_agenteval.session.summary import collection_header
+
+    return collection_header(evals)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Stop what is still running when the loop ends, however it ends."""
+    try:
+        return (yield)
+    except pytest.exit.Exception:
+        evals = _eval_session(session.config)
+        if evals is not None and evals.has_runner and evals.runner.stop.received:
+            return True  # this worker was told to stop, which is no fault of its own
+        raise
+    finally:
+        evals = _eval_session(session.config)
+        if evals is not None and evals.has_runner:
+            evals.runner.close()
+        if hasattr(session.config, "workeroutput") and (evals is not None or not session.items):
+            from pytest_agenteval.session.remarks import own_remarks
+
+            session.config.workeroutput["agenteval"] = own_remarks(session.config).to_json()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
+    report = yield
+    if getattr(item, "trial", None) is not None:
+        from pytest_agenteval.session.report_hooks import annotate_report
+
+        annotate_report(item, report)
+    if _eval_session(item.config) is not None:
+        from pytest_agenteval.session.secrets import hide_in_report
+
+        hide_in_report(report)
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
+    """Take secrets out of a warning before anybody tells of it, or a worker sends it on."""
+    secrets = sys.modules.get("pytest_agenteval.session.secrets")
+    if secrets is not None:  # else no evals were met
+        secrets.hide_in_warning(warning_message)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
+    """Show the score beside the ending."""
+    for name, value in getattr(report, "user_properties", ()):
+        if name == "agenteval.ending":
+            from pytest_agenteval.session.report_hooks import status_word
+
+            return status_word(report, value)
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """End the run's record, and add the suites' totals to JUnit while its file is not written yet."""
+    if _speaks_for_run(session.config):
+        from pytest_agenteval.session.summary import end
+
+        end(session, int(exitstatus))
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Show the table, the misses and where the run is written down; or why nothing was tried."""
+    if _speaks_for_run(config):
+        from pytest_agenteval.session.summary import summarize
+
+        summarize(terminalreporter, config)
+        return
+    nothing = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and uncollected_key in config.stash
+    if eval_session_key in config.stash or remarks_key in config.stash or nothing:
+        from pytest_agenteval.session.summary import explain_no_trials
+
+        explain_no_trials(terminalreporter, config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave no run folder where none was wanted."""
+    if _speaks_for_run(config):
+        from pytest_agenteval.session.summary import remove_unwanted_run
+
+        remove_unwanted_run(config)
+
+
+def _speaks_for_run(config: pytest.Config) -> bool:
+    """Whether this process speaks for a run that was begun: not a worker, and a run folder stands."""
+    if hasattr(config, "workerinput"):
+        return False
+    info = config.stash.get(run_info_key, None)
+    return info is not None and (info.folder / "run.json").exists()
+
+
+def _eval_session(config: pytest.Config) -> EvalSession | None:
+    return config.stash.get(eval_session_key, None)
