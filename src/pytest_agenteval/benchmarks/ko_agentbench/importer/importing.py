@@ -21,14 +21,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import (
     task_changes,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.oddities import find_oddities
-from pytest_agenteval.benchmarks.ko_agentbench.importer.runs import (
-    imported_runs,
-    keep_latest,
-    own_latest,
-    remove_runs,
-    write_run,
-)
 from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
+    AGENT,
+    KIND,
+    NAME,
     TaskFile,
     cassette_folder,
     evals_folder,
@@ -40,7 +36,11 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.importers.stored_runs import ImportedRun, imported_runs, replace_imported_runs
 from pytest_agenteval.records.trial import Trial
+
+COMMAND = ("agenteval", "import", NAME)
+"""How the commands begin whose runs an import replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _check_free(wanted: ImportRequest) -> None:
         raise UsageMistake(f"{suite} is there already, and no import of Ko-AgentBench: nothing was written")
     folders = [suite, cassette_folder(wanted.target)] if wanted.suite else []
     there = [str(path) for path in folders if path.exists()]
-    there += [str(run.path) for run in imported_runs(wanted.target)] if wanted.runs else []
+    there += [str(folder) for folder in imported_runs(wanted.target, COMMAND)] if wanted.runs else []
     if there and not wanted.force:
         shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
         raise UsageMistake(f"imported before: {shown}; --force replaces it")
@@ -152,16 +152,26 @@ def _write_runs(
 ) -> tuple[list[str], int]:
     """Grade all runs, then put them in the place of those imported before."""
     graded = asyncio.run(_grade_runs(clone, tasks, logged, known))
-    latest = own_latest(wanted.target)
-    if wanted.runs:
-        remove_runs(imported_runs(wanted.target))
-    names = [
-        write_run(run, trials, report_of(run, known), wanted.target, wanted.command).name
-        for run, trials in zip(logged, graded, strict=True)
+    if not wanted.runs:
+        return [], 0
+    runs = [
+        _imported_run(run, trials, report_of(run, known)) for run, trials in zip(logged, graded, strict=True)
     ]
-    if names:
-        keep_latest(wanted.target, latest)
-    return names, sum(map(len, graded))
+    folders = replace_imported_runs(wanted.target, COMMAND, runs, wanted.command)
+    return [folder.name for folder in folders], sum(map(len, graded))
+
+
+def _imported_run(run: LoggedRun, trials: Sequence[Trial], report: Report | None) -> ImportedRun:
+    return ImportedRun(
+        model=run.model,
+        suite=NAME,
+        kind=KIND,
+        agent=AGENT,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        trials=tuple(trials),
+        judges=() if report is None else ((report.judge, "verdicts as published"),),
+    )
 
 
 async def _grade_runs(

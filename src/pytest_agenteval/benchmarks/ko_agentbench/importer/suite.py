@@ -19,9 +19,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
 from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import solve
-from pytest_agenteval.cassettes.files import Recording, write
-from pytest_agenteval.cassettes.interaction import Interaction, Response, tool_interaction
 from pytest_agenteval.importers.output_files import make_project, write_yaml
+from pytest_agenteval.importers.tool_cassettes import RecordedCall, write_tool_cassette
 from pytest_agenteval.records.plan import Kind
 
 STALE = "stale"
@@ -30,24 +29,16 @@ STALE = "stale"
 def write_cassettes(cache: Cache, folder: Path) -> list[Path]:
     """Write ``TOOL.json`` for each tool of which anything is kept; give the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for tool in sorted(cache.entries):
-        path = folder / f"{tool}.json"
-        write(path, Recording(tuple(_interactions(cache.of(tool)))))
-        written.append(path)
-    return written
+    return [
+        write_tool_cassette(folder / f"{tool}.json", map(_recorded_call, cache.of(tool)))
+        for tool in sorted(cache.entries)
+    ]
 
 
-def _interactions(entries: Iterable[CachedCall]) -> Iterable[Interaction]:
-    for one in entries:
-        made = tool_interaction(one.tool, one.args, result=one.data)
-        yield Interaction(made.request, _annotate(made.response, one))
-
-
-def _annotate(response: Response, one: CachedCall) -> Response:
-    """Say when it was recorded, and whether the benchmark itself would still find it."""
-    extra = {"recorded_at": one.created_at, **({STALE: True} if one.stale else {})}
-    return Response(response.status, response.message, response.headers, response.body, extra)
+def _recorded_call(call: CachedCall) -> RecordedCall:
+    """Say also when it was recorded, and whether the benchmark itself would still find it."""
+    remarks = {"recorded_at": call.created_at, **({STALE: True} if call.stale else {})}
+    return RecordedCall(call.tool, call.args, call.data, remarks)
 
 
 GRADED_BY = (
