@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -117,6 +118,36 @@ def test_a_module_imports_only_from_lower_floors(path: Path) -> None:
         other = name.split(".")[1] if "." in name else ""
         if other and other != room and not other.startswith("__"):
             assert _floor(other) < _floor(room), f"{room} (floor {_floor(room)}) imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[path.relative_to(SOURCE).as_posix() for path in MODULES])
+def test_core_imports_no_benchmark_and_benchmarks_not_each_other(path: Path) -> None:
+    """Benchmarks are guests: they come through the registry, and any of them may be missing."""
+    inner = path.relative_to(SOURCE).parts
+    own = f"{PACKAGE}.benchmarks.{inner[1]}" if inner[0] == "benchmarks" and len(inner) > 2 else ""
+    for name in _imported(path):
+        guest = name.startswith(f"{PACKAGE}.benchmarks.")
+        assert not guest or (own and f"{name}.".startswith(f"{own}.")), f"{path.name} imports {name}"
+
+
+SPELLINGS_OF_A_GUEST = {"tasks/field_types.py"}
+"""Keys of task files that may be spelled as a benchmark does: a documented alias of the file format."""
+
+
+def test_core_names_no_benchmark() -> None:
+    """Whoever reads or extends the core meets no benchmark, in code, texts or templates."""
+    names = re.compile(r"memex|ko[-_ ]?agent[-_ ]?bench|korean benchmark|benchmarks/(?!\{)\w", re.IGNORECASE)
+    files = (file for file in SOURCE.rglob("*") if file.suffix in (".py", ".jinja", ".css", ".yaml", ".json"))
+    core = [file for file in files if file.relative_to(SOURCE).parts[0] != "benchmarks"]
+    named = {
+        f"{file.relative_to(SOURCE).as_posix()}:{number}: {line.strip()}"
+        for file in core
+        if file.relative_to(SOURCE).as_posix() not in SPELLINGS_OF_A_GUEST
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if names.search(line)
+    }
+    assert len(core) > 200
+    assert not named
 
 
 def test_modules_of_one_folder_do_not_import_each_other_in_a_circle() -> None:

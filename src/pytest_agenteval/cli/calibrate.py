@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
     add("labels", metavar="LABELS", help="labelled examples (.jsonl, .csv), or a calibration file (.yaml)")
-    add("--rubric", metavar="R", help="a packaged rubric or a .jinja file (default: that named like LABELS)")
+    add(
+        "--rubric", metavar="R", help="a registered rubric or a .jinja file (default: that named like LABELS)"
+    )
     add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
     add("--repeats", type=int, metavar="N", help="ask so often about each example, to see the judge's noise")
     add("--threshold", action="append", default=[], metavar="FIGURE=N", help="what has to be reached: spearman=0.7, or spearman.DIMENSION=0.7 for one")  # fmt: skip  # noqa: E501

@@ -68,7 +68,7 @@ class PlannedTask(Record, frozen=True):
     that replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline
     models only.
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
-    are asked after it. ``tools`` are tool files, or names of packaged sets; ``faults`` say which
+    are asked after it. ``tools`` are tool files, or names of toolsets; ``faults`` say which
     tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
     """
 

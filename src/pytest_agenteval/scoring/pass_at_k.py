@@ -1,7 +1,7 @@
 """What the repetitions of a task say together: pass@k, pass^k, whether the task passed.
 
 An undecided or errored trial is None here and is left out of every rate: it says nothing about
-the agent. Memex counts it as not passed; callers who want that pass False.
+the agent. Who counts it as not passed passes False.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     """Estimate, without bias, how likely at least one of ``k`` trials passes, when ``c`` of ``n`` did.
 
     1 - C(n-c, k) / C(n, k): the share of all choices of k trials that hold a passing one
-    (Chen et al. 2021, "Evaluating Large Language Models Trained on Code"; Memex has the same).
+    (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
     0 when k <= 0, n = 0 or k > n, 1 when fewer than k trials missed. Never None: with k > n the 0
     means "cannot be estimated", so choose k from 1..n. Raises ValueError unless 0 <= c <= n.
     """
@@ -50,10 +50,9 @@ def task_passed(
 ) -> bool | None:
     """Say whether a task passed, given what became of its trials, or None when none is decided.
 
-    With a threshold of 1 the kind decides (Memex, ``taskPassRate``): a capability task needs one
+    With a threshold of 1 the kind decides: a capability task needs one
     passing trial, a regression or mixed task needs all. A threshold below 1 asks about the scores
-    instead, whatever the kind: their mean must reach it, give or take rounding (later Memex,
-    ``taskPassThreshold``). Raises ValueError for an unknown kind, a threshold outside 0..1, or one
+    instead, whatever the kind: their mean must reach it, give or take rounding. Raises ValueError for an unknown kind, a threshold outside 0..1, or one
     below 1 without scores.
     """
     if kind not in {"capability", "regression", "mixed"}:

@@ -26,7 +26,7 @@ def trial_score(grades: Iterable[tuple[float | None, float]]) -> float | None:
 def mean_score(scores: Iterable[float | None]) -> float | None:
     """Give the plain mean of the decided scores, or None when there is none.
 
-    Scores are 0..1, None is left out (Memex, ``meanScoreValue`` and ``graderMeans``).
+    Scores are 0..1, None is left out.
     Raises ValueError for any other number.
     """
     known = decided_scores(scores)

@@ -32,7 +32,7 @@ Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
 
 
 class SuiteResources(Record, frozen=True):
-    """A suite's tool files or packaged sets, the names of all tools in them, and its shared cassettes.
+    """A suite's tool files or toolsets, the names of all tools in them, and its shared cassettes.
 
     ``files`` are those that were read for the tools.
     """

@@ -44,7 +44,7 @@ class Calibration(Spec):
     description: Text = Field(default="", description="a text: what is measured")
     labels: Named = Field(description="the path of a file of labels, .jsonl or .csv, from this file's folder")
     rubric: Named = Field(
-        description="the name of a packaged rubric, or the path of a .jinja file from this file's folder"
+        description="the name of a registered rubric, or the path of a .jinja file from this file's folder"
     )
     repeats: Count = Field(default=1, description="a whole number, 1 or more: asks of each judge per example")
     tolerance: Positive = Field(

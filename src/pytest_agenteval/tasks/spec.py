@@ -194,7 +194,7 @@ class Suite(TwoSpellings):
     settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
     tools: tuple[Named, ...] = Field(
         default=(),
-        description="a list of tool files, or of names of packaged sets such as ko_agentbench; all of their "
+        description="a list of tool files, or of names of registered toolsets; all of their "
         "tools are offered where `settings.tools` names none",
     )
     cassettes: tuple[Named, ...] = Field(

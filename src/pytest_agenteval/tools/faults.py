@@ -15,7 +15,7 @@ MESSAGES: Mapping[str, str] = {
     "data_not_available": "No data available",
     "rate_limited": "Too many requests (429): try again later",
 }
-"""The faults that answer in the tool's place; the first three say what Ko-AgentBench's say."""
+"""The faults that answer in the tool's place; in the words that APIs commonly use."""
 
 
 @dataclass(slots=True)

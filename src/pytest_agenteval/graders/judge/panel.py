@@ -39,7 +39,7 @@ async def ask_judges(
     """Ask every judge about one thing, side by side, and give their votes.
 
     A reply that cannot be read is asked for once more, then it is a vote of nothing with its problem. In
-    mode ``upstream`` replies are read as Memex reads them, and asked for once. A provider's failure is
+    mode ``upstream`` replies are read leniently, and asked for once. A provider's failure is
     raised, after the others are done. A chat holds one of these conversations at a time, so that its asks
     have the same numbers when they are replayed: who wants them side by side takes several chats.
     """

@@ -60,7 +60,7 @@ def parse_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdi
 
 
 def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
-    """Read a reply as Memex does; raises Unreadable.
+    """Read a reply leniently, as benchmarks in mode ``upstream`` do; raises UnreadableReply.
 
     Of a reply with a code fence only what stands in the first one counts; of that, all from the first brace
     to the last. Scores are bent into the scale; what is no number is unknown.

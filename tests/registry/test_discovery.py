@@ -1,0 +1,148 @@
+"""Benchmarks that are installed: found when a name is first looked up, and in nobody's way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.suites import suite, task, write
+
+LOOKING = """
+import sys
+
+def pytest_unconfigure():
+    found = sorted(name for name in sys.modules if name.startswith("pytest_agenteval."))
+    print("MODULES", *found, "END")
+"""
+TINY = """
+def pytest_agenteval_register(registry):
+    registry.grader("is_tiny", "tiny_benchmark.graders:IsTiny")
+"""
+GRADERS = """
+from pytest_agenteval import Check, Grade
+
+class IsTiny:
+    version = "1"
+
+    def grade(self, evidence):
+        return Grade.from_checks("is_tiny", [Check("it is short", len(evidence.answer) < 20)])
+"""
+FIXTURES = """
+import pytest
+
+@pytest.fixture
+def tiny_answer(trial):
+    return trial.outcome.answer.text
+"""
+ASKING = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def looked_at(tiny_answer):
+    assert "Mina" in tiny_answer
+"""
+BROKEN = (
+    "the benchmark 'tiny' of tiny 1.2 cannot be used: ModuleNotFoundError: No module named 'no_such_module'"
+)
+GROUP = "[pytest_agenteval.benchmarks]\n"
+
+
+def install(site: Path, name: str, files: dict[str, str]) -> None:
+    """Put a distribution onto a path as pip would: its package, its metadata, its entry point."""
+    info = f"{name}-1.2.dist-info"
+    write(
+        site,
+        {
+            **{f"{name}_benchmark/{file}": text for file, text in files.items()},
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n",
+            f"{info}/entry_points.txt": f"{GROUP}{name} = {name}_benchmark.register\n",
+        },
+    )
+
+
+def run(root: Path, *arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a process of its own, with this path before the others."""
+    environ = {**os.environ, "PYTHONPATH": str(site or root)}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *arguments]
+    return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=60)
+
+
+def evals(root: Path, *tasks: dict[str, object]) -> None:
+    """Write a suite of scripted tasks, and what prints the modules of ours at the end."""
+    write(root, {"conftest.py": LOOKING, "evals/suite.yaml": suite(), "evals/all.yaml": list(tasks)})
+
+
+def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """Give our modules that were imported when pytest ended."""
+    return set(done.stdout.split("MODULES ")[1].split(" END")[0].split())
+
+
+@pytest.mark.parametrize("model", ["scripted", "rules"])
+def test_a_run_that_names_nothing_of_a_benchmark_imports_nothing_of_it(tmp_path: Path, model: str) -> None:
+    """But the small modules that say which names there are."""
+    evals(tmp_path, task("good"))
+    done = run(tmp_path, "evals", f"--agent-model={model}")
+    rooms = {
+        name.removeprefix("pytest_agenteval.benchmarks.") for name in modules(done) if ".benchmarks." in name
+    }
+    assert "memex.register" in rooms
+    assert rooms <= {
+        *("memex", "memex.register", "memex.plugin"),
+        *("ko_agentbench", "ko_agentbench.register", "ko_agentbench.tool_files"),
+        *("ko_agentbench.graders", "ko_agentbench.graders.groups"),
+    }
+
+
+def test_a_run_without_evals_looks_for_no_benchmark(tmp_path: Path) -> None:
+    """Whoever has the plugin installed and no task file pays nothing for what might be there."""
+    write(tmp_path, {"conftest.py": LOOKING, "test_plain.py": "def test_plain(): pass\n"})
+    assert "pytest_agenteval.discovery" not in modules(run(tmp_path))
+
+
+def test_an_installed_benchmark_offers_names_and_fixtures(tmp_path: Path) -> None:
+    """Its entry point is all it takes: nobody's conftest names it."""
+    plugins = 'pytest_plugins = ("tiny_benchmark.fixtures",)\n'
+    files = {"register.py": plugins + TINY, "graders.py": GRADERS, "fixtures.py": FIXTURES, "__init__.py": ""}
+    install(tmp_path / "site", "tiny", files)
+    evals(tmp_path, task("good", graders=[{"name": "is_tiny"}]))
+    write(tmp_path, {"evals/conftest.py": ASKING})
+    done = run(tmp_path, "evals", site=tmp_path / "site")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    left_out = run(tmp_path, "evals", "-p", "no:agenteval-benchmark-tiny", site=tmp_path / "site")
+    assert "found:    'is_tiny'" in left_out.stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one-process", "two-workers"])
+def test_a_benchmark_that_cannot_be_imported_is_one_line(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    """It is named with distribution, file and line; all else goes on; a name that is unknown may be its."""
+    install(tmp_path / "site", "tiny", {"__init__.py": "", "register.py": "import no_such_module\n"})
+    evals(
+        tmp_path,
+        task("good"),
+        task("card", graders=[{"name": "answer_contains", "config": {"text": "Mina"}}]),
+    )
+    done = run(tmp_path, "evals", *workers, site=tmp_path / "site")
+    told = " ".join(done.stdout.split())  # it is broken into lines as wide as the terminal
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert told.count(BROKEN) == 1
+    assert f"{tmp_path / 'site' / 'tiny_benchmark' / 'register.py'}:1" in told
+    assert "Traceback" not in done.stdout + done.stderr
+    if not workers:
+        evals(tmp_path, task("good", graders=[{"name": "of_tiny_perhaps"}]))
+        assert f"hint:     {BROKEN}" in run(tmp_path, "evals", site=tmp_path / "site").stdout
+
+
+def test_a_name_that_two_benchmarks_take_shows_both(tmp_path: Path) -> None:
+    """In one line, without a traceback: the user decides which of them goes."""
+    for name in ("tiny", "teeny"):
+        install(tmp_path / "site", name, {"__init__.py": "", "register.py": TINY})
+    evals(tmp_path, task("good"))
+    done = run(tmp_path, "evals", site=tmp_path / "site")
+    told = done.stdout + done.stderr
+    assert "the grader name 'is_tiny' is taken: by " in told
+    assert all(f"{name}_benchmark/register.py:3" in told for name in ("tiny", "teeny"))
+    assert "Traceback" not in told
