@@ -50,10 +50,10 @@ def task_passed(
 ) -> bool | None:
     """Say whether a task passed, given what became of its trials, or None when none is decided.
 
-    With a threshold of 1 the kind decides: a capability task needs one
-    passing trial, a regression or mixed task needs all. A threshold below 1 asks about the scores
-    instead, whatever the kind: their mean must reach it, give or take rounding. Raises ValueError for an unknown kind, a threshold outside 0..1, or one
-    below 1 without scores.
+    With a threshold of 1 the kind decides: a capability task needs one passing trial, a regression or
+    mixed task needs all. A threshold below 1 asks about the scores instead, whatever the kind: their mean
+    must reach it, give or take rounding. Raises ValueError for an unknown kind, a threshold outside 0..1,
+    or one below 1 without scores.
     """
     if kind not in {"capability", "regression", "mixed"}:
         raise ValueError(f"a kind is capability, regression or mixed, not {kind!r}")
