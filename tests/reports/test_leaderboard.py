@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.leaderboard.board_json import boards_json
-from pytest_agenteval.reports.leaderboard.board_tables import board_tables
+from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
+from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
-from pytest_agenteval.reports.leaderboard.standings import Board, boards_of
+from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
-from pytest_agenteval.reports.tables import Column, Table, table_lines
+from pytest_agenteval.reports.tables import Column, ReportTable, table_lines
 from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.journal_entry import Entry
 from pytest_agenteval.store.run_metadata import RunModel
@@ -23,15 +23,15 @@ from tests.reports.runs import MIXED, PLANNED, key, stored, trial
 from tests.reports.sample_scorecards import SAMPLE, scorecard
 
 
-def board(*runs: Run, scorecards: Sequence[RegisteredScorecard] = (SAMPLE,)) -> Board:
+def board(*runs: Run, scorecards: Sequence[RegisteredScorecard] = (SAMPLE,)) -> Leaderboard:
     """Give the only board of these runs."""
-    (found,) = boards_of(runs, scorecards)
+    (found,) = leaderboards_of(runs, scorecards)
     return found
 
 
-def text(found: Board, width: int = 120) -> list[str]:
+def text(found: Leaderboard, width: int = 120) -> list[str]:
     """Give a board as lines of a terminal."""
-    return [line.text for table in board_tables(found) for line in table_lines(table, width)]
+    return [line.text for table in leaderboard_tables(found) for line in table_lines(table, width)]
 
 
 def graded(task: str, model: str = "rules", **scores: float | None) -> Trial:
@@ -51,7 +51,7 @@ def two_runs(root: Path) -> list[Run]:
 
 def test_hangul_counts_double() -> None:
     """A column of Korean names stays a column."""
-    table = Table("표", "모델", ("가나다", "abc"), ((Column("점수", ("0.50", "1.00")),),))
+    table = ReportTable("표", "모델", ("가나다", "abc"), ((Column("점수", ("0.50", "1.00")),),))
 
     lines = [line.text for line in table_lines(table, 60)]
 
@@ -145,7 +145,7 @@ def test_a_benchmark_is_loaded_only_for_grades_of_its_own(tmp_path: Path) -> Non
 def test_machines_get_the_same_keys_whatever_a_benchmark_calls_its_groups(tmp_path: Path) -> None:
     """Groups are ``levels`` and the total is ``composite``, each total with the weights it was made with."""
     scorecards = [replace(SAMPLE, settings={"half": 0.25})]
-    data = boards_json(boards_of(two_runs(tmp_path), scorecards))
+    data = leaderboards_json(leaderboards_of(two_runs(tmp_path), scorecards))
 
     assert data["weights"] == {"speed": 0.25, "quality": 0.75}
     first, last = data["boards"][0]["rows"]
@@ -160,5 +160,5 @@ def test_machines_get_the_same_keys_whatever_a_benchmark_calls_its_groups(tmp_pa
     }
     assert first["levels"]["pace"]["common"]["sure"]["high"] == 0.5
     assert first["notes"] == ["a made-up benchmark"]
-    plain = boards_json(boards_of([stored(tmp_path, MIXED, PLANNED)], scorecards))
+    plain = leaderboards_json(leaderboards_of([stored(tmp_path, MIXED, PLANNED)], scorecards))
     assert (plain["weights"], "composite" in plain["boards"][0]["rows"][0]) == ({}, False)

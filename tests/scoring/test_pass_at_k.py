@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.scoring.pass_at_k import (
-    Kind,
     pass_at_k,
     pass_hat_k,
     pass_rate,

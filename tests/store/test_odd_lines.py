@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.reports.leaderboard.board_json import boards_json
-from pytest_agenteval.reports.leaderboard.standings import boards_of
+from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
+from pytest_agenteval.reports.leaderboard.standings import leaderboards_of
 from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
@@ -162,7 +162,7 @@ def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
 
         assert len(run.entries) + len(run.odd) >= 2 or keys.get("kind") == "started"
         assert "run: " in summary_lines(view_of(run))[-1].text
-        assert json.dumps(boards_json(boards_of([run])), allow_nan=False)
+        assert json.dumps(leaderboards_json(leaderboards_of([run])), allow_nan=False)
 
 
 def test_tokens_below_0_of_an_older_run_are_unknown(tmp_path: Path) -> None:

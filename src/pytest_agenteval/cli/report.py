@@ -17,10 +17,10 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN
 
 if TYPE_CHECKING:
-    from pytest_agenteval.reports.leaderboard.standings import Board
+    from pytest_agenteval.reports.leaderboard.standings import Leaderboard
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
-    from pytest_agenteval.reports.tables import Table
-    from pytest_agenteval.reports.text_width import Line
+    from pytest_agenteval.reports.tables import ReportTable
+    from pytest_agenteval.reports.text_width import StyledLine
     from pytest_agenteval.store.run_reader import Run
 
 STDOUT = "-"
@@ -113,12 +113,12 @@ def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
 
 
 def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace) -> int:
-    from pytest_agenteval.reports.leaderboard.board_json import boards_json
-    from pytest_agenteval.reports.leaderboard.standings import boards_of
+    from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
+    from pytest_agenteval.reports.leaderboard.standings import leaderboards_of
 
-    boards = boards_of(runs, scorecards)
+    boards = leaderboards_of(runs, scorecards)
     if args.json:
-        data = boards_json(boards)
+        data = leaderboards_json(boards)
         _put(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
     if args.markdown:
         _put(args.markdown, _markdown(runs, boards))
@@ -127,11 +127,11 @@ def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: 
     return 0
 
 
-def _lines(runs: Sequence[Run], boards: Sequence[Board], width: int) -> Iterator[Line]:
+def _lines(runs: Sequence[Run], boards: Sequence[Leaderboard], width: int) -> Iterator[StyledLine]:
     """Give one run as after pytest, with its scorecards; several side by side."""
     from pytest_agenteval.reports.tables import table_lines
     from pytest_agenteval.reports.terminal import summary_lines
-    from pytest_agenteval.reports.text_width import Line, clamp_width
+    from pytest_agenteval.reports.text_width import StyledLine, clamp_width
     from pytest_agenteval.reports.view import view_of
 
     width = clamp_width(width)
@@ -139,11 +139,11 @@ def _lines(runs: Sequence[Run], boards: Sequence[Board], width: int) -> Iterator
         yield from summary_lines(view_of(runs[0]), width)
     for number, table in enumerate(_tables(runs, boards)):
         if number or len(runs) == 1:
-            yield Line("")
+            yield StyledLine("")
         yield from table_lines(table, width)
 
 
-def _markdown(runs: Sequence[Run], boards: Sequence[Board]) -> str:
+def _markdown(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> str:
     from pytest_agenteval.reports.github import summary_markdown
     from pytest_agenteval.reports.tables import table_markdown
     from pytest_agenteval.reports.view import view_of
@@ -152,9 +152,9 @@ def _markdown(runs: Sequence[Run], boards: Sequence[Board]) -> str:
     return "\n".join([*parts, *(f"{table_markdown(table)}\n" for table in _tables(runs, boards))])
 
 
-def _tables(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Table]:
+def _tables(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> Iterator[ReportTable]:
     """Give the scorecard of each model of a single run; a board wherever there is more than one standing."""
-    from pytest_agenteval.reports.leaderboard.board_tables import board_tables
+    from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
     from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_tables
 
     for board in boards:
@@ -163,7 +163,7 @@ def _tables(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Table]:
                 if standing.scorecard:
                     yield from scorecard_tables(standing, standing.scorecard)
         if len(runs) > 1 or (board.has_scorecard and len(board.standings) > 1):
-            yield from board_tables(board)
+            yield from leaderboard_tables(board)
 
 
 def _put(file: str, text: str) -> None:
@@ -177,7 +177,7 @@ def _put(file: str, text: str) -> None:
         raise UsageMistake(f"{file}: cannot be written ({refused.strerror})") from None
 
 
-def _print(lines: Iterable[Line]) -> None:
+def _print(lines: Iterable[StyledLine]) -> None:
     """Print lines, in colour where a person looks at them."""
     looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for line in lines:

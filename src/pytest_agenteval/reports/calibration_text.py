@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.reports.formatting import format_cost, format_figure, one_line, pluralize
-from pytest_agenteval.reports.tables import Column, Table, body_lines
-from pytest_agenteval.reports.text_width import INDENT, WIDEST, Line, clamp_width, shorten_middle, wrap
+from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
+from pytest_agenteval.reports.text_width import INDENT, WIDEST, StyledLine, clamp_width, shorten_middle, wrap
 
 SHOWN = 5
 """Disagreements that are told; the page has more."""
@@ -15,7 +15,7 @@ MOST_NAME = 20
 MOST_SAID = 160
 PANEL = "all judges together"
 
-SCORED = "scored"
+SCORED_METRIC = "scored"
 """The threshold that is about a number of examples, and no figure."""
 
 JsonObject = Mapping[str, Any]
@@ -32,21 +32,21 @@ FIGURES = {
 """The figures of the table, each with its title; the file and the page have more."""
 
 
-def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Line]:
+def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[StyledLine]:
     """Give the table of a calibration, its thresholds, its largest disagreements and where its page is."""
     width = clamp_width(width)
-    lines = [Line(shorten_middle(_title(data), width), "bold"), Line(INDENT + _against(data))]
+    lines = [StyledLine(shorten_middle(_title(data), width), "bold"), StyledLine(INDENT + _against(data))]
     for judge in dict.fromkeys(each["judge"] for each in data["measured"]):
-        lines += [Line(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
+        lines += [StyledLine(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
         lines += body_lines(_table(data, judge), width, indent=2 * INDENT)
         lines += [
-            Line(piece, "dim") for text in _remarks(data, judge) for piece in wrap(INDENT + text, width)
+            StyledLine(piece, "dim") for text in _remarks(data, judge) for piece in wrap(INDENT + text, width)
         ]
     for text in _together(data):
-        lines += [Line(piece) for piece in wrap(INDENT + text, width)]
+        lines += [StyledLine(piece) for piece in wrap(INDENT + text, width)]
     lines += _thresholds(data, width)
     lines += _disagreements(data, width)
-    return [*lines, Line(f"{INDENT}page: {page}")]
+    return [*lines, StyledLine(f"{INDENT}page: {page}")]
 
 
 def judge_label(data: JsonObject, judge: str) -> str:
@@ -74,7 +74,7 @@ def format_shortfall(wanted: JsonObject) -> str:
     """Say what a threshold asks for and what was found, with so many digits that they differ."""
     found, text = wanted["found"], format_threshold_value(wanted)
     if (
-        wanted["metric"] != SCORED
+        wanted["metric"] != SCORED_METRIC
         and found["value"] is not None
         and float(format_statistic(found["value"])) == wanted["threshold"]
     ):
@@ -98,7 +98,7 @@ def format_statistic(value: float | None) -> str:
 def format_threshold_value(wanted: JsonObject) -> str:
     """Say what was found of what a threshold is about: a figure, or a number of examples."""
     found = wanted["found"]
-    is_count = wanted["metric"] == SCORED and found["value"] is not None
+    is_count = wanted["metric"] == SCORED_METRIC and found["value"] is not None
     return f"{found['value']:.0f}" if is_count else format_estimate(found)
 
 
@@ -107,10 +107,10 @@ def format_estimate(found: JsonObject) -> str:
     if found["value"] is None:
         return f"none: {found['reason']}"
     value = format_statistic(found["value"])
-    return f"{value}, {format_interval(found, ' to ')}" if "low" in found else value
+    return f"{value}, {format_estimate_interval(found, ' to ')}" if "low" in found else value
 
 
-def format_interval(found: JsonObject, between: str = "-") -> str:
+def format_estimate_interval(found: JsonObject, between: str = "-") -> str:
     """Write the interval of a figure, which may reach below 0."""
     if "low" not in found:
         return ""
@@ -130,20 +130,20 @@ def _against(data: JsonObject) -> str:
     return f"compared with {data['labels']['said']}{asked}"
 
 
-def _table(data: JsonObject, judge: str) -> Table:
+def _table(data: JsonObject, judge: str) -> ReportTable:
     """Give a row for each figure and a column for each dimension."""
     columns = tuple(
         Column(shorten_middle(each["dimension"], MOST_NAME), (str(each["scored"]), *_figure_cells(each)))
         for each in data["measured"]
         if each["judge"] == judge
     )
-    return Table("", "value, 95 %", ("scored", *FIGURES.values()), (columns,))
+    return ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (columns,))
 
 
 def _figure_cells(measured: JsonObject) -> Iterator[str]:
     for metric in FIGURES:
         figure = measured["figures"][metric]
-        yield f"{format_statistic(figure['value'])} {format_interval(figure)}".strip()
+        yield f"{format_statistic(figure['value'])} {format_estimate_interval(figure)}".strip()
 
 
 def _confusion(each: JsonObject) -> str:
@@ -186,7 +186,7 @@ def format_noise(found: JsonObject) -> str:
 
 
 def _bracketed(found: JsonObject) -> str:
-    return f" ({format_interval(found, ' to ')})" if "low" in found else ""
+    return f" ({format_estimate_interval(found, ' to ')})" if "low" in found else ""
 
 
 def _together(data: JsonObject) -> Iterator[str]:
@@ -202,28 +202,28 @@ def _together(data: JsonObject) -> Iterator[str]:
         yield f"judges: {pluralize(asks, 'reply')}, {taken}, {paid}"
 
 
-def _thresholds(data: JsonObject, width: int) -> Iterator[Line]:
+def _thresholds(data: JsonObject, width: int) -> Iterator[StyledLine]:
     wanted = data["thresholds"]
     if not wanted and not data["passed"]:
-        yield Line(f"{INDENT}not passed: a judge's replies cannot be read", "red")
+        yield StyledLine(f"{INDENT}not passed: a judge's replies cannot be read", "red")
     elif not wanted:
-        yield Line(f"{INDENT}no threshold: nothing had to be reached", "dim")
+        yield StyledLine(f"{INDENT}no threshold: nothing had to be reached", "dim")
     elif data["passed"]:
-        yield Line(f"{INDENT}{pluralize(len(wanted), 'threshold')} reached")
+        yield StyledLine(f"{INDENT}{pluralize(len(wanted), 'threshold')} reached")
     for each in wanted:
         if not each["reached"]:
             text = f"{INDENT}not reached: {format_shortfall(each)}"
-            yield from (Line(piece, "red") for piece in wrap(text, width))
+            yield from (StyledLine(piece, "red") for piece in wrap(text, width))
 
 
-def _disagreements(data: JsonObject, width: int) -> Iterator[Line]:
+def _disagreements(data: JsonObject, width: int) -> Iterator[StyledLine]:
     found = data["disagreements"][:SHOWN]
     if found:
-        yield Line(f"{INDENT}largest disagreements:", "dim")
+        yield StyledLine(f"{INDENT}largest disagreements:", "dim")
     for each in found:
         said = [(vote["judge"], vote["rationale"]) for vote in each["votes"] if vote["rationale"]]
         by = f"{said[0][0]}: " if len(each["votes"]) > 1 and said else ""
         why = f": {by}{said[0][1]}" if said else ""
         scores = f"label {format_figure(each['label'])}, score {format_figure(each['score'])}"
         text = one_line(f"{each['id']}, {each['dimension']}: {scores}{why}", MOST_SAID)
-        yield from (Line(piece) for piece in wrap(2 * INDENT + text, width))
+        yield from (StyledLine(piece) for piece in wrap(2 * INDENT + text, width))

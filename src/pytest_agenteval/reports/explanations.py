@@ -41,14 +41,14 @@ def ending_reason(trial: Trial | Entry) -> str:
         return one_line(": ".join(parts) or "errored", MOST_REASON)
     limit = [f"limit reached: {trial.limit}"] if trial.limit else []
     worst = worst_grade(trial.grades)
-    graded = [] if worst is None else [f"{worst.grader} {_reached(worst)}: {_why(worst)}"]
+    graded = [] if worst is None else [f"{worst.grader} {_score(worst)}: {_main_reason(worst)}"]
     return one_line("; ".join(limit + graded), MOST_REASON)
 
 
 def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
     """Give the grade furthest below its threshold, the heavier of two equally far; None if none is below."""
-    missed = [grade for grade in grades if grade.passed is False]
-    return max(missed, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
+    below = [grade for grade in grades if grade.passed is False]
+    return max(below, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
 
 
 def explain_trial(trial: Trial, width: int = 100) -> list[str]:
@@ -56,7 +56,7 @@ def explain_trial(trial: Trial, width: int = 100) -> list[str]:
 
     The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
     """
-    lines = [short_reason(trial), *_broken(trial), *grade_lines(trial)]
+    lines = [short_reason(trial), *_message_lines(trial), *grade_lines(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
     lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in trial_notes(trial)]
@@ -69,20 +69,21 @@ def explain_trial(trial: Trial, width: int = 100) -> list[str]:
 
 def _not_recorded(trial: Trial) -> Iterator[str]:
     """Name what was asked and not recorded, but for what the message of a broken trial tells already."""
-    missed = count_unrecorded(trial.transcript.events)
-    named = [each for each in missed if not trial.message.startswith(f"{each.file}: {each.asked}")]
-    for each in named[:MOST_CHECKS]:
-        often = f", {missed[each]} times" if missed[each] > 1 else ""
-        yield f"  not recorded{often}: {each.name}"
-        yield from (f"    {way}" for way in each.ways)
-    if len(named) > MOST_CHECKS:
-        yield f"  and {len(named) - MOST_CHECKS} more that were not recorded"
+    times = count_unrecorded(trial.transcript.events)
+    calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.asked}")]
+    for call in calls[:MOST_CHECKS]:
+        often = f", {times[call]} times" if times[call] > 1 else ""
+        yield f"  not recorded{often}: {call.name}"
+        yield from (f"    {way}" for way in call.ways)
+    if len(calls) > MOST_CHECKS:
+        yield f"  and {len(calls) - MOST_CHECKS} more that were not recorded"
 
 
 def trial_notes(trial: Trial) -> list[str]:
     """Give what the user's own code did on the way that may be the reason: tools that raised, no answer."""
-    told = (event.text for event in trial.transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER))
-    times = Counter(told)
+    times = Counter(
+        event.text for event in trial.transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER)
+    )
     return [
         text if count == 1 else f"{text}, {count} times" for text, count in times.most_common(MOST_CHECKS)
     ]
@@ -95,44 +96,44 @@ def grade_lines(trial: Trial | Entry) -> Iterator[str]:
         yield from _about(grade, min(name, 32))
 
 
-def _reached(grade: Grade) -> str:
+def _score(grade: Grade) -> str:
     """Write a score, what was measured where that lies past it, and the threshold where that is not 1."""
     past = f" (measured {format_figure(grade.unclamped)})" if grade.unclamped is not None else ""
     below = f" (threshold {format_figure(grade.threshold)})" if grade.threshold != 1.0 else ""
     return format_figure(grade.score) + past + below
 
 
-def _why(grade: Grade) -> str:
+def _main_reason(grade: Grade) -> str:
     """Give the first failed check, else the rationale."""
-    missed = [check for check in grade.checks if not check.passed]
-    if not missed:
+    failed = [check for check in grade.checks if not check.passed]
+    if not failed:
         return one_line(grade.rationale, MOST_REASON) or "no reason given"
-    more = f"; {len(missed) - 1} more" if len(missed) > 1 else ""
-    check = missed[0]
+    more = f"; {len(failed) - 1} more" if len(failed) > 1 else ""
+    check = failed[0]
     sides = [f"{label} {one_line(text, 60)}" for label, text in _sides(check)]
     return f"no: {one_line(check.claim, 90)}" + (f" ({', '.join(sides)})" if sides else "") + more
 
 
 def _about(grade: Grade, name: int) -> Iterator[str]:
     label = pad(shorten_middle(one_line(grade.grader, 60), name), name)
-    missed = [check for check in grade.checks if not check.passed]
+    failed = [check for check in grade.checks if not check.passed]
     if grade.crashed:
-        yield f"  {label}  crashed: {_told(grade)}"
+        yield f"  {label}  crashed: {_rationale(grade)}"
     elif grade.score is None:
-        yield f"  {label}  undecided{' (required)' if grade.required else ''}: {_told(grade)}"
+        yield f"  {label}  undecided{' (required)' if grade.required else ''}: {_rationale(grade)}"
     elif grade.passed:
-        yield f"  {label}  {_reached(grade)}"
+        yield f"  {label}  {_score(grade)}"
     else:
-        told = f"{len(missed)} of {len(grade.checks)} checks failed" if missed else _told(grade)
-        yield f"  {label}  {_reached(grade)}  {told}"
-    for check in missed[:MOST_CHECKS]:
+        reason = f"{len(failed)} of {len(grade.checks)} checks failed" if failed else _rationale(grade)
+        yield f"  {label}  {_score(grade)}  {reason}"
+    for check in failed[:MOST_CHECKS]:
         yield f"    no: {one_line(check.claim, MOST_SIDE)}"
         yield from (f"      {label + ':':<10}{one_line(text, MOST_SIDE)}" for label, text in _sides(check))
-    if len(missed) > MOST_CHECKS:
-        yield f"    and {len(missed) - MOST_CHECKS} more failed checks"
+    if len(failed) > MOST_CHECKS:
+        yield f"    and {len(failed) - MOST_CHECKS} more failed checks"
 
 
-def _told(grade: Grade) -> str:
+def _rationale(grade: Grade) -> str:
     return one_line(grade.rationale, MOST_SIDE) or "no reason given"
 
 
@@ -140,7 +141,7 @@ def _sides(check: Check) -> list[tuple[str, str]]:
     return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
 
 
-def _broken(trial: Trial) -> list[str]:
+def _message_lines(trial: Trial) -> list[str]:
     """Give what the first line left out of the message, and the end of a traceback where there is one."""
     first, *others = printable(trial.message).splitlines() or [""]
     message = [first, *others] if len(first) > MOST_REASON - len(trial.cause) - 2 else others
@@ -163,25 +164,25 @@ def workspace_diff(outcome: Outcome) -> list[str]:
     if not diff:
         return []
     kinds = (("created", diff.created), ("changed", diff.modified), ("deleted", diff.deleted))
-    paths = [path for _, found in kinds for path in found]
-    lines = ["workspace: " + ", ".join(f"{len(found)} {kind}" for kind, found in kinds if found)]
+    paths = [path for _, of_kind in kinds for path in of_kind]
+    lines = ["workspace: " + ", ".join(f"{len(of_kind)} {kind}" for kind, of_kind in kinds if of_kind)]
     for shown, path in enumerate(paths):
         room = MOST_LINES - len(lines)
         if room < 4:
             return [*lines, f"... {pluralize(len(paths) - shown, 'more file')}"]
-        lines += _file(outcome, path, min(MOST_PER_FILE, room - 1))
+        lines += _file_diff(outcome, path, min(MOST_PER_FILE, room - 1))
     return lines
 
 
-def _file(outcome: Outcome, path: str, most: int) -> list[str]:
+def _file_diff(outcome: Outcome, path: str, most: int) -> list[str]:
     if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
-        return [_line(f"{path}: too large to show")]
+        return [_diff_line(f"{path}: too large to show")]
     lines = unified(outcome.before, outcome.after, path) or [f"{path}: differs only in how its lines end"]
-    shown = [_line(line) for line in lines[:most]]
+    shown = [_diff_line(line) for line in lines[:most]]
     left = len(lines) - most
-    return [*shown, f"... {pluralize(left, 'more line')} of {_line(path)}"] if left > 0 else shown
+    return [*shown, f"... {pluralize(left, 'more line')} of {_diff_line(path)}"] if left > 0 else shown
 
 
-def _line(line: str) -> str:
+def _diff_line(line: str) -> str:
     text = printable(line.expandtabs(4)).replace("\n", "\\n")  # a file's name may hold a line break
     return text if len(text) <= MOST_LINE else text[: MOST_LINE - 1] + "…"

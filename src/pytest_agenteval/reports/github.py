@@ -25,9 +25,9 @@ MOST_BYTES = 1_000_000
 def summary_markdown(view: RunView) -> str:
     """Give the tables of a run, its notes, and its misses folded away."""
     parts = ["## Agent evals", *(table_markdown(suite_table(suite)) for suite in view.suites)]
-    said = (*view.odd, *view.warnings, *view.notes)
-    if said:
-        parts.append("\n".join(f"- {escape_markdown(note)}" for note in said))
+    notes = (*view.odd, *view.warnings, *view.notes)
+    if notes:
+        parts.append("\n".join(f"- {escape_markdown(note)}" for note in notes))
     if view.misses:
         parts.append(_misses(view.misses))
     parts.append(f"run: {escape_markdown(view.path)}")
@@ -58,8 +58,8 @@ def _misses(misses: tuple[Miss, ...]) -> str:
 
 def _miss(miss: Miss) -> str:
     word = "ERROR" if miss.ending == "errored" else f"{miss.ending.upper()} {format_figure(miss.score)}"
-    said = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(miss.reason)}"
+    line = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(miss.reason)}"
     if not miss.traceback:
-        return said
+        return line
     last = code_block(printable(miss.traceback).splitlines()[-MOST_TRACEBACK_LINES:])
-    return said + "\n" + "\n".join(f"  {line}" if line else "" for line in last.splitlines())
+    return line + "\n" + "\n".join(f"  {line}" if line else "" for line in last.splitlines())

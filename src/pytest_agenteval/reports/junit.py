@@ -30,19 +30,19 @@ def trial_properties(trial: Trial, transcript_path: str = "") -> list[Property]:
 
     Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
     """
-    found = _about(trial)
+    properties = _trial_facts(trial)
     if transcript_path:
-        found.append(("agenteval.transcript", _bounded(transcript_path, MOST_PATH)))
+        properties.append(("agenteval.transcript", _bounded(transcript_path, MOST_PATH)))
     grades = [_grade(grade) for grade in trial.grades]
     if len(grades) <= FEW:  # they fit, whatever they say
-        return found + grades
-    room = MOST_BYTES - sum(map(_size, found))
+        return properties + grades
+    room = MOST_BYTES - sum(map(_size, properties))
     for place, grade in enumerate(grades):
         room -= _size(grade)
         if room < 0:
-            return [*found, ("agenteval.grades_left_out", str(len(grades) - place))]
-        found.append(grade)
-    return found
+            return [*properties, ("agenteval.grades_left_out", str(len(grades) - place))]
+        properties.append(grade)
+    return properties
 
 
 def prefix_endings(cases: Iterable[Element]) -> None:
@@ -51,9 +51,9 @@ def prefix_endings(cases: Iterable[Element]) -> None:
     The reason that pytest hands on is without it: on a terminal the word stands before it.
     """
     for case in cases:
-        said = {each.get("name"): each.get("value") for each in case.iter("property")}
-        if said.get("agenteval.ending") in ("missed", "failed"):
-            score = format_figure(float(said["agenteval.score"] or 0))
+        properties = {element.get("name"): element.get("value") for element in case.iter("property")}
+        if properties.get("agenteval.ending") in ("missed", "failed"):
+            score = format_figure(float(properties["agenteval.score"] or 0))
             for tag, word in (("skipped", "MISSED"), ("failure", "FAILED")):
                 for element in case.iter(tag):
                     element.set("message", f"{word} {score}: {element.get('message')}")
@@ -61,22 +61,23 @@ def prefix_endings(cases: Iterable[Element]) -> None:
 
 def suite_properties(view: RunView) -> list[Property]:
     """Give the figures of every suite and model, for the whole file."""
-    named = [("agenteval.run", _bounded(view.path, MOST_PATH))]
-    return named + [
+    run = ("agenteval.run", _bounded(view.path, MOST_PATH))
+    return [run] + [
         (f"agenteval.{_bounded(suite.suite, MOST_LABEL)}[{_bounded(suite.who, MOST_LABEL)}].{name}", value)
         for suite in view.suites
-        for name, value in _totals(suite)
+        for name, value in _suite_facts(suite)
     ]
 
 
-def _about(trial: Trial) -> list[Property]:
-    """Give how a trial ended, which it was and what it took; in one go: this is written for every item."""
+def _trial_facts(trial: Trial) -> list[Property]:
+    """Give how a trial ended, which it was and what it took."""
     key, usage = trial.key, trial.usage
-    found: list[Property] = [("agenteval.ending", trial.ending)]
+    properties: list[Property] = [("agenteval.ending", trial.ending)]
     if trial.score is not None:
-        found.append(("agenteval.score", _number(trial.score)))
-    # Whole names, not made ones: a report of ten thousand trials keeps each of them.
-    named: list[Property] = [
+        properties.append(("agenteval.score", _number(trial.score)))
+    # Names as constants, not put together: a report of ten thousand trials keeps each of them, and constants
+    # are one text for all.
+    texts: list[Property] = [
         ("agenteval.limit", trial.limit),
         ("agenteval.cause", trial.cause),
         ("agenteval.suite", key.suite),
@@ -85,17 +86,17 @@ def _about(trial: Trial) -> list[Property]:
         ("agenteval.model", key.model),
         ("agenteval.variant", key.variant),
     ]
-    found += [(name, _bounded(value)) for name, value in named if value]
-    found.append(("agenteval.repetition", str(key.repetition)))
+    properties += [(name, _bounded(value)) for name, value in texts if value]
+    properties.append(("agenteval.repetition", str(key.repetition)))
     if trial.attempt > 1:
-        found.append(("agenteval.attempt", str(trial.attempt)))
-    found += _taken("agenteval.", usage)
+        properties.append(("agenteval.attempt", str(trial.attempt)))
+    properties += _usage("agenteval.", usage)
     if trial.judging.asks:
-        found += _taken("agenteval.judge_", trial.judging)
-    return found
+        properties += _usage("agenteval.judge_", trial.judging)
+    return properties
 
 
-def _taken(prefix: str, usage: Usage) -> Iterator[Property]:
+def _usage(prefix: str, usage: Usage) -> Iterator[Property]:
     if not usage.untold:
         yield f"{prefix}tokens", str(usage.tokens)
     if usage.cost_usd is not None:
@@ -109,7 +110,7 @@ def _grade(grade: Grade) -> Property:
     return f"agenteval.grade.{_bounded(grade.grader, MOST_LABEL)}", score
 
 
-def _totals(suite: SuiteView) -> Iterator[Property]:
+def _suite_facts(suite: SuiteView) -> Iterator[Property]:
     total = suite.total
     yield from _averages(total)
     yield "trials", str(total.averaged)
@@ -156,5 +157,5 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{2 * digits + 1 if near else digits}f}"
 
 
-def _size(found: Property) -> int:
-    return sum(len(part) if part.isascii() else len(part.encode()) for part in found)
+def _size(pair: Property) -> int:
+    return sum(len(part) if part.isascii() else len(part.encode()) for part in pair)

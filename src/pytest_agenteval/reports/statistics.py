@@ -133,11 +133,11 @@ def group_statistics(name: str, entries: Sequence[Entry], scope: GroupScope) -> 
         ),
         lacking=Counter(grade.grader for grades in lacking.values() for grade in grades),
         retried=sum(entry.attempts > 1 for entry in entries),
-        spent=_spent([usage for entry in entries for usage in (entry.usage, *entry.earlier)], entries),
-        judging=_spent([entry.judging for entry in entries if entry.judging.asks], ()),
+        spent=_resource_use([usage for entry in entries for usage in (entry.usage, *entry.earlier)], entries),
+        judging=_resource_use([entry.judging for entry in entries if entry.judging.asks], ()),
         judge_asks=sum(entry.judging.asks for entry in entries),
-        tools=_sum(entry.tool_tape for entry in entries),
-        chats=_sum(entry.chat_tape for entry in entries),
+        tools=_total_counts(entry.tool_tape for entry in entries),
+        chats=_total_counts(entry.chat_tape for entry in entries),
     )
 
 
@@ -159,10 +159,10 @@ def _passed(entry: Entry) -> bool:
 
 
 def _rate(tasks: Tasks, k: int, estimate: Callable[[int, int, int], float]) -> Rate | None:
-    known = [
+    rates = [
         estimate(len(trials), sum(map(_passed, trials)), k) for trials in tasks.values() if len(trials) >= k
     ]
-    return Rate(sum(known) / len(known), len(known)) if known else None
+    return Rate(sum(rates) / len(rates), len(rates)) if rates else None
 
 
 def _task_passed(trials: Sequence[Entry], threshold: float) -> bool:
@@ -181,19 +181,19 @@ def _undecided(entries: Sequence[Entry]) -> Counter[str]:
     )
 
 
-def _spent(usages: Sequence[Usage], entries: Sequence[Entry]) -> ResourceUse:
-    known = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
-    unpriced = len(usages) - len(known)
+def _resource_use(usages: Sequence[Usage], entries: Sequence[Entry]) -> ResourceUse:
+    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    unpriced = len(usages) - len(costs)
     return ResourceUse(
         tokens=sum(usage.tokens for usage in usages),
         untold=sum(usage.untold for usage in usages),
-        usd=None if unpriced and not any(known) else sum(known),
+        usd=None if unpriced and not any(costs) else sum(costs),
         unpriced=unpriced,
         seconds=sum(entry.seconds + entry.earlier_seconds for entry in entries),
     )
 
 
-def _sum(counts: Iterable[TapeCounts]) -> TapeCounts:
+def _total_counts(counts: Iterable[TapeCounts]) -> TapeCounts:
     hits = misses = recorded = 0
     for count in counts:
         hits, misses, recorded = hits + count.hits, misses + count.misses, recorded + count.recorded

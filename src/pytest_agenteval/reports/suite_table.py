@@ -22,18 +22,18 @@ from pytest_agenteval.reports.formatting import (
     tally,
 )
 from pytest_agenteval.reports.statistics import GroupStatistics, Rate
-from pytest_agenteval.reports.tables import Column, Note, Table
+from pytest_agenteval.reports.tables import Column, Note, ReportTable
 from pytest_agenteval.reports.view import SuiteView
 
 MARK = "*"
 """Stands behind a figure over trials that lack a judge's grade."""
 
 
-def suite_table(suite: SuiteView) -> Table:
+def suite_table(suite: SuiteView) -> ReportTable:
     """Give the table of a suite: a row for each bucket and, where there are several, all together."""
     rows = [*suite.rows, suite.total] if len(suite.rows) != 1 else list(suite.rows)
     note = f": {suite.note}" if suite.note else ""
-    return Table(
+    return ReportTable(
         title=f"{suite.suite} with {suite.who}{note} ({suite.kind})",
         head="bucket",
         names=tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows),
@@ -47,9 +47,9 @@ def figure_columns(rows: Sequence[GroupStatistics], k: int) -> Iterator[Column]:
     """Give the columns, in their order; with one repetition there is nothing to say of k."""
     yield Column("tasks", tuple(str(row.tasks) for row in rows), spare=4)
     yield Column("passed", tuple(mark_unjudged(str(row.tasks_passed), row.unproven) for row in rows), spare=2)
-    yield Column("score", tuple(mean_score(row) for row in rows))
-    yield Column("95 %", tuple(mean_interval(row) for row in rows), spare=6)
-    yield Column("trials", tuple(averaged_of_planned(row) for row in rows), spare=7)
+    yield Column("score", tuple(mean_cell(row) for row in rows))
+    yield Column("95 %", tuple(interval_cell(row) for row in rows), spare=6)
+    yield Column("trials", tuple(trials_cell(row) for row in rows), spare=7)
     yield Column("full", tuple(mark_unjudged(format_figure(row.full), row.unscored) for row in rows), spare=1)
     yield Column("pass@1", tuple(_rate(row, row.pass_1) for row in rows))
     if k > 1:
@@ -62,17 +62,17 @@ def mark_unjudged(cell: str, lacking: int) -> str:
     return f"{cell}{MARK}" if lacking and cell != NOT_KNOWN else cell
 
 
-def mean_score(row: GroupStatistics) -> str:
+def mean_cell(row: GroupStatistics) -> str:
     """Write the mean score of a group, marked where some of its trials lack a judge's grade."""
     return mark_unjudged(format_figure(row.mean.mean if row.mean else None), row.unscored)
 
 
-def mean_interval(row: GroupStatistics) -> str:
+def interval_cell(row: GroupStatistics) -> str:
     """Write the interval of a group's mean score."""
     return format_interval(row.mean.interval if row.mean else None)
 
 
-def averaged_of_planned(row: GroupStatistics) -> str:
+def trials_cell(row: GroupStatistics) -> str:
     """Write over how many trials the averages are: ``13 of 15``."""
     return f"{row.averaged} of {row.planned}"
 
@@ -91,9 +91,9 @@ def caveats(suite: SuiteView) -> Iterator[str]:
 def judge_caveat(total: GroupStatistics) -> str:
     """Say how many trials lack a judge's grade, and whose."""
     trials = max(total.unscored, total.unproven)
-    said = f"{trials} of {pluralize(total.averaged, 'trial')} without what only a judge decides"
-    rest = "scores are those of the other grades, passes may be fewer; --agent-judge=MODEL decides"
-    return f"{MARK} {said} ({tally(total.lacking)}): {rest}"
+    without = f"{trials} of {pluralize(total.averaged, 'trial')} without what only a judge decides"
+    meaning = "scores are those of the other grades, passes may be fewer; --agent-judge=MODEL decides"
+    return f"{MARK} {without} ({tally(total.lacking)}): {meaning}"
 
 
 def suite_notes(suite: SuiteView) -> Iterator[Note]:
@@ -103,12 +103,12 @@ def suite_notes(suite: SuiteView) -> Iterator[Note]:
     full = mark_unjudged(format_figure(total.full), total.unscored)
     tasks = pluralize(total.tasks_decided, "task")
     yield Note(f"{passed} of {tasks} passed; full score in {full} of trials")
-    yield from _missing(suite)
-    yield from _uncertain(total)
-    yield Note("; ".join(_took(total)))
+    yield from _incomplete(suite)
+    yield from _doubtful(total)
+    yield Note("; ".join(_resources(total)))
 
 
-def _missing(suite: SuiteView) -> Iterator[Note]:
+def _incomplete(suite: SuiteView) -> Iterator[Note]:
     total = suite.total
     errors = sum(total.errored.values())
     if errors:
@@ -116,19 +116,18 @@ def _missing(suite: SuiteView) -> Iterator[Note]:
     if total.not_run:
         begun = f" ({suite.begun} begun)" if suite.begun else ""
         yield Note(f"{total.not_run} not run{begun}", bad=True)
-    told = total.pass_at_k.tasks if total.pass_at_k else 0
-    if total.k > 1 and told < total.tasks:
-        k = total.k
+    k, with_k = total.k, total.pass_at_k.tasks if total.pass_at_k else 0
+    if k > 1 and with_k < total.tasks:
         yield Note(
-            f"pass^{k} and pass@{k} are over the {told} of {total.tasks} tasks with {k} averaged trials"
+            f"pass^{k} and pass@{k} are over the {with_k} of {total.tasks} tasks with {k} averaged trials"
         )
 
 
-def _uncertain(total: GroupStatistics) -> Iterator[Note]:
+def _doubtful(total: GroupStatistics) -> Iterator[Note]:
     if total.limited:
         limits = {f"by {limit}": number for limit, number in total.limited.items()}
         yield Note(f"{sum(limits.values())} limited: {tally(limits)}")
-    undecided = Counter(total.undecided) - Counter(total.lacking)  # which are told above the figures
+    undecided = Counter(total.undecided) - Counter(total.lacking)  # the caveats name those
     if undecided:
         grades, unjudged = undecided.total(), total.unjudged - sum(total.lacking.values())
         how = "; --agent-judge=MODEL decides them" if unjudged == grades else ""
@@ -142,7 +141,7 @@ def _uncertain(total: GroupStatistics) -> Iterator[Note]:
         yield Note(f"{pluralize(total.retried, 'trial')} begun more than once; the last attempt counts")
 
 
-def _took(total: GroupStatistics) -> Iterator[str]:
+def _resources(total: GroupStatistics) -> Iterator[str]:
     spent = total.spent
     yield f"{format_duration(spent.seconds)} of agent time"
     if spent.tokens or spent.usd or spent.unpriced:

@@ -14,7 +14,7 @@ from pytest_agenteval.reports.formatting import NOT_KNOWN, escape_markdown, one_
 from pytest_agenteval.reports.text_width import (
     INDENT,
     WIDEST,
-    Line,
+    StyledLine,
     align_columns,
     cell_width,
     wrap,
@@ -47,7 +47,7 @@ class Note(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A title, a name for each row below the head ``head``, groups of columns, and what is said around them.
 
     ``caveats`` stand above the figures: what has to be known before these are read. ``notes`` stand below.
@@ -74,7 +74,7 @@ class _Block(NamedTuple):
     name_room: int
 
 
-def table_lines(table: Table, width: int) -> Iterator[Line]:
+def table_lines(table: ReportTable, width: int) -> Iterator[StyledLine]:
     """Give a table as lines of at most ``width`` columns, with its title, caveats and notes."""
     yield from wrapped_lines(one_line(table.title, WIDEST), width, "bold", indent="")
     for caveat in table.caveats:
@@ -84,7 +84,7 @@ def table_lines(table: Table, width: int) -> Iterator[Line]:
         yield from wrapped_lines(note.text, width, "red" if note.bad else "")
 
 
-def body_lines(table: Table, width: int, indent: str = INDENT) -> Iterator[Line]:
+def body_lines(table: ReportTable, width: int, indent: str = INDENT) -> Iterator[StyledLine]:
     """Give the head and the rows of a table as lines of at most ``width`` columns.
 
     Where not all columns fit beside the names, those that are spare are left out and the last line names
@@ -95,11 +95,11 @@ def body_lines(table: Table, width: int, indent: str = INDENT) -> Iterator[Line]
     room = width - cell_width(indent)
     for block in _blocks(table, room):
         head, *rows = _block_rows(table, block, room)
-        yield Line((indent + head).rstrip(), "dim")
-        yield from (Line((indent + row).rstrip()) for row in rows)
+        yield StyledLine((indent + head).rstrip(), "dim")
+        yield from (StyledLine((indent + row).rstrip()) for row in rows)
 
 
-def table_markdown(table: Table) -> str:
+def table_markdown(table: ReportTable) -> str:
     """Give a table in Markdown, with its title and caveats above and its notes below: a page scrolls."""
     columns = table.columns
     rows = [[table.head, *(column.title for column in columns)]]
@@ -113,7 +113,7 @@ def table_markdown(table: Table) -> str:
     return "\n\n".join(parts)
 
 
-def _blocks(table: Table, room: int) -> Iterator[_Block]:
+def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
     everything = table.columns
     longest = min(WIDEST_NAME, max(map(cell_width, (table.head, *table.names))))
     narrowest = cell_width(table.head)
@@ -159,7 +159,7 @@ def _name_room(columns: Sequence[Column], room: int, gap: int = GAP) -> int:
     return room - sum(max(map(cell_width, (column.title, *column.cells))) + gap for column in columns)
 
 
-def _block_rows(table: Table, block: _Block, room: int) -> list[str]:
+def _block_rows(table: ReportTable, block: _Block, room: int) -> list[str]:
     beside = [name if cell_width(name) <= block.name_room else "" for name in table.names]
     rows = [[table.head, *(column.title for column in block.columns)]]
     rows += [[name, *(column.cells[at] for column in block.columns)] for at, name in enumerate(beside)]
@@ -170,7 +170,7 @@ def _block_rows(table: Table, block: _Block, room: int) -> list[str]:
     return [*shown, *_left_out(table, block, room)]
 
 
-def _left_out(table: Table, block: _Block, room: int) -> list[str]:
+def _left_out(table: ReportTable, block: _Block, room: int) -> list[str]:
     """Name the spare columns that had no room; where a table goes on below nothing is left out."""
     left_out = [column.title for column in table.columns if column.spare and column not in block.columns]
     return wrap(f"no room for {', '.join(left_out)}", room) if left_out else []

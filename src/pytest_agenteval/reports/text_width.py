@@ -17,7 +17,7 @@ CUT = "…"
 HANGING = 2
 
 
-class Line(NamedTuple):
+class StyledLine(NamedTuple):
     """One line of text, and how the whole of it looks."""
 
     text: str
@@ -29,9 +29,9 @@ def clamp_width(width: int) -> int:
     return max(NARROWEST, min(width, WIDEST))
 
 
-def wrapped_lines(text: str, width: int, style: Style = "", indent: str = INDENT) -> list[Line]:
+def wrapped_lines(text: str, width: int, style: Style = "", indent: str = INDENT) -> list[StyledLine]:
     """Break a text at spaces into indented lines of one look; see ``wrap``."""
-    return [Line(piece, style) for piece in wrap(indent + text, width)]
+    return [StyledLine(piece, style) for piece in wrap(indent + text, width)]
 
 
 def cell_width(text: str) -> int:

@@ -39,7 +39,7 @@ class UnrecordedCall(NamedTuple):
 
 def count_unrecorded(events: Iterable[Event]) -> Counter[UnrecordedCall]:
     """Count what a trial asked and was not recorded, in the order of asking."""
-    return Counter(_missed_call(event) for event in events if event.kind == KIND)
+    return Counter(_unrecorded_call(event) for event in events if event.kind == KIND)
 
 
 def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
@@ -51,20 +51,20 @@ def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
             continue
         trial = run.trial_if_readable(entry)
         if trial is not None:
-            for missed, number in count_unrecorded(trial.transcript.events).items():
-                times[missed] += number
-                trials[missed] += 1
-    ranked = sorted(times, key=lambda each: (-trials[each], -times[each], each))
-    for missed in ranked[:most]:
-        often = f"{times[missed]} times in {pluralize(trials[missed], 'trial')}"
-        yield from wrap(f"{often if times[missed] > 1 else 'once'}: {missed.name}", width)
-        yield from (f"  {piece}" for way in missed.ways for piece in wrap(way, width - 2))
+            for call, number in count_unrecorded(trial.transcript.events).items():
+                times[call] += number
+                trials[call] += 1
+    ranked = sorted(times, key=lambda call: (-trials[call], -times[call], call))
+    for call in ranked[:most]:
+        often = f"{times[call]} times in {pluralize(trials[call], 'trial')}"
+        yield from wrap(f"{often if times[call] > 1 else 'once'}: {call.name}", width)
+        yield from (f"  {piece}" for way in call.ways for piece in wrap(way, width - 2))
     if len(ranked) > most:
         yield f"and {len(ranked) - most} more"
 
 
-def _missed_call(event: Event) -> UnrecordedCall:
-    told = event.details
+def _unrecorded_call(event: Event) -> UnrecordedCall:
+    details = event.details
     return UnrecordedCall(
-        *(printable(str(told.get(name, ""))) for name in ("file", "asked", "found", "hint"))
+        *(printable(str(details.get(name, ""))) for name in ("file", "asked", "found", "hint"))
     )

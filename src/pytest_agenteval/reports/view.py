@@ -116,8 +116,8 @@ def model_note(model: RunModel) -> str:
 def worst_first(entries: Iterable[Entry]) -> list[Entry]:
     """Give the trials that did not pass: failed before missed, by score; then the errored ones."""
     order = ("failed", "missed", "errored")
-    found = [entry for entry in entries if entry.ending in order]
-    return sorted(found, key=lambda entry: (order.index(entry.ending), entry.score or 0.0, entry.key))
+    not_passed = [entry for entry in entries if entry.ending in order]
+    return sorted(not_passed, key=lambda entry: (order.index(entry.ending), entry.score or 0.0, entry.key))
 
 
 def _groups(run: Run) -> list[Group]:
@@ -132,18 +132,18 @@ def _group(key: TrialKey) -> Group:
 
 def _suite_view(run: Run, group: Group) -> SuiteView:
     suite, model, variant = group
-    planned = [some for some in run.planned if (some.suite, some.model, some.variant) == group]
+    planned = [part for part in run.planned if (part.suite, part.model, part.variant) == group]
     entries = [entry for entry in run.entries if _group(entry.key) == group]
-    known = next((some for some in run.header.suites if some.name == suite), RunSuite(suite))
-    k, threshold = _repetitions(planned, entries), known.threshold
+    header = next((known for known in run.header.suites if known.name == suite), None)
+    k, threshold = _repetitions(planned, entries), (header or RunSuite(suite)).threshold
     finished = {entry.key for entry in run.entries}
-    begun = {some.key for some in run.begun if _group(some.key) == group} - finished
+    begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group} - finished
     return SuiteView(
         suite=suite,
-        kind=known.kind if known in run.header.suites else _kind(entries),
+        kind=header.kind if header else _kind(entries),
         model=model,
         variant=variant,
-        note=next((model_note(some) for some in run.header.models if some.name == model), ""),
+        note=next((model_note(known) for known in run.header.models if known.name == model), ""),
         rows=_rows(planned, entries, k, threshold),
         total=group_statistics("all", entries, _scope(planned, k, threshold, len(entries) + len(begun))),
         begun=len(begun),
@@ -170,9 +170,9 @@ def _rows(
         trials.setdefault(entry.bucket, []).append(entry)
     return tuple(
         group_statistics(
-            bucket, found, _scope([group for group in planned if group.bucket == bucket], k, threshold)
+            bucket, of_bucket, _scope([group for group in planned if group.bucket == bucket], k, threshold)
         )
-        for bucket, found in trials.items()
+        for bucket, of_bucket in trials.items()
     )
 
 
@@ -201,23 +201,23 @@ def identical_prompt_warnings(run: Run) -> Iterator[str]:
             by_variant = sent[key.suite, key.agent, key.model]
             by_variant.setdefault(key.variant, {})[key.task, key.repetition] = messages
     for (suite, _, model), by_variant in sent.items():
-        for one, other in combinations(filter(by_variant.__contains__, run.header.variants), 2):
-            trials = _trials_alike(by_variant[one], by_variant[other])
+        for first, second in combinations(filter(by_variant.__contains__, run.header.variants), 2):
+            trials = _count_identical(by_variant[first], by_variant[second])
             if trials:
-                names = f"{printable(model_label(model, one))} and {printable(model_label(model, other))}"
+                names = f"{printable(model_label(model, first))} and {printable(model_label(model, second))}"
                 many = f"sent the same messages in {pluralize(trials, 'trial')}"
                 yield f"{printable(suite)}: {names} {many}: their prompts change nothing"
 
 
-def _trials_alike(one: SentDigests, other: SentDigests) -> int:
-    """Give how many trials both have, 0 where they differ in any."""
-    both = one.keys() & other.keys()
-    return len(both) if all(one[key] == other[key] for key in both) else 0
+def _count_identical(first: SentDigests, second: SentDigests) -> int:
+    """Count the trials that both have, 0 where they differ in any."""
+    both = first.keys() & second.keys()
+    return len(both) if all(first[key] == second[key] for key in both) else 0
 
 
 def _messages(run: Run, entry: Entry) -> str:
     """Give a digest of what an agent sent in its own words: as the system, and as the user."""
     trial = run.trial_if_readable(entry)
     messages = trial.transcript.messages if trial else ()
-    said = [[each.role, each.content] for each in messages if each.role in ("system", "user")]
-    return digest(said) if said else ""
+    sent = [[message.role, message.content] for message in messages if message.role in ("system", "user")]
+    return digest(sent) if sent else ""

@@ -1,18 +1,16 @@
 """What the repetitions of a task say together: pass@k, pass^k, whether the task passed.
 
 An undecided or errored trial is None here and is left out of every rate: it says nothing about
-the agent. Who counts it as not passed passes False.
+the agent. Callers who want it counted as not passed give False.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import comb
-from typing import Literal
 
+from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.scoring.trial_score import checked_score, mean_score
-
-Kind = Literal["capability", "regression", "mixed"]
 
 ROUNDING = 1e-9
 

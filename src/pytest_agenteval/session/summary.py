@@ -17,7 +17,7 @@ from pytest_agenteval.reports.github import append_summary, code_block, summary_
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.terminal import miss_lines, summary_lines
-from pytest_agenteval.reports.text_width import Line, wrap
+from pytest_agenteval.reports.text_width import StyledLine, wrap
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.dead_workers import forget_dead_workers
@@ -127,7 +127,7 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
         reporter.write_line(f"agenteval: {line}")
 
 
-def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) -> Iterator[Line]:
+def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) -> Iterator[StyledLine]:
     """Give what benchmarks make of suites whose graders are theirs."""
     scorecards = relevant_scorecards(run.entries, config.stash[registry_key].scorecards())
     if scorecards:
@@ -136,14 +136,14 @@ def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) ->
         yield from scorecard_lines(run, scorecards, width, whole=talkative)
 
 
-def _calibrations(config: pytest.Config, width: int) -> Iterator[Line]:
+def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     """Give what judges' comparisons with labels found, with the place of each page."""
     folder, kept = _folder(config), config.stash[run_info_key].kept
     for found in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_text import calibration_lines
 
         page = str(_below(page_path(folder, found["id"]), config)) if kept else "not kept"
-        yield from (*calibration_lines(found, page, width), Line(""))
+        yield from (*calibration_lines(found, page, width), StyledLine(""))
 
 
 def remove_unwanted_run(config: pytest.Config) -> None:
@@ -171,7 +171,7 @@ def _write_missing(reporter: Any, run: Run, width: int) -> None:
             reporter.write_line(line)
 
 
-def _write(reporter: Any, line: Line) -> None:
+def _write(reporter: Any, line: StyledLine) -> None:
     looks = {
         "bold": {"bold": True},
         "dim": {"light": True},
@@ -181,13 +181,13 @@ def _write(reporter: Any, line: Line) -> None:
     reporter.write_line(line.text, **looks.get(line.style, {}))
 
 
-def _kept(line: Line, config: pytest.Config) -> Line:
+def _kept(line: StyledLine, config: pytest.Config) -> StyledLine:
     """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
     if not line.text.startswith("run: "):
         return line
     if not config.stash[run_info_key].kept:
-        return Line("run: not kept (--agent-results=none)")
-    return Line(f"run: {_below(_folder(config), config)}")
+        return StyledLine("run: not kept (--agent-results=none)")
+    return StyledLine(f"run: {_below(_folder(config), config)}")
 
 
 def _below(folder: Path, config: pytest.Config) -> Path:

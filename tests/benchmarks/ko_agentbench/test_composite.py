@@ -14,7 +14,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.composite import (
     composite,
     level_shares,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, LEVELS, Observed, levels_of
+from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, LEVELS, TrialMetric, levels_of
 from pytest_agenteval.reports.scorecard import MetricGroup, Total
 
 VALUES = {"L1": 0.9, "L2": 0.6, "L3": 0.3, "L4": 0.1, "L5": 0.5, "L6": 0.4, "L7": 0.8}
@@ -23,7 +23,7 @@ VALUES = {"L1": 0.9, "L2": 0.6, "L3": 0.3, "L4": 0.1, "L5": 0.5, "L6": 0.4, "L7"
 def levels(scores: Mapping[str, Sequence[float]]) -> tuple[MetricGroup, ...]:
     """Work out levels whose metrics all say the same of each task."""
     return levels_of(
-        Observed(name, metric, task, score)
+        TrialMetric(name, metric, task, score)
         for name, found in scores.items()
         for metric in LEVEL_METRICS[name]
         for task, score in enumerate(found)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
     LEVEL_METRICS,
-    Observed,
+    TrialMetric,
     interval_over_tasks,
     levels_of,
 )
@@ -27,7 +27,7 @@ def oracle(name: str) -> Any:
     return pytest.importorskip(name, reason=f"{name} is this test's oracle: pip install scipy")
 
 
-def level(observed: list[Observed], name: str) -> MetricGroup:
+def level(observed: list[TrialMetric], name: str) -> MetricGroup:
     """Give one level of those worked out."""
     return next(each for each in levels_of(observed) if each.name == name)
 
@@ -35,11 +35,11 @@ def level(observed: list[Observed], name: str) -> MetricGroup:
 def test_repetitions_then_tasks_then_metrics_are_averaged() -> None:
     """A task with three repetitions weighs as much as one with a single one, and so do metrics."""
     observed = [
-        *(Observed("L3", "FSM", "a", score) for score in (0.0, 0.0, 0.0)),
-        Observed("L3", "FSM", "b", 1.0),
-        Observed("L3", "PSM", "a", 0.25),
-        Observed("L3", "PSM", "b", 0.75),
-        Observed("L3", "ΔSteps_norm", "a", 1.0),
+        *(TrialMetric("L3", "FSM", "a", score) for score in (0.0, 0.0, 0.0)),
+        TrialMetric("L3", "FSM", "b", 1.0),
+        TrialMetric("L3", "PSM", "a", 0.25),
+        TrialMetric("L3", "PSM", "b", 0.75),
+        TrialMetric("L3", "ΔSteps_norm", "a", 1.0),
     ]
 
     found = level(observed, "L3")
@@ -52,8 +52,8 @@ def test_repetitions_then_tasks_then_metrics_are_averaged() -> None:
 
 def test_what_is_undecided_is_left_out_and_never_counted_as_nought() -> None:
     """An undecided task is no task of the metric, an undecided metric none of the level."""
-    observed = [Observed("L1", "ToolAcc", "a", 1.0), Observed("L1", "ToolAcc", "b", None)]
-    observed += [Observed("L1", "ArgAcc", task, None) for task in "ab"]
+    observed = [TrialMetric("L1", "ToolAcc", "a", 1.0), TrialMetric("L1", "ToolAcc", "b", None)]
+    observed += [TrialMetric("L1", "ArgAcc", task, None) for task in "ab"]
 
     found = level(observed, "L1")
 
@@ -65,11 +65,11 @@ def test_what_is_undecided_is_left_out_and_never_counted_as_nought() -> None:
 def test_only_a_levels_own_metrics_make_its_value() -> None:
     """Metrics of every level stand beside it; a foreign metric, bucket or grader is passed over."""
     observed = [
-        Observed("L2", "SelectAcc", "a", 0.5),
-        *(Observed("L2", name, "a", 0.0) for name in COMMON_METRICS),
-        Observed("L2", "ToolAcc", "a", 0.0),
-        Observed("L9", "SelectAcc", "a", 0.0),
-        Observed("L2", "answer_matches", "a", 0.0),
+        TrialMetric("L2", "SelectAcc", "a", 0.5),
+        *(TrialMetric("L2", name, "a", 0.0) for name in COMMON_METRICS),
+        TrialMetric("L2", "ToolAcc", "a", 0.0),
+        TrialMetric("L9", "SelectAcc", "a", 0.0),
+        TrialMetric("L2", "answer_matches", "a", 0.0),
     ]
 
     found = level(observed, "L2")
@@ -93,7 +93,7 @@ def test_the_interval_is_that_of_students_t_over_tasks(size: int) -> None:
     random = Random(size)
     scores = {metric: [random.random() for _ in range(size)] for metric in LEVEL_METRICS["L6"]}
     observed = [
-        Observed("L6", metric, task, score)
+        TrialMetric("L6", metric, task, score)
         for metric, found in scores.items()
         for task, score in enumerate(found)
     ]
@@ -123,7 +123,7 @@ def test_the_interval_knows_that_some_tasks_decide_fewer_metrics() -> None:
     random = Random(11)
     tasks = [(random.random(), random.random() if task % 3 else None) for task in range(60)]
     observed = [
-        Observed("L5", metric, task, score)
+        TrialMetric("L5", metric, task, score)
         for task, pair in enumerate(tasks)
         for metric, score in zip(LEVEL_METRICS["L5"], pair, strict=True)
     ]
@@ -164,8 +164,8 @@ def test_an_interval_stays_on_the_scale() -> None:
 def test_a_metric_below_nothing_is_averaged_as_it_is() -> None:
     """One task at -8 pulls the mean of fifteen to 0.30, and the interval reaches below 0."""
     scores = [1.0] * 12 + [-8.0, 0.5, 0.0]
-    observed = [Observed("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
-    observed += [Observed("L6", "EffScore", task, 0.5) for task in range(15)]
+    observed = [TrialMetric("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
+    observed += [TrialMetric("L6", "EffScore", task, 0.5) for task in range(15)]
 
     found = level(observed, "L6")
     rate = found.metrics[1]
@@ -182,7 +182,7 @@ def test_a_metric_below_nothing_is_averaged_as_it_is() -> None:
 @given(scores=st.lists(st.floats(-50, 1), min_size=2, max_size=12))
 def test_an_interval_holds_its_mean_however_far_below_nothing(scores: list[float]) -> None:
     """Clipping moves an end of the interval, never past the figure that it is about."""
-    observed = [Observed("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
+    observed = [TrialMetric("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
     found = level(observed, "L6").metrics[1]
 
     assert found.value == pytest.approx(fmean(scores))
@@ -193,7 +193,7 @@ def test_an_interval_holds_its_mean_however_far_below_nothing(scores: list[float
 def test_an_interval_ends_where_its_scale_does() -> None:
     """Where no value lies below 0 there is nothing below 0 to be expected: of a metric, and of its level."""
     metrics = ("RedundantCallRate", "EffScore")
-    observed = [Observed("L6", name, task, float(task == 3)) for name in metrics for task in range(4)]
+    observed = [TrialMetric("L6", name, task, float(task == 3)) for name in metrics for task in range(4)]
     found = level(observed, "L6")
 
     measured = [each for each in (*found.metrics, found.total) if each.value is not None]
@@ -205,7 +205,7 @@ def test_an_interval_ends_where_its_scale_does() -> None:
 
 def test_tasks_that_are_all_alike_below_nothing_have_no_interval() -> None:
     """The Wilson interval that stands for no spread ends at 0: it would not hold the figure."""
-    alike = [Observed("L6", "RedundantCallRate", task, -2.0) for task in "abc"]
+    alike = [TrialMetric("L6", "RedundantCallRate", task, -2.0) for task in "abc"]
 
     assert (level(alike, "L6").value, level(alike, "L6").total.interval) == (-2.0, None)
 

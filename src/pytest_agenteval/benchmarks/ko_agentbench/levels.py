@@ -33,7 +33,7 @@ LEVELS = tuple(LEVEL_METRICS)
 TaskScores = Mapping[Hashable, float]
 
 
-class Observed(NamedTuple):
+class TrialMetric(NamedTuple):
     """What one metric came to in one trial, at most 1; None where it could not be decided.
 
     A metric that counts as the benchmark's code does may lie far below 0.
@@ -45,7 +45,7 @@ class Observed(NamedTuple):
     score: float | None
 
 
-def levels_of(observed: Iterable[Observed], level: float = 0.95) -> tuple[MetricGroup, ...]:
+def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[MetricGroup, ...]:
     """Work out all seven levels; what is no metric of its level is passed over.
 
     A level's value is the mean of its own metrics. A metric that no task decided is shown without a value and
@@ -82,7 +82,7 @@ def interval_over_tasks(
     return Interval(low if endless else max(0.0, low), min(1.0, mean + reach), level)
 
 
-def _averaged(observed: Iterable[Observed]) -> dict[tuple[str, str], dict[Hashable, float]]:
+def _averaged(observed: Iterable[TrialMetric]) -> dict[tuple[str, str], dict[Hashable, float]]:
     """Give the mean of each task's repetitions, for each metric of each level."""
     found: dict[tuple[str, str], dict[Hashable, list[float]]] = {}
     for level, metric, task, score in observed:

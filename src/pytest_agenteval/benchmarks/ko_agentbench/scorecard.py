@@ -10,7 +10,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, composi
 from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
     LEVEL_METRICS,
-    Observed,
+    TrialMetric,
     levels_of,
 )
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup, ReportOption, Scorecard
@@ -53,13 +53,13 @@ def has_levels(entries: Iterable[Entry]) -> bool:
     )
 
 
-def _observed(entries: Iterable[Entry]) -> Iterator[Observed]:
+def _observed(entries: Iterable[Entry]) -> Iterator[TrialMetric]:
     for entry in entries:
         known = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
         if entry.averaged:
             task = (entry.key.task, entry.key.agent)
             yield from (
-                Observed(entry.bucket, grade.grader, task, grade.value)
+                TrialMetric(entry.bucket, grade.grader, task, grade.value)
                 for grade in entry.grades
                 if grade.grader in known
             )

@@ -10,8 +10,9 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agenteval.reports.calibration_text import (
+    JsonObject,
     format_estimate,
-    format_interval,
+    format_estimate_interval,
     format_noise,
     format_statistic,
     format_threshold,
@@ -26,12 +27,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 from pytest_agenteval.reports.formatting import format_figure
 
-JsonObject = Mapping[str, Any]
-
 SIDE = 100.0
 """The side of a plot; positions in it are percents."""
 SMALLEST, LARGEST, GROWTH = 1.5, 5.5, 0.7
-TITLES: Mapping[str, str] = {
+METRIC_TITLES: Mapping[str, str] = {
     "spearman": "Spearman",
     "pearson": "Pearson",
     "mae": "Mean absolute error",
@@ -110,7 +109,7 @@ def _no_disagreement(data: JsonObject) -> str:
 
 
 def _section(data: JsonObject, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
-    """Give what is said of one dimension: a card for each judge."""
+    """Give what is said of one dimension, judge by judge."""
     return {
         "name": dimension,
         "says": data["dimensions"][dimension],
@@ -186,10 +185,10 @@ def _bar(name: str, found: JsonObject, wanted: JsonObject | None) -> Bar:
 
     side = "at most" if name in AT_MOST else "at least"
     return Bar(
-        title=TITLES[name],
+        title=METRIC_TITLES[name],
         explained=METRICS[name],
         value=format_statistic(found["value"]),
-        interval=format_interval(found, " to "),
+        interval=format_estimate_interval(found, " to "),
         reason=found.get("reason", ""),
         at=at(found["value"]),
         low=at(found.get("low")),

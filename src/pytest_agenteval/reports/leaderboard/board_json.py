@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_agenteval.reports.leaderboard.standings import Board, Standing, count_graded_differently
+from pytest_agenteval.reports.leaderboard.standings import Leaderboard, Standing, count_graded_differently
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup, Scorecard, Total
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.scoring.intervals import Interval
@@ -13,14 +13,14 @@ from pytest_agenteval.scoring.intervals import Interval
 FORMAT = 1
 
 
-def boards_json(boards: Sequence[Board]) -> dict[str, Any]:
+def leaderboards_json(boards: Sequence[Leaderboard]) -> dict[str, Any]:
     """Give everything the tables show, with all digits, as JSON values."""
     totals = [row.total for board in boards for row in board.standings if row.total]
     weights = {part.name: part.weight for total in totals for part in total.parts}
     return {"v": FORMAT, "weights": weights, "boards": [_board(board) for board in boards]}
 
 
-def _board(board: Board) -> dict[str, Any]:
+def _board(board: Leaderboard) -> dict[str, Any]:
     return {
         "suite": board.suite,
         "levels": board.has_scorecard,

@@ -19,18 +19,18 @@ from pytest_agenteval.reports.leaderboard.scorecard_tables import (
     format_total,
     metric_columns,
 )
-from pytest_agenteval.reports.leaderboard.standings import Board, Standing, count_graded_differently
+from pytest_agenteval.reports.leaderboard.standings import Leaderboard, Standing, count_graded_differently
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup, TotalPart
 from pytest_agenteval.reports.suite_table import (
-    averaged_of_planned,
+    interval_cell,
     judge_caveat,
-    mean_interval,
-    mean_score,
+    mean_cell,
+    trials_cell,
 )
-from pytest_agenteval.reports.tables import Column, Note, Table
+from pytest_agenteval.reports.tables import Column, Note, ReportTable
 
 
-def board_tables(board: Board) -> Iterator[Table]:
+def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
     """Give the table of a board and, where its suite has a scorecard, one for each group of metrics."""
     if board.has_scorecard:
         yield _by_group(board)
@@ -39,13 +39,13 @@ def board_tables(board: Board) -> Iterator[Table]:
         yield _by_bucket(board)
 
 
-def _by_group(board: Board) -> Table:
+def _by_group(board: Leaderboard) -> ReportTable:
     rows = board.standings
     groups = tuple(
         Column(name, tuple(format_metric(group.total if group else None) for group in _groups(rows, name)))
         for name in _group_names(rows)
     )
-    return Table(
+    return ReportTable(
         title=_title(board),
         head="model",
         names=_names(rows),
@@ -70,13 +70,13 @@ def _total_columns(rows: Sequence[Standing]) -> tuple[Column, ...]:
 
 def _score_columns(rows: Sequence[Standing]) -> tuple[Column, ...]:
     return (
-        Column("score", tuple(mean_score(row.view.total) for row in rows)),
-        Column("95 %", tuple(mean_interval(row.view.total) for row in rows)),
+        Column("score", tuple(mean_cell(row.view.total) for row in rows)),
+        Column("95 %", tuple(interval_cell(row.view.total) for row in rows)),
         _trials(rows),
     )
 
 
-def _metric_tables(board: Board) -> Iterator[Table]:
+def _metric_tables(board: Leaderboard) -> Iterator[ReportTable]:
     """Give the table of each group in which something was decided: its own metrics, then those beside it."""
     rows = [row for row in board.standings if row.scorecard]
     for name in _group_names(rows):
@@ -91,7 +91,7 @@ def _metric_tables(board: Board) -> Iterator[Table]:
             *(_column(metric, [_own_metric(group, metric) for group in groups]) for metric in own),
         )
         common = (_column(metric, [beside_metric(group, metric) for group in groups]) for metric in beside)
-        yield Table(name, "model", _names(rows), (columns, tuple(common)))
+        yield ReportTable(name, "model", _names(rows), (columns, tuple(common)))
 
 
 def _column(name: str, metrics: Sequence[Metric | None]) -> Column:
@@ -111,10 +111,10 @@ def _groups(rows: Sequence[Standing], name: str) -> list[MetricGroup | None]:
     return [row.scorecard.group(name) if row.scorecard else None for row in rows]
 
 
-def _by_bucket(board: Board) -> Table:
+def _by_bucket(board: Leaderboard) -> ReportTable:
     rows = board.standings
     buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
-    return Table(
+    return ReportTable(
         title=_title(board),
         head="model",
         names=_names(rows),
@@ -130,7 +130,7 @@ def _by_bucket(board: Board) -> Table:
     )
 
 
-def _title(board: Board) -> str:
+def _title(board: Leaderboard) -> str:
     runs = {row.path for row in board.standings}
     return one_line(f"{board.suite}: {pluralize(len(runs), 'run')}, best first", MOST_TITLE)
 
@@ -143,7 +143,7 @@ def _names(rows: Sequence[Standing]) -> tuple[str, ...]:
 
 
 def _trials(rows: Sequence[Standing]) -> Column:
-    return Column("trials", tuple(averaged_of_planned(row.view.total) for row in rows))
+    return Column("trials", tuple(trials_cell(row.view.total) for row in rows))
 
 
 def _without_judge(rows: Sequence[Standing]) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _bucket(row: Standing, name: str) -> str:
     found = next((each for each in row.view.rows if each.name == name), None)
     if found is None or found.mean is None:
         return NOT_KNOWN
-    return f"{mean_score(found)} {mean_interval(found)}"
+    return f"{mean_cell(found)} {interval_cell(found)}"
 
 
 def _formula(rows: Sequence[Standing]) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _scorecard_notes(rows: Sequence[Standing]) -> Iterator[str]:
         yield from (f"{name}: {note}" for note in (row.scorecard.notes if row.scorecard else ()))
 
 
-def _remarks(board: Board) -> Iterator[str]:
+def _remarks(board: Leaderboard) -> Iterator[str]:
     """Say what stands beside the figures: what is in no average, and what makes rows hard to compare."""
     for name, row in zip(_names(board.standings), board.standings, strict=True):
         total = row.view.total

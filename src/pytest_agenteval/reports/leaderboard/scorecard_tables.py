@@ -8,8 +8,8 @@ from pytest_agenteval.reports.formatting import format_figure, format_interval, 
 from pytest_agenteval.reports.leaderboard.standings import Standing, standings_of
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup, RegisteredScorecard, Scorecard, Total
 from pytest_agenteval.reports.suite_table import judge_caveat, mark_unjudged
-from pytest_agenteval.reports.tables import Column, Note, Table, table_lines
-from pytest_agenteval.reports.text_width import Line, clamp_width, wrapped_lines
+from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
+from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
 from pytest_agenteval.store.run_reader import Run
 
 MOST_TITLE = 160
@@ -17,7 +17,7 @@ MOST_TITLE = 160
 
 def scorecard_lines(
     run: Run, scorecards: Iterable[RegisteredScorecard], width: int, *, whole: bool
-) -> Iterator[Line]:
+) -> Iterator[StyledLine]:
     """Give the scorecard of each suite and model that has one; nothing for other suites."""
     width = clamp_width(width)
     for standing in standings_of(run, scorecards):
@@ -28,14 +28,14 @@ def scorecard_lines(
                 yield from table_lines(table, width)
         else:
             yield from wrapped_lines(_in_brief(standing, standing.scorecard), width, indent="")
-        yield Line("")
+        yield StyledLine("")
 
 
-def scorecard_tables(standing: Standing, scorecard: Scorecard) -> Iterator[Table]:
+def scorecard_tables(standing: Standing, scorecard: Scorecard) -> Iterator[ReportTable]:
     """Give the groups with each metric and the way to the total, then what stands beside every group."""
     rows = [(group, metric) for group in scorecard.groups for metric in (group.total, *group.metrics)]
     total = standing.view.total
-    yield Table(
+    yield ReportTable(
         title=one_line(_groups_of(standing, scorecard), MOST_TITLE),
         head=scorecard.group_word,
         names=tuple(_row_name(group, metric) for group, metric in rows),
@@ -70,7 +70,7 @@ def format_total(scorecard: Scorecard | None) -> str:
     return _marked(scorecard, total.value, (name for part in total.parts for name in part.groups))
 
 
-def _beside_table(scorecard: Scorecard) -> Table:
+def _beside_table(scorecard: Scorecard) -> ReportTable:
     """Give what is shown with each group and is no part of its value: a row for each group."""
     names = dict.fromkeys(metric.name for group in scorecard.groups for metric in group.beside)
     columns = tuple(
@@ -78,7 +78,7 @@ def _beside_table(scorecard: Scorecard) -> Table:
         for name in names
     )
     word = scorecard.group_word
-    return Table(
+    return ReportTable(
         title=f"metrics of every {word}, in no {word}'s value",
         head=word,
         names=tuple(group.name for group in scorecard.groups),

@@ -41,7 +41,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class Leaderboard:
     """All standings of one suite, best first, those without a figure last."""
 
     suite: str
@@ -53,13 +53,13 @@ class Board:
         return any(standing.scorecard for standing in self.standings)
 
 
-def boards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> list[Board]:
+def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> list[Leaderboard]:
     """Work out a board for each suite, in order of appearance; no transcript is read."""
     found: dict[str, list[Standing]] = {}
     for run in runs:
         for standing in standings_of(run, scorecards):
             found.setdefault(standing.view.suite, []).append(standing)
-    return [Board(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in found.items()]
+    return [Leaderboard(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in found.items()]
 
 
 def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[Standing]:

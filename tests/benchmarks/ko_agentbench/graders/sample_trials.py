@@ -12,9 +12,9 @@ from typing import Any
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader, JudgedMetric, JudgePanel
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
     KoGrader,
-    Metric,
     MetricResult,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
@@ -39,11 +39,11 @@ def grader_class(name: str) -> type[KoGrader]:
     return made
 
 
-def metrics() -> dict[str, Metric | JudgedMetric]:
+def metrics() -> dict[str, CodeMetric | JudgedMetric]:
     """Give every metric by the label that the benchmark's reports have for it."""
-    found: dict[str, Metric | JudgedMetric] = {}
+    found: dict[str, CodeMetric | JudgedMetric] = {}
     for name in GRADERS:
-        metric: Metric | JudgedMetric = getattr(grader_class(name), "metric")  # noqa: B009
+        metric: CodeMetric | JudgedMetric = getattr(grader_class(name), "metric")  # noqa: B009
         found[metric.label.removesuffix(" share")] = metric
     return found
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric, JudgePanel, mean_upstream
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import Metric, MetricResult
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import CodeMetric, MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoMessage
 from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import verdict_text
@@ -119,7 +119,7 @@ def test_no_step_at_all_is_a_number_of_steps(least: int | None, calls: int, scor
     """``minimum_steps: 0`` is 0, which the original code gives 0 for; only null counts the golden path."""
     task = KoTask(golden_action=[{"tool": "A", "args": {}}], minimum_steps=least)
     metric = METRICS["ΔSteps_norm"]
-    assert isinstance(metric, Metric)
+    assert isinstance(metric, CodeMetric)
 
     got = metric.of(task, did(*[called("A", place) for place in range(calls)]), "upstream")
 

@@ -10,10 +10,10 @@ import pytest
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.reports.leaderboard.board_json import boards_json
-from pytest_agenteval.reports.leaderboard.board_tables import board_tables
+from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
+from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines, scorecard_tables
-from pytest_agenteval.reports.leaderboard.standings import Board, boards_of
+from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_of
 from pytest_agenteval.reports.tables import table_lines, table_markdown
 from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.run_metadata import RunModel
@@ -32,15 +32,15 @@ from tests.reports.runs import stored, trial
 LONG = RunModel("bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0", "x")
 
 
-def board(*runs: Run) -> Board:
+def board(*runs: Run) -> Leaderboard:
     """Give the only board of these runs."""
-    (found,) = boards_of(runs, SCORECARDS)
+    (found,) = leaderboards_of(runs, SCORECARDS)
     return found
 
 
-def text(found: Board, width: int = 120) -> list[str]:
+def text(found: Leaderboard, width: int = 120) -> list[str]:
     """Give a board as lines of a terminal."""
-    return [line.text for table in board_tables(found) for line in table_lines(table, width)]
+    return [line.text for table in leaderboard_tables(found) for line in table_lines(table, width)]
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_level_without_a_value_says_what_it_lacks(tmp_path: Path) -> None:
 def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:
     """A page scrolls: nothing is cut, and no name can end a cell."""
     tricky = ko_run(Path(runs[0].folder).parent, every_level(0.1, "a|b"), (RunModel("a|b", "x"),))
-    said = table_markdown(next(board_tables(board(*runs, tricky))))
+    said = table_markdown(next(leaderboard_tables(board(*runs, tricky))))
 
     head, rule, *rows = [line for line in said.splitlines() if line.startswith("|")]
     assert head.count("|") == rule.count("|") == 12
@@ -177,7 +177,7 @@ def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:
 
 def test_machines_get_every_digit(runs: list[Run]) -> None:
     """The JSON says what the tables say, unrounded, and is JSON."""
-    data = json.loads(json.dumps(boards_json(boards_of(runs, SCORECARDS))))
+    data = json.loads(json.dumps(leaderboards_json(leaderboards_of(runs, SCORECARDS))))
     first, _, last = data["boards"][0]["rows"]
 
     assert data["v"] == 1
@@ -210,10 +210,10 @@ def test_a_metric_that_is_decided_only_where_no_judge_was_needed_is_marked(tmp_p
     assert cells["RespOK"] == "0.00*"
     assert cells["ToolAcc"] == "0.50"
 
-    board = boards_of([run], SCORECARDS)[0]
-    tables = [line.text for table in board_tables(board) for line in table_lines(table, 160)]
+    board = leaderboards_of([run], SCORECARDS)[0]
+    tables = [line.text for table in leaderboard_tables(board) for line in table_lines(table, 160)]
     assert any("0.25*" in line for line in tables)
-    assert boards_json([board])["boards"][0]["rows"][0]["all"]["without_judge"] == 1
+    assert leaderboards_json([board])["boards"][0]["rows"][0]["all"]["without_judge"] == 1
 
 
 def test_a_composite_that_rests_on_a_marked_level_is_marked_wherever_it_stands(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_composite_that_rests_on_a_marked_level_is_marked_wherever_it_stands(t
     assert "0.15 x context 0.50*; L4 stands beside it with -" in whole
     tables = [
         line.text
-        for table in board_tables(boards_of([run], SCORECARDS)[0])
+        for table in leaderboard_tables(leaderboards_of([run], SCORECARDS)[0])
         for line in table_lines(table, 200)
     ]
     assert any(line.split()[:2] == ["rules", "0.50*"] for line in tables)

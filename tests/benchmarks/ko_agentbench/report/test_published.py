@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import write_reports
-from pytest_agenteval.reports.leaderboard.standings import boards_of
+from pytest_agenteval.reports.leaderboard.standings import leaderboards_of
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.benchmarks.ko_agentbench.clone import CLONE, LOGS, REPORTS, ROOT, needs_clone
 from tests.benchmarks.ko_agentbench.report.sample_runs import SCORECARDS
@@ -143,7 +143,7 @@ def test_the_table_of_all_models_holds_the_published_figures(ours: Path) -> None
 
 def test_the_composite_is_that_of_the_published_levels(runs: list[Run]) -> None:
     """Worked out by hand from the published means; L3 and L6 without what the benchmark no longer reports."""
-    (board,) = boards_of(runs, SCORECARDS)
+    (board,) = leaderboards_of(runs, SCORECARDS)
     assert len(board.standings) == len(NAMES)
     page = (ROOT / "docs" / "ko-metrics.md").read_text(encoding="utf-8")
     ((least, most),) = re.findall(r"this gives (0\.\d{3}) to (0\.\d{3}) less", page)

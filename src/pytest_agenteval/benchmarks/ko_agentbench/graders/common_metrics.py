@@ -25,8 +25,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     own_rubric,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
-    Metric,
     MetricResult,
     not_applicable,
     share,
@@ -72,7 +72,7 @@ class KoValidCalls(ComputedGrader):
     """EPR_CVR: which share of the agent's calls worked?"""
 
     name: ClassVar[str] = "ko_valid_calls"
-    metric: ClassVar[Metric] = Metric("EPR_CVR", valid_calls, valid_calls_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("EPR_CVR", valid_calls, valid_calls_upstream)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class KoResponseRate(ComputedGrader):
 
     name: ClassVar[str] = "ko_response_rate"
     threshold: ClassVar[float] = 1.0
-    metric: ClassVar[Metric] = Metric("RRR", response, response_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("RRR", response, response_upstream)
 
 
 ASKS = 3

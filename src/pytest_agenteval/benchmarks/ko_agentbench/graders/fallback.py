@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
-    Metric,
     MetricResult,
     not_applicable,
     share,
@@ -219,7 +219,7 @@ class KoAdaptiveRouting(ComputedGrader):
     """AdaptiveRoutingScore: how soon after a failure was another tool tried?"""
 
     name: ClassVar[str] = "ko_adaptive_routing"
-    metric: ClassVar[Metric] = Metric("AdaptiveRoutingScore", routing, routing_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("AdaptiveRoutingScore", routing, routing_upstream)
 
 
 @dataclass(frozen=True)
@@ -227,4 +227,4 @@ class KoFallbackSr(ComputedGrader):
     """FallbackSR: which share of the fallback calls worked?"""
 
     name: ClassVar[str] = "ko_fallback_sr"
-    metric: ClassVar[Metric] = Metric("FallbackSR", fallback_success, fallback_success_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("FallbackSR", fallback_success, fallback_success_upstream)

@@ -51,7 +51,7 @@ def upstream_error_result(raised: UpstreamError) -> MetricResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class CodeMetric:
     """A metric that needs no judge: what reports call it, and both ways to work it out.
 
     ``upstream`` is None for a metric that the benchmark documents and no longer has in its code.
@@ -98,7 +98,7 @@ class ComputedGrader(KoGrader):
     """A grader of a metric that only computes."""
 
     quick: ClassVar[bool] = True
-    metric: ClassVar[Metric]
+    metric: ClassVar[CodeMetric]
 
     def grade(self, evidence: Evidence) -> Grade:
         """Work the metric out."""

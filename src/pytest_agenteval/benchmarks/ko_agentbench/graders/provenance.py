@@ -10,8 +10,8 @@ from html import unescape
 from typing import Any, ClassVar, TypeAlias
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
-    Metric,
     MetricResult,
     not_applicable,
 )
@@ -217,4 +217,4 @@ class KoProvAcc(ComputedGrader):
     # A result may hold thousands of values.
     quick: ClassVar[bool] = False
     name: ClassVar[str] = "ko_prov_acc"
-    metric: ClassVar[Metric] = Metric("ProvAcc", data_flows, None)
+    metric: ClassVar[CodeMetric] = CodeMetric("ProvAcc", data_flows, None)

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
-    Metric,
     MetricResult,
     not_applicable,
     share,
@@ -147,7 +147,7 @@ class KoReuseRate(ComputedGrader):
     """ReuseRate: how often was something used again, rather than asked for again?"""
 
     name: ClassVar[str] = "ko_reuse_rate"
-    metric: ClassVar[Metric] = Metric("ReuseRate", reuse, None)
+    metric: ClassVar[CodeMetric] = CodeMetric("ReuseRate", reuse, None)
 
 
 @dataclass(frozen=True)
@@ -155,4 +155,4 @@ class KoRedundantCalls(ComputedGrader):
     """RedundantCallRate: 1 where no call asks for what is known already."""
 
     name: ClassVar[str] = "ko_redundant_calls"
-    metric: ClassVar[Metric] = Metric("RedundantCallRate", non_redundant, non_redundant_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("RedundantCallRate", non_redundant, non_redundant_upstream)

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
-    Metric,
     MetricResult,
     UpstreamError,
     not_applicable,
@@ -132,7 +132,7 @@ class KoFsm(ComputedGrader):
     """FSM: are the calls the golden path, all of it and nothing else?"""
 
     name: ClassVar[str] = "ko_fsm"
-    metric: ClassVar[Metric] = Metric("FSM", full_match, full_match_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("FSM", full_match, full_match_upstream)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class KoPsm(ComputedGrader):
     """PSM: which share of the golden path's tools was called?"""
 
     name: ClassVar[str] = "ko_psm"
-    metric: ClassVar[Metric] = Metric("PSM", partial_match, partial_match_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("PSM", partial_match, partial_match_upstream)
 
 
 @dataclass(frozen=True)
@@ -148,4 +148,4 @@ class KoDeltaSteps(ComputedGrader):
     """ΔSteps_norm: how near is the number of calls to the least that will do?"""
 
     name: ClassVar[str] = "ko_delta_steps"
-    metric: ClassVar[Metric] = Metric("ΔSteps_norm", step_economy, step_economy_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("ΔSteps_norm", step_economy, step_economy_upstream)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
-    Metric,
     MetricResult,
     not_applicable,
 )
@@ -139,7 +139,7 @@ class KoToolAcc(ComputedGrader):
 
     name: ClassVar[str] = "ko_tool_acc"
     threshold: ClassVar[float] = 1.0
-    metric: ClassVar[Metric] = Metric("ToolAcc", first_tool, first_tool_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("ToolAcc", first_tool, first_tool_upstream)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class KoCallEm(ComputedGrader):
     """CallEM: is the first call exactly the golden one?"""
 
     name: ClassVar[str] = "ko_call_em"
-    metric: ClassVar[Metric] = Metric("CallEM", exact_call, exact_call_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("CallEM", exact_call, exact_call_upstream)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class KoRespOk(ComputedGrader):
     # Reading jsonschema for the first time is no matter of microseconds.
     quick: ClassVar[bool] = False
     name: ClassVar[str] = "ko_resp_ok"
-    metric: ClassVar[Metric] = Metric("RespOK", response_in_form, response_in_form_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("RespOK", response_in_form, response_in_form_upstream)
 
 
 @dataclass(frozen=True)
@@ -166,4 +166,4 @@ class KoSelectAcc(ComputedGrader):
 
     name: ClassVar[str] = "ko_select_acc"
     threshold: ClassVar[float] = 1.0
-    metric: ClassVar[Metric] = Metric("SelectAcc", choice, choice_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("SelectAcc", choice, choice_upstream)

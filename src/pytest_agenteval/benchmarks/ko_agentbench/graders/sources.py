@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
     ComputedGrader,
-    Metric,
     MetricResult,
     not_applicable,
     share,
@@ -84,7 +84,7 @@ class KoCoverage(ComputedGrader):
     """Coverage: which share of the sources gave something?"""
 
     name: ClassVar[str] = "ko_coverage"
-    metric: ClassVar[Metric] = Metric("Coverage", coverage, coverage_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("Coverage", coverage, coverage_upstream)
 
 
 @dataclass(frozen=True)
@@ -92,4 +92,4 @@ class KoSourceEpr(ComputedGrader):
     """SourceEPR: which share of its calls gave something, over all sources?"""
 
     name: ClassVar[str] = "ko_source_epr"
-    metric: ClassVar[Metric] = Metric("SourceEPR", source_validity, source_validity_upstream)
+    metric: ClassVar[CodeMetric] = CodeMetric("SourceEPR", source_validity, source_validity_upstream)
