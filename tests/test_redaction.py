@@ -21,7 +21,7 @@ from pytest_agenteval.cassettes import Redactor
 from pytest_agenteval.cassettes.interaction import chat_request
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction import KNOWN, MARK, Secrets, worth_hiding
 from tests.store.samples import trial
 
@@ -181,12 +181,12 @@ def test_a_trial_leaves_the_engine_clean_and_one_without_secrets_as_it_is() -> N
     """Also the files of its workspace; what cannot hold a secret is the very same object."""
     clean = trial()
     secrets = Secrets(["trumpet-marmalade-42"])
-    assert cleaned(clean, secrets) is clean
+    assert redact_trial(clean, secrets) is clean
     files = {"a.md": FileText("1", 3, "my trumpet-marmalade-42"), "b.md": FileText("2", 3, "b")}
     outcome = Outcome(
         Answer("trumpet-marmalade-42", {"k": ["trumpet-marmalade-42"]}), Tree(files), Tree(files)
     )
-    found = cleaned(replace(clean, outcome=outcome, traceback="in trumpet-marmalade-42"), secrets)
+    found = redact_trial(replace(clean, outcome=outcome, traceback="in trumpet-marmalade-42"), secrets)
     assert "trumpet" not in repr(found)
     assert found.outcome.after.text("a.md") == f"my {MARK}"
     assert (found.outcome.after.files["b.md"], found.score) == (files["b.md"], clean.score)
@@ -212,7 +212,7 @@ PLACES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("place", PLACES)
 def test_one_secret_is_seen_wherever_in_a_trial_it_stands(place: str) -> None:
     """A trial without any is looked through once and given as it is: no place may be left out of it."""
-    found = cleaned(trial(**PLACES[place]), Secrets([SECRET, str(DIGITS)]))
+    found = redact_trial(trial(**PLACES[place]), Secrets([SECRET, str(DIGITS)]))
     assert MARK in repr(found)
     assert not re.search(f"{SECRET}|{DIGITS}", repr(found))
 

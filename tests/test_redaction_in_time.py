@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval import redaction
 from pytest_agenteval.records.evidence import Answer, Outcome
-from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction import MARK, Secrets
 from tests.store.samples import trial
 
@@ -62,4 +62,4 @@ def test_a_users_pattern_for_a_whole_text_is_found_in_a_trial() -> None:
     given = trial(outcome=Outcome(Answer("CUST-12")))
     secrets = Secrets(patterns=[r"^CUST-\d+$"])
 
-    assert cleaned(given, secrets).outcome.answer.text == MARK
+    assert redact_trial(given, secrets).outcome.answer.text == MARK

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.scorecard import Total as Total
     from pytest_agenteval.reports.scorecard import TotalPart as TotalPart
     from pytest_agenteval.scoring.intervals import Interval as Interval
-    from pytest_agenteval.store.journal_entry import Entry as Entry
+    from pytest_agenteval.store.journal_entry import JournalEntry as JournalEntry
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
     from pytest_agenteval.tools.functions import tool_of as tool_of

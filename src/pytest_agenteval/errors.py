@@ -46,7 +46,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {found[0]!r}?" if found else ""
 
 
-def words_in(raised: BaseException) -> str:
+def exception_text(raised: BaseException) -> str:
     """Give an exception's own text; somebody's exception may not be able to say it."""
     try:
         return str(raised)
@@ -56,7 +56,7 @@ def words_in(raised: BaseException) -> str:
         return f"(its text cannot be had: {type(worse).__name__})"
 
 
-def few_of(name: str, known: Collection[str]) -> str:
+def nearest_names(name: str, known: Collection[str]) -> str:
     """List names in their order or, where there are many, the five that are most like this one."""
     if len(known) <= MOST_LISTED:
         return ", ".join(sorted(known))

@@ -10,7 +10,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Generic, TypeVar
 
-from pytest_agenteval.errors import UsageMistake, few_of, nearest, words_in
+from pytest_agenteval.errors import UsageMistake, exception_text, nearest, nearest_names
 
 T = TypeVar("T")
 OURS = "pytest_agenteval"
@@ -86,7 +86,7 @@ class UnknownName(UsageMistake):
     def __init__(self, kind: str, name: str, known: Iterable[str], broken: Sequence[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
         self.hint = nearest(name, self.known) or "; ".join(broken)
-        names = f"known: {few_of(name, self.known)}" if self.known else "there are none"
+        names = f"known: {nearest_names(name, self.known)}" if self.known else "there are none"
         rows = [f"unknown {kind} {name!r}", names, self.hint]
         super().__init__("; ".join(row for row in rows if row))
 
@@ -120,7 +120,7 @@ def raised_where(raised: Exception) -> str:
     frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
     last = frames[-1] if frames else None
     place = f" ({last.filename}:{last.lineno})" if last and last.filename not in _IMPORTING else ""
-    return f"{type(raised).__name__}: {words_in(raised)}{place}"
+    return f"{type(raised).__name__}: {exception_text(raised)}{place}"
 
 
 def located(place: Path | str) -> Path:

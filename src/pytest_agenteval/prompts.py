@@ -10,7 +10,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import AgentEvalError, TrialBroken, words_in
+from pytest_agenteval.errors import AgentEvalError, TrialBroken, exception_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -40,7 +40,11 @@ class PromptBroken(TrialBroken):
         line = getattr(wrong, "lineno", None) or (lines[-1] if lines else None)
         place = f", line {line}" if line else ""
         missing = getattr(wrong, "templates", None)  # as jinja2's TemplateNotFound has it
-        why = f"there is no prompt {missing[0]!r} to include" if missing else words_in(wrong).split("\n")[0]
+        why = (
+            f"there is no prompt {missing[0]!r} to include"
+            if missing
+            else exception_text(wrong).split("\n")[0]
+        )
         given = f"the agent gives it {', '.join(sorted(values)) or 'no values'}"
         super().__init__(f"the prompt file for {name!r}{place}: {why}; {given}")
 
@@ -92,7 +96,7 @@ def _environment(texts: tuple[tuple[str, str], ...]) -> Environment:
     )
 
 
-class FormRefused(AgentEvalError):
+class InvalidForm(AgentEvalError):
     """A text that is no form: on which line, and what stands there."""
 
     def __init__(self, line: int, found: str) -> None:
@@ -124,16 +128,16 @@ def _form(text: str) -> tuple[Template, Mapping[str, int]]:
     try:
         nodes = list(_nodes(environment.parse(text)))
     except TemplateSyntaxError as wrong:
-        raise FormRefused(wrong.lineno, wrong.message or "no template") from None
+        raise InvalidForm(wrong.lineno, wrong.message or "no template") from None
     for node in nodes:
         if type(node).__name__ not in _IN_FORMS:
-            raise FormRefused(node.lineno, f"{type(node).__name__.lower()} in the template")
+            raise InvalidForm(node.lineno, f"{type(node).__name__.lower()} in the template")
     names: dict[str, int] = {}
     for node in nodes:
         if isinstance(node, Name):
             names.setdefault(node.name, node.lineno)
     if "self" in names:  # jinja2 puts the template itself there, whatever the values are
-        raise FormRefused(names["self"], "the name self, which templates keep for themselves")
+        raise InvalidForm(names["self"], "the name self, which templates keep for themselves")
     return environment.from_string(text), names
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-def true_class(guard: Any) -> Any:
+def socket_class(guard: Any) -> Any:
     """Give the class that a guard was made from; the guard itself where that cannot be seen."""
     ancestors = getattr(guard, "__mro__", ())
     return next((each for each in ancestors if each.__bases__ == (_socket.socket,)), guard)
@@ -27,7 +27,7 @@ def without_socket_guard() -> Iterator[None]:
     """
     with _lock:
         guard = socket.socket
-        setattr(socket, "socket", true_class(guard))  # noqa: B010 - a class, to the type checker
+        setattr(socket, "socket", socket_class(guard))  # noqa: B010 - a class, to the type checker
         try:
             yield
         finally:

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-NAME = "agenteval-blocking"
+THREAD_NAME = "agenteval-blocking"
 
 
-class Daemon(threading.Thread):
+class DaemonThread(threading.Thread):
     """A thread that works for a loop, and does not hold up the end of the process."""
 
     def __init__(
-        self, work: Callable[[], None], loop: asyncio.AbstractEventLoop | None, name: str = NAME
+        self, work: Callable[[], None], loop: asyncio.AbstractEventLoop | None, name: str = THREAD_NAME
     ) -> None:
         super().__init__(target=work, daemon=True, name=name)
         self.loop = loop
@@ -41,13 +41,13 @@ class Daemon(threading.Thread):
             self.busy = True
 
 
-def end_daemons(loop: asyncio.AbstractEventLoop) -> None:
+def end_daemon_threads(loop: asyncio.AbstractEventLoop) -> None:
     """Raise SystemExit in each thread that is busy for this loop, for as far as that is Python.
 
     Whatever nobody waits for takes turns all the same from those who have to say how the run ended.
     """
     for thread in threading.enumerate():
-        if isinstance(thread, Daemon) and thread.loop is loop and thread.busy:
+        if isinstance(thread, DaemonThread) and thread.loop is loop and thread.busy:
             ident = ctypes.c_ulong(thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
 
@@ -75,7 +75,7 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, put, value)
 
-    Daemon(body, loop).start()
+    DaemonThread(body, loop).start()
     return await future
 
 
@@ -107,11 +107,11 @@ class DaemonThreads(ThreadPoolExecutor):
 
         self._jobs.put(body)
         if not self._free.acquire(blocking=False):
-            thread = Daemon(lambda: self._work(thread), self._loop)
+            thread = DaemonThread(lambda: self._work(thread), self._loop)
             thread.start()
         return future
 
-    def _work(self, thread: Daemon) -> None:
+    def _work(self, thread: DaemonThread) -> None:
         while True:
             thread.next(self._jobs.get)()
             self._free.release()

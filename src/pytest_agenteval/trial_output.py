@@ -12,7 +12,7 @@ MOST_CAPTURED = 1024 * 1024
 """How many characters of a trial's output, and of its log, are kept."""
 
 
-class Captured:
+class TrialOutput:
     """The output and the log of one trial, bounded; each is made when first written to."""
 
     __slots__ = ("_log", "_output")
@@ -37,7 +37,7 @@ class Captured:
         return "" if self._output is None else self._output.text
 
     @property
-    def logged(self) -> str:
+    def log_text(self) -> str:
         """What was logged."""
         return "" if self._log is None else self._log.text
 
@@ -65,7 +65,7 @@ class _Bounded:
         return f"{kept}… (cut: {self._left_out} characters more)\n" if self._left_out else kept
 
 
-CURRENT: ContextVar[Captured | None] = ContextVar("agenteval_captured", default=None)
+current_output: ContextVar[TrialOutput | None] = ContextVar("agenteval_captured", default=None)
 """Whose output is being written: set while a trial runs, in its own context only."""
 
 
@@ -78,17 +78,17 @@ class TrialLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record down, if a trial made it."""
-        captured = CURRENT.get()
+        captured = current_output.get()
         if captured is not None:
             captured.log(self.format(record))
 
 
 def outside_trials(record: logging.LogRecord) -> bool:
     """Whether a log record was made by no trial."""
-    return CURRENT.get() is None
+    return current_output.get() is None
 
 
-def route(streams: Iterable[Any]) -> Callable[[], None]:
+def redirect(streams: Iterable[Any]) -> Callable[[], None]:
     """Send what trials write to these streams to the trials' own output; give the undoing.
 
     The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
@@ -106,7 +106,7 @@ def _route_one(stream: Any) -> Callable[[], None]:
     write = stream.write
 
     def routed(text: str) -> int:
-        captured = CURRENT.get()
+        captured = current_output.get()
         return int(write(text)) if captured is None else captured.print(text)
 
     try:

@@ -15,7 +15,7 @@ import yaml
 
 from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.suites import only_our_plugin
 
@@ -110,7 +110,7 @@ def _run(pytester: pytest.Pytester, *arguments: str, of: Sequence[str] = (), sta
     return _latest(pytester.path)
 
 
-def _of(run: Run, suite: str) -> list[Entry]:
+def _of(run: Run, suite: str) -> list[JournalEntry]:
     return [entry for entry in run.entries if entry.key.suite == suite]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.chat.chat import MOST_TOKENS, UNKNOWN, credible_usage
 from pytest_agenteval.chat.chat_tape import _read
-from pytest_agenteval.records.tool import DEEPEST, ToolSpec, args_complaint, parse_args
+from pytest_agenteval.records.tool import DEEPEST, ToolSpec, arguments_problem, parse_arguments
 from pytest_agenteval.records.transcript import Usage
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan
@@ -37,7 +37,7 @@ def test_numbers_that_json_does_not_know_are_no_arguments(bench: Bench, stream: 
 
     assert (dict(call.args), reply.usage.tokens, last.text) == ({}, 77, "3")
     assert call.raw_args
-    assert ("too large" if "1e999" in call.raw_args else "is no number of JSON") in args_complaint(
+    assert ("too large" if "1e999" in call.raw_args else "is no number of JSON") in arguments_problem(
         call.raw_args
     )
 
@@ -87,7 +87,7 @@ _VALUES = st.recursive(
 def test_arguments_are_what_json_can_say(args: dict[str, Any]) -> None:
     """What is read can be written again for anybody; what cannot is the model's text, unchanged."""
     text = json.dumps(args)
-    read, raw = parse_args(text)
+    read, raw = parse_arguments(text)
     if raw is None:
         assert json.loads(json.dumps(dict(read), allow_nan=False)) == args
     else:
@@ -102,6 +102,6 @@ def test_arguments_are_as_deep_as_they_may_be(depth: int, taken: bool, below: st
     """A text of brackets breaks no reader; brackets within a text are none."""
     closing = "}" if below.startswith("{") else "]"
     text = '{"a":' + below * (depth - 1) + '"' + "[{" * 500 + '"' + closing * (depth - 1) + "}"
-    args, raw = parse_args(text)
+    args, raw = parse_arguments(text)
     assert (raw is None, bool(args)) == (taken, taken)
-    assert ("brackets" in args_complaint(text)) is not taken
+    assert ("brackets" in arguments_problem(text)) is not taken

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction import Secrets
 from tests.store.samples import trial
 
@@ -66,7 +66,7 @@ def test_no_kind_of_value_carries_a_secret_out(carrier: str) -> None:
     told = replace(trial(), grades=(Grade("own", 1.0, "fine", details=value),))
     told = replace(told, outcome=replace(told.outcome, answer=Answer("done", value)))
 
-    text = json.dumps(cleaned(told, secrets).to_json())
+    text = json.dumps(redact_trial(told, secrets).to_json())
 
     assert SECRET not in text
     assert text.count("<redacted>") == 2
@@ -80,4 +80,4 @@ def test_what_holds_no_secret_is_given_as_it_is() -> None:
             raise ValueError("no words")
 
     told = replace(trial(), grades=(Grade("own", 1.0, "fine", details={"it": [{Unspeakable()}, Vault()]}),))
-    assert cleaned(told, Secrets()) is told
+    assert redact_trial(told, Secrets()) is told

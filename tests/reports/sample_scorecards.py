@@ -15,10 +15,10 @@ from pytest_agenteval.reports.scorecard import (
     TotalPart,
 )
 from pytest_agenteval.scoring.intervals import Interval
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 
 
-def scorecard(entries: Sequence[Entry], half: float = 0.5) -> Scorecard | None:
+def scorecard(entries: Sequence[JournalEntry], half: float = 0.5) -> Scorecard | None:
     """Give the areas ``pace``, of the grade ``fast``, and ``care``, of the grades ``tidy`` and ``kind``."""
     pace = MetricGroup(_mean("pace", entries, "fast"), (_mean("fast", entries, "fast"),), (_sure(entries),))
     metrics = tuple(_mean(name, entries, name) for name in ("tidy", "kind"))
@@ -38,14 +38,14 @@ def _index(pace: MetricGroup, care: MetricGroup, half: float) -> Total:
     return Total("index", value, None, parts, missing)
 
 
-def _mean(name: str, entries: Sequence[Entry], label: str) -> Metric:
+def _mean(name: str, entries: Sequence[JournalEntry], label: str) -> Metric:
     grades = [grade for entry in entries for grade in entry.grades if grade.grader == label]
     known = [grade.score for grade in grades if grade.score is not None]
     unjudged = sum(grade.score is None for grade in grades)
     return Metric(name, fmean(known) if known else None, None, len(known), unjudged)
 
 
-def _sure(entries: Sequence[Entry]) -> Metric:
+def _sure(entries: Sequence[JournalEntry]) -> Metric:
     return Metric("sure", 0.25, Interval(0.0, 0.5, 0.95), len(entries))
 
 

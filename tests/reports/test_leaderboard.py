@@ -16,7 +16,7 @@ from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderbo
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
 from pytest_agenteval.reports.tables import Column, ReportTable, table_lines
 from pytest_agenteval.reports.text_width import cell_width
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.runs import MIXED, PLANNED, key, stored, trial
@@ -104,7 +104,7 @@ def test_one_model_has_one_line_or_the_whole_scorecard(tmp_path: Path) -> None:
 def test_a_benchmark_without_a_total_is_ordered_by_the_mean_score(tmp_path: Path) -> None:
     """Its groups stand beside the score, as buckets do."""
 
-    def groups_only(entries: Sequence[Entry]) -> Scorecard | None:
+    def groups_only(entries: Sequence[JournalEntry]) -> Scorecard | None:
         made = scorecard(entries)
         return replace(made, total=None, notes=()) if made else None
 
@@ -117,7 +117,7 @@ def test_a_benchmark_without_a_total_is_ordered_by_the_mean_score(tmp_path: Path
 def test_rows_with_other_groups_stand_on_one_board(tmp_path: Path) -> None:
     """A benchmark's newer version may have a group that an older run lacks: it has a dash there."""
 
-    def fewer(entries: Sequence[Entry]) -> Scorecard | None:
+    def fewer(entries: Sequence[JournalEntry]) -> Scorecard | None:
         made = scorecard(entries)
         known = entries[0].key.model == "rules"
         return replace(made, groups=made.groups[: 2 if known else 1]) if made else None

@@ -16,7 +16,7 @@ from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_codec import started_line
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.json_lines import as_bytes
+from pytest_agenteval.store.json_lines import encode_line
 from pytest_agenteval.store.run_metadata import planned_json
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.store.samples import FULL, plan
@@ -83,7 +83,7 @@ def test_why_there_was_no_score_is_read_as_one_of_the_closed_list(run: Run) -> N
 def test_what_is_begun_and_planned_is_written_as_before(run: Run) -> None:
     """The header too."""
     begun = [plan("t1"), plan("unjudged", attempt=2), plan("never")]
-    lines = [as_bytes(started_line(each, "2026-11-21T09:30:15Z")) for each in begun]
+    lines = [encode_line(started_line(each, "2026-11-21T09:30:15Z")) for each in begun]
     journal = (STORED / "journal-main.jsonl").read_bytes()
     assert journal.startswith(b"".join(lines).replace(b'"rules"', b'"baseline"'))
     assert (STORED / "run.json").read_text() == compact(run.header.to_json()) + "\n"

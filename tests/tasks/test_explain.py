@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.load import load_suite, load_tasks
-from pytest_agenteval.tasks.validation_errors import in_words
+from pytest_agenteval.tasks.validation_errors import value_text
 
 TASK_KEYS = (
     "agent, clock, description, faults, graders, id, input, limits, metadata, prompts, "
@@ -275,4 +275,4 @@ def test_a_task_of_a_suite_is_not_spelled_as_a_suite() -> None:
 )
 def test_a_value_is_told_shortly(value: object, words: str) -> None:
     """What it is stands beside what it says."""
-    assert in_words(value) == words
+    assert value_text(value) == words

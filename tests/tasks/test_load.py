@@ -13,9 +13,9 @@ import pytest
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.referenced_files import prompt_files, starting_tree
+from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.spec import Limits, Suite, Task
-from pytest_agenteval.tasks.suite_defaults import effective
+from pytest_agenteval.tasks.suite_defaults import resolve_settings
 
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 
@@ -253,7 +253,7 @@ def test_a_workspace_starts_from_a_base_and_an_overlay(here: Path, suite_dir: Pa
         folder.mkdir(parents=True)
 
     def tree(**value: str) -> tuple[Path, ...]:
-        return starting_tree(task(input=value), suite_dir, file, here)
+        return workspace_layers(task(input=value), suite_dir, file, here)
 
     assert tree() == (overlay,)
     assert tree(base_fixture="pkm/starter") == (shared, overlay)
@@ -267,8 +267,8 @@ def test_the_workspace_beside_belongs_to_task_files_only(here: Path, suite_dir: 
     """A list of tasks does not share a workspace by accident."""
     (suite_dir / "workspace").mkdir()
 
-    assert starting_tree(task(), suite_dir, suite_dir / "all.json", here) == ()
-    assert starting_tree(task(), suite_dir, suite_dir / "task.yaml", here) == (suite_dir / "workspace",)
+    assert workspace_layers(task(), suite_dir, suite_dir / "all.json", here) == ()
+    assert workspace_layers(task(), suite_dir, suite_dir / "task.yaml", here) == (suite_dir / "workspace",)
 
 
 def test_a_tree_that_is_not_there_is_told_with_the_places_looked_at(here: Path, suite_dir: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_tree_that_is_not_there_is_told_with_the_places_looked_at(here: Path, 
     value = {**LEAST, "input": {"base_fixture": "pkm/startr", "fixture_dir": "nowhere"}}
     file = written(suite_dir / "all.json", [{**LEAST, "id": "z"}, value])
 
-    assert problems(starting_tree, Task.model_validate(value), suite_dir, file, here) == [
+    assert problems(workspace_layers, Task.model_validate(value), suite_dir, file, here) == [
         "evals/pkm/all.json:14 [1, 'input', 'base_fixture'] "
         "a folder: evals/pkm/pkm/startr or fixtures/pkm/startr | "
         "'pkm/startr', which is not there | did you mean 'pkm/starter'?",
@@ -305,7 +305,7 @@ def test_a_tree_outside_the_project_is_refused(here: Path, suite_dir: Path, name
     """A task file cannot copy what is not the project's."""
     file = suite_dir / "task.json"
 
-    rows = problems(starting_tree, task(input={"base_fixture": name}), suite_dir, file, here)
+    rows = problems(workspace_layers, task(input={"base_fixture": name}), suite_dir, file, here)
 
     assert [row.split("] ", 1)[1] for row in rows] == [f"{trouble} | "]
 
@@ -363,7 +363,7 @@ def test_a_task_comes_before_its_suites_defaults_and_these_before_the_suite() ->
         agent="pkm", trials_per_run=2, limits={"steps": 4}, timeout_seconds=30, tags=["y", "z"],
         settings={"c": 3}, prompts={"q": "task.md"},
     )  # fmt: skip
-    found, plain = effective(own, shared), effective(task(), shared)
+    found, plain = resolve_settings(own, shared), resolve_settings(task(), shared)
 
     assert (found.agent, found.trials, found.clock) == ("pkm", 2, "2026-05-25T09:00:00")
     assert found.limits == Limits(steps=4, seconds=30, tokens=100)
@@ -374,15 +374,15 @@ def test_a_task_comes_before_its_suites_defaults_and_these_before_the_suite() ->
 
 def test_a_task_alone_has_what_it_says() -> None:
     """Without a suite one trial is run, by whatever agent the run names."""
-    found = effective(task(), None)
+    found = resolve_settings(task(), None)
 
     assert (found.agent, found.trials, found.limits, found.settings) == (None, 1, Limits(), {})
 
 
 def test_seconds_come_before_memexs_timeout() -> None:
     """`timeout_seconds` is read where `limits.seconds` is not said."""
-    assert effective(task(timeout_seconds=9), None).limits.seconds == 9
-    assert effective(task(timeout_seconds=9, limits={"seconds": 5}), None).limits.seconds == 5
+    assert resolve_settings(task(timeout_seconds=9), None).limits.seconds == 9
+    assert resolve_settings(task(timeout_seconds=9, limits={"seconds": 5}), None).limits.seconds == 5
 
 
 def test_yaml_is_read_alike_without_libyaml(here: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.records.evidence import diff
 from pytest_agenteval.workspace import snapshot as bounds
-from pytest_agenteval.workspace.snapshot import MOST_BYTES, seeded, snapshot
+from pytest_agenteval.workspace.snapshot import MOST_BYTES, snapshot, snapshot_layers
 
 names = st.text(st.sampled_from("ab한é ."), min_size=1, max_size=4).filter(
     lambda name: name.strip(". ") == name
@@ -119,7 +119,7 @@ def test_layers_are_seen_as_one_tree(tmp_path: Path) -> None:
     for name, files in {"base": {"a": b"1", "c": b"1"}, "over": {"b": b"2", "c": b"2"}}.items():
         (tmp_path / name).mkdir()
         write(tmp_path / name, files)
-    tree = seeded([tmp_path / "base", tmp_path / "over"])
+    tree = snapshot_layers([tmp_path / "base", tmp_path / "over"])
     assert {path: file.text for path, file in tree.files.items()} == {"a": "1", "b": "2", "c": "2"}
     assert list(tree) == ["a", "b", "c"]
 

@@ -169,7 +169,7 @@ def test_a_tree_that_nobody_asks_for_is_not_made(tmp_path: Path) -> None:
     workspace = Workspace([base], parent=scratch)
     assert workspace.before().text("a") == workspace.after().text("a") == "a"
     workspace.remove()
-    assert not workspace.made
+    assert not workspace.exists
     assert not scratch.exists()
 
 

@@ -11,8 +11,8 @@ from pytest_agenteval.calibration.examples import SOURCES, LabelledExample, Labe
 from pytest_agenteval.calibration.label_rows import LabelRow, read_label_rows
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric
-from pytest_agenteval.tasks.documents import shown
-from pytest_agenteval.tasks.validation_errors import in_words
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.validation_errors import value_text
 
 Scale = tuple[float, float]
 ZERO_TO_ONE: Scale = (0.0, 1.0)
@@ -28,7 +28,7 @@ def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple
     reader = _Reader(path, rubric, scale, problems)
     examples = [reader.example(row) for row in rows]
     if not rows and not problems:
-        problems.append(Problem(shown(path), None, (), "1 example or more", "none"))
+        problems.append(Problem(short_path(path), None, (), "1 example or more", "none"))
     if problems:
         raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
     return tuple(examples)
@@ -38,7 +38,7 @@ class _Reader:
     """Reads rows for one rubric, and collects what is wrong with them."""
 
     def __init__(self, path: Path, rubric: Rubric, scale: Scale, problems: list[Problem]) -> None:
-        self._file, self._rubric, self._scale, self._problems = shown(path), rubric, scale, problems
+        self._file, self._rubric, self._scale, self._problems = short_path(path), rubric, scale, problems
         self._given = [name for name in rubric.shows if name != rubric.output]
         self._ids: dict[str, int] = {}
 
@@ -57,7 +57,7 @@ class _Reader:
     def _id(self, row: LabelRow) -> str:
         id = row.parts.get("id", f"line-{row.line}")
         if not isinstance(id, str) or not id.strip():
-            self._wrong(row, ("id",), "a text that is not blank", in_words(id))
+            self._wrong(row, ("id",), "a text that is not blank", value_text(id))
             return ""
         first = self._ids.setdefault(id, row.line)
         if first != row.line:
@@ -73,7 +73,7 @@ class _Reader:
             return {}
         if not isinstance(found, Mapping):
             expected = f"an object with {', '.join(given)}: what the rubric shows"
-            told = in_words(found) if "input" in row.parts else "no input"
+            told = value_text(found) if "input" in row.parts else "no input"
             self._wrong(row, ("input",), expected, told, self._columns(row, given))
             return {}
         for name in found:
@@ -91,7 +91,7 @@ class _Reader:
     def _labels(self, row: LabelRow) -> Iterator[tuple[str, float]]:
         found, names = row.parts.get("scores"), self._rubric.names
         if not isinstance(found, Mapping) or not found:
-            told = in_words(found) if "scores" in row.parts else "no scores"
+            told = value_text(found) if "scores" in row.parts else "no scores"
             self._wrong(row, ("scores",), f"a number for one or more of {', '.join(names)}", told)
             return
         for name, value in found.items():
@@ -109,7 +109,7 @@ class _Reader:
             return True
         expected = f"a number from {low:g} to {high:g}"
         hint = "another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5" if number else ""
-        self._wrong(row, ("scores", name), expected, in_words(value), hint)
+        self._wrong(row, ("scores", name), expected, value_text(value), hint)
         return False
 
     def _source(self, row: LabelRow) -> LabelSource:
@@ -118,13 +118,13 @@ class _Reader:
         known = next((source for source in SOURCES if source == value), None)
         if known is None:
             hint = nearest(value, SOURCES) if isinstance(value, str) else ""
-            self._wrong(row, ("label_source",), " or ".join(SOURCES), in_words(value), hint)
+            self._wrong(row, ("label_source",), " or ".join(SOURCES), value_text(value), hint)
         return known or "human"
 
     def _text(self, row: LabelRow, path: KeyPath, value: Any, expected: str) -> str:
         if isinstance(value, str):
             return value
-        self._wrong(row, path, expected, in_words(value) if path[0] in row.parts else f"no {path[0]}")
+        self._wrong(row, path, expected, value_text(value) if path[0] in row.parts else f"no {path[0]}")
         return ""
 
     def _columns(self, row: LabelRow, names: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.tasks.documents import read_bytes, shown
-from pytest_agenteval.tasks.validation_errors import in_words
+from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.validation_errors import value_text
 
 KEYS = ("id", "input", "output", "scores", "label_source", "note")
 JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
@@ -70,14 +70,14 @@ def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[Label
             value = _decode(line)
         except ValueError as broken:
             said = broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
-            problems.append(Problem(shown(path), number, (), "one JSON object in one line", said))
+            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", said))
             continue
         except RecursionError:
             said = "more levels than can be read"
-            problems.append(Problem(shown(path), number, (), "one JSON object in one line", said))
+            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", said))
             continue
         if not isinstance(value, dict):
-            problems.append(Problem(shown(path), number, (), A_ROW, in_words(value)))
+            problems.append(Problem(short_path(path), number, (), A_ROW, value_text(value)))
             continue
         problems += _unknown(path, number, value, KEYS)
         yield LabelRow(number, value, {})
@@ -98,7 +98,7 @@ def _csv_rows(
             if len(cells) != len(head):
                 expected = f"{len(head)} cells, as the first line has"
                 hint = "a text with commas or line breaks stands in double quotes"
-                problems.append(Problem(shown(path), line, (), expected, f"{len(cells)}", hint))
+                problems.append(Problem(short_path(path), line, (), expected, f"{len(cells)}", hint))
                 continue
             yield _csv_row(line, head, places, cells)
     except csv.Error as broken:
@@ -121,7 +121,7 @@ def _places(
             continue
         found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
         hint = nearest(name, known) if place is None else ""
-        problems.append(Problem(shown(path), 1, (name,), f"one of {', '.join(known)}", found, hint))
+        problems.append(Problem(short_path(path), 1, (name,), f"one of {', '.join(known)}", found, hint))
     return places
 
 
@@ -163,7 +163,7 @@ def _unknown(path: Path, line: int, value: Iterable[str], known: Sequence[str]) 
     for key in value:
         if key not in known:
             expected, found = f"one of {', '.join(known)}", f"unknown key {key!r}"
-            yield Problem(shown(path), line, (key,), expected, found, nearest(key, known))
+            yield Problem(short_path(path), line, (key,), expected, found, nearest(key, known))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -182,4 +182,4 @@ _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).
 
 
 def _refuse(path: Path, line: int | None, expected: str, found: str) -> NoReturn:
-    raise ProblemsFound([Problem(shown(path), line, (), expected, found)]) from None
+    raise ProblemsFound([Problem(short_path(path), line, (), expected, found)]) from None

@@ -14,7 +14,7 @@ from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
 from pytest_agenteval.scoring.agreement import METRICS
 from pytest_agenteval.tasks.calibration import Calibration, load_calibration
-from pytest_agenteval.tasks.documents import Document, read_bytes, shown
+from pytest_agenteval.tasks.documents import Document, read_bytes, short_path
 
 ENDING = ".jinja"
 SCORED = "scored"
@@ -97,9 +97,9 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
         raise ProblemsFound(problems)
     return CalibrationPlan(
         id=said.id,
-        file=shown(path),
+        file=short_path(path),
         line=document.line_of(("id",)),
-        labels=shown(labels),
+        labels=short_path(labels),
         rubric=rubric,
         examples=examples,
         wanted=tuple(_wanted(said, rubric)),
@@ -131,20 +131,20 @@ def _rubric(said: Calibration, document: Document, rubrics: RubricNames) -> Rubr
 def _own_rubric(said: Calibration, document: Document) -> Rubric:
     path = document.path.parent / said.rubric
     if not path.is_file():
-        _refuse(document, ("rubric",), f"a file: {shown(path)}", "none", _beside(path))
+        _refuse(document, ("rubric",), f"a file: {short_path(path)}", "none", _beside(path))
     try:
         text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as broken:
         found = f"the byte 0x{broken.object[broken.start]:02x}"
-        raise ProblemsFound([Problem(shown(path), None, (), "a text in UTF-8", found)]) from None
-    return read_rubric(text, shown(path))
+        raise ProblemsFound([Problem(short_path(path), None, (), "a text in UTF-8", found)]) from None
+    return read_rubric(text, short_path(path))
 
 
 def _examples(
     said: Calibration, document: Document, rubric: Rubric, labels: Path
 ) -> tuple[LabelledExample, ...]:
     if not labels.is_file():
-        _refuse(document, ("labels",), f"a file: {shown(labels)}", "none", _beside(labels))
+        _refuse(document, ("labels",), f"a file: {short_path(labels)}", "none", _beside(labels))
     return read_labels(labels, rubric, said.scale)
 
 
@@ -182,9 +182,11 @@ def _beside(path: Path) -> str:
 
 def _problem(document: Document, path: KeyPath, known: Any, kind: str, name: str) -> Problem:
     expected, found = f"one of {', '.join(known)}", f"the unknown {kind} {name!r}"
-    return Problem(shown(document.path), document.line_of(path), path, expected, found, nearest(name, known))
+    return Problem(
+        short_path(document.path), document.line_of(path), path, expected, found, nearest(name, known)
+    )
 
 
 def _refuse(document: Document, path: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:
-    problem = Problem(shown(document.path), document.line_of(path), path, expected, found, hint)
+    problem = Problem(short_path(document.path), document.line_of(path), path, expected, found, hint)
     raise ProblemsFound([problem])

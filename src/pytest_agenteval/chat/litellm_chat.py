@@ -31,7 +31,7 @@ from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.tool import ToolSpec, parse_args
+from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.threads import in_daemon_thread
 
@@ -206,7 +206,7 @@ def _is_named(setting: str, said: str) -> bool:
 
 
 def _as_object(arguments: str) -> str:
-    raw = parse_args(arguments)[1]
+    raw = parse_arguments(arguments)[1]
     return arguments if raw is None else compact({"INVALID_JSON": raw})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import Reply, credible_usage
-from pytest_agenteval.records.tool import parse_args
+from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
 
@@ -81,7 +81,7 @@ def _calls(told: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
     for place, call in enumerate(told):
         id = call.id if call.id and call.id not in taken else f"{call_ids}_{place}"
         taken.add(id)
-        args, raw = parse_args(call.function.arguments or "{}")
+        args, raw = parse_arguments(call.function.arguments or "{}")
         yield ToolCall(id, 0, place, call.function.name or "", args, raw)
 
 

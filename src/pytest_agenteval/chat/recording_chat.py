@@ -40,7 +40,7 @@ class AgentChat:
         recorder = self._recorder
         recorder.turn += 1
         turn, started = recorder.turn, recorder.at()
-        recorder.heard(messages)
+        recorder.add_prompt(messages)
         try:
             reply = await taped_ask(
                 self._tape,
@@ -53,13 +53,13 @@ class AgentChat:
         except (TrialBroken, ProblemsFound) as broken:
             recorder.broken = broken
             if isinstance(broken, CassetteMiss):
-                recorder.missed(broken)
+                recorder.add_miss(broken)
             raise
         usage, ended = reply.usage, recorder.at()
         if reply.seconds is not None:  # what came before: a queue, back-off, failed attempts
             started = ended - reply.seconds
         ask = Ask(turn, started, ended, usage, reply.finish, reply.first_token_s, reply.reasoning)
-        recorder.replied(reply.message(), _stamped(reply.calls, turn), ask)
+        recorder.add_reply(reply.message(), _stamped(reply.calls, turn), ask)
         self._budget.spend(usage)
         return reply
 

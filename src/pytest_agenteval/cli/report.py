@@ -99,10 +99,10 @@ def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
 
 def _tell_odd(runs: Iterable[Run]) -> None:
     """Say what could not be read of runs, beside whatever else is printed."""
-    from pytest_agenteval.store.run_reader import first_odd
+    from pytest_agenteval.store.run_reader import first_unreadable
 
     for run in runs:
-        for odd in first_odd(run.odd):
+        for odd in first_unreadable(run.odd):
             print(f"{run.folder}: {odd}", file=sys.stderr)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pytest_agenteval.store.run_reader import Run, first_odd, load_run
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.runs import list_runs
 
 
@@ -21,7 +21,7 @@ def print_runs(results: str) -> int:
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for run in runs:
-        for odd in first_odd(run.odd):
+        for odd in first_unreadable(run.odd):
             print(f"{run.folder.name}: {odd}", file=sys.stderr)
     return 0
 

@@ -10,7 +10,7 @@ from pytest_agenteval.canonical import canonical, digest
 from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.workspace.snapshot import seeded, with_texts
+from pytest_agenteval.workspace.snapshot import snapshot_layers, with_texts
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.worker_context import WorkerContext
@@ -70,8 +70,10 @@ def digests_of(
 def _fixture(task: PlannedTask, digest_cache: DigestCache) -> str:
     layers = [Path(layer) for layer in task.layers]
     if task.texts:
-        return digest_cache.of("texts", task.texts, lambda: with_texts(seeded(layers), task.texts).digest())
-    return digest_cache.of("fixture", task.layers, lambda: seeded(layers).digest())
+        return digest_cache.of(
+            "texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest()
+        )
+    return digest_cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
 
 
 def _settings(task: PlannedTask) -> Any:

@@ -11,7 +11,7 @@ from traceback import FrameSummary, StackSummary, TracebackException
 
 import pluggy
 
-from pytest_agenteval.errors import words_in
+from pytest_agenteval.errors import exception_text
 
 OURS = str(Path(__file__).parent.parent) + os.sep
 LIBRARY = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
@@ -37,7 +37,7 @@ def user_frames_first(raised: BaseException) -> str:
 
 def exception_line(raised: BaseException) -> str:
     """Write an exception as a traceback's last line does, also where it cannot say what it is."""
-    name, text = type(raised).__name__, words_in(raised)
+    name, text = type(raised).__name__, exception_text(raised)
     return f"{name}: {text}" if text else name
 
 

@@ -47,7 +47,7 @@ class OwnRequests:
     def _tell(self, scope: Scope) -> None:
         for request in tuple(scope.missed):
             miss = self._tape.agents_miss(request)
-            self._recorder.missed(miss)
+            self._recorder.add_miss(miss)
             self._recorder.broken = self._recorder.broken or miss
 
     def _tapes(self) -> Sequence[Tape]:

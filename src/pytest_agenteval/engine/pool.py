@@ -23,9 +23,9 @@ from pytest_agenteval.engine.executors.executor import (
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.sockets import without_socket_guard
-from pytest_agenteval.threads import DaemonThreads, end_daemons
+from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
 
 DEAF_S = 2.0
 """So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
@@ -141,7 +141,7 @@ class Pool:
             if shutting.wait(min(seconds, DEAF_S)):
                 self._thread.join(seconds)
         finally:  # for a loop that is deaf, and where Ctrl-C is pressed again meanwhile
-            end_daemons(self._loop)
+            end_daemon_threads(self._loop)
         return cut_off
 
     def _serve(self) -> None:
@@ -194,12 +194,12 @@ class Pool:
         try:
             if self._unable is not None:
                 raise self._unable
-            trial = cleaned(await self._executor.run(slot.request()))
+            trial = redact_trial(await self._executor.run(slot.request()))
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_own_cancellation(raised):
                 self.running.discard(slot)
                 raise
-            trial = cleaned(errored_trial(slot.plan, raised))
+            trial = redact_trial(errored_trial(slot.plan, raised))
         self.running.discard(slot)
         slot.task = None
         if not self._ended:
@@ -237,7 +237,7 @@ class Pool:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
-        end_daemons(self._loop)  # what they would give, nobody waits for any more
+        end_daemon_threads(self._loop)  # what they would give, nobody waits for any more
         for deaf in (await asyncio.wait(tasks, timeout=1.0))[1] if tasks else ():
             deaf._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own way to say no more of it
         if self._ended:

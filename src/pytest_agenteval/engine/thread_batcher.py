@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pytest_agenteval.threads import Daemon
+from pytest_agenteval.threads import DaemonThread
 
 PATIENCE = 0.02
 """Seconds that work waits behind other work before it gets a thread of its own."""
@@ -93,7 +93,7 @@ class BatchedThreads:
 
     def _start(self) -> None:
         # The newest is the one that stays: an older one may never come back.
-        self._first = Daemon(self._serve, self._loop, "agenteval-graders")
+        self._first = DaemonThread(self._serve, self._loop, "agenteval-graders")
         self._first.start()
 
     def _serve(self) -> None:
@@ -108,7 +108,7 @@ class BatchedThreads:
 
     def _next(self) -> _Job | None:
         thread = threading.current_thread()
-        if isinstance(thread, Daemon) and thread is self._first:
+        if isinstance(thread, DaemonThread) and thread is self._first:
             return thread.next(self._waiting.get)
         try:
             return self._waiting.get_nowait()

@@ -34,7 +34,7 @@ from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.tool import compile_schemas
 from pytest_agenteval.tools.toolbox import ToolBox
-from pytest_agenteval.trial_output import CURRENT, Captured
+from pytest_agenteval.trial_output import TrialOutput, current_output
 from pytest_agenteval.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class _TrialUnderWay:
     budget: Budget
     recorder: Recorder
     workspace: Workspace
-    captured: Captured
+    captured: TrialOutput
     started_at: str
     state: _TrialState
 
@@ -92,7 +92,7 @@ class _TrialUnderWay:
         budget = Budget(plan.task.limits)
         recorder = Recorder(lambda: budget.at)
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        return cls(plan, budget, recorder, workspace, Captured(), started_at, _TrialState())
+        return cls(plan, budget, recorder, workspace, TrialOutput(), started_at, _TrialState())
 
 
 async def run_trial(plan: Plan, context: WorkerContext, *, given: Path | None = None) -> Trial:
@@ -102,7 +102,7 @@ async def run_trial(plan: Plan, context: WorkerContext, *, given: Path | None = 
     """
     trial = _TrialUnderWay.of(plan, context.scratch, given)
     state = trial.state
-    CURRENT.set(trial.captured)
+    current_output.set(trial.captured)
     try:
         await _act(trial, context)
         if not state.cause:
@@ -228,7 +228,7 @@ def _save(trial: _TrialUnderWay, context: WorkerContext) -> None:
 def _record(trial: _TrialUnderWay) -> Trial:
     """Put everything together."""
     plan, state, task = trial.plan, trial.state, trial.plan.task
-    kept = plan.conditions.keep_workspaces and trial.workspace.made
+    kept = plan.conditions.keep_workspaces and trial.workspace.exists
     return Trial(
         key=plan.key,
         attempt=plan.attempt,
@@ -250,7 +250,7 @@ def _record(trial: _TrialUnderWay) -> Trial:
         tool_tape=_counts(state.tool_tape),
         chat_tape=_counts(state.chat_tape, *state.judge_tapes),
         output=trial.captured.output,
-        log=trial.captured.logged,
+        log=trial.captured.log_text,
         workspace=str(trial.workspace.path) if kept else "",
     )
 

@@ -11,7 +11,7 @@ from pytest_agenteval.portable.files import read_pointer
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.records.trial_redaction import cleaned
+from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.store.file_writing import replace_link
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
@@ -75,7 +75,7 @@ def _write(root: Path, run: ImportedRun, command: Sequence[str]) -> Path:
     write_planned(folder, planned_groups((trial.key, trial.bucket) for trial in run.trials))
     journal = JournalWriter(folder, PROCESS)
     try:
-        journal.finished([cleaned(trial) for trial in run.trials])
+        journal.finished([redact_trial(trial) for trial in run.trials])
     finally:
         journal.close()
     end_run(folder, run.ended_at, EXIT_STATUS)

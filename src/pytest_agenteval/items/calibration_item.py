@@ -14,7 +14,7 @@ from pytest_agenteval.engine.executors.executor import CalibrationResult
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.items.marks import declare_marks, marks_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
-from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.documents import short_path
 
 NO_JUDGE = "no judge: --agent-judge=MODEL decides it"
 MARK = "calibration"
@@ -63,7 +63,7 @@ class CalibrationFile(pytest.File):
         taken = self.config.stash.setdefault(_taken, {})
         first = taken.setdefault(plan.id, self.path)
         if first != self.path:
-            found = f"{plan.id!r}, which is also in {shown(first)}"
+            found = f"{plan.id!r}, which is also in {short_path(first)}"
             problem = Problem(plan.file, plan.line, ("id",), "an id that no other calibration has", found)
             raise ProblemsFound([problem])
 

@@ -19,7 +19,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.fixture_readiness import replaced
 from pytest_agenteval.session.parametrization import Case
-from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.documents import short_path
 
 PLUGIN = "pytest_agenteval.plugin"
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
@@ -147,7 +147,7 @@ def _refuse_wide(changed: Iterable[tuple[str, Any]]) -> None:
             raise ProblemsFound(
                 [
                     Problem(
-                        shown(Path(code.co_filename)),
+                        short_path(Path(code.co_filename)),
                         code.co_firstlineno,
                         (name,),
                         "a fixture of function scope: nothing is shared between trials",

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
-from pytest_agenteval.records.tool import parse_args
+from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import (
     NOTHING,
     Ask,
@@ -30,7 +30,7 @@ class Recorder:
         self.at = at
         self.turn = 0
         self.phase = 1
-        self._said: list[Mapping[str, Any]] = []
+        self._conversation: list[Mapping[str, Any]] = []
         self._messages: list[Message] = []
         self._calls: list[ToolCall] = []
         self._asks: list[Ask] = []
@@ -41,23 +41,23 @@ class Recorder:
         self.last_words = ""
         self._placing = threading.Lock()
 
-    def heard(self, messages: Sequence[Mapping[str, Any]]) -> None:
+    def add_prompt(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Write down the messages of a request that were not there before.
 
         A conversation that does not go on from the last one begins a new phase. The first ``seeded`` messages
         were given by the task, not said in the trial: an agent that gives the model a history says how long.
         """
-        known = len(self._said)
-        if not _goes_on(self._said, messages):
-            self._said, known = [], 0
+        known = len(self._conversation)
+        if not _goes_on(self._conversation, messages):
+            self._conversation, known = [], 0
             self.phase += 1
         for number, message in enumerate(messages[known:], start=known):
-            self._said.append(message)
+            self._conversation.append(message)
             self._messages.append(self._message(message, number < self.seeded))
 
-    def replied(self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask) -> None:
+    def add_reply(self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask) -> None:
         """Write down a model's reply and what it took."""
-        self._said.append(message)
+        self._conversation.append(message)
         content = bounded_text(message.get("content") or "")
         self.last_words = content or self.last_words
         calls = tuple(map(bounded_call, calls))
@@ -75,7 +75,7 @@ class Recorder:
         """Put what came of a call into its place."""
         self._calls[place] = bounded_call(call)
 
-    def missed(self, miss: CassetteMiss) -> None:
+    def add_miss(self, miss: CassetteMiss) -> None:
         """Write down what was asked and not recorded, and what there is in its place."""
         problem = miss.problem
         details = {
@@ -106,7 +106,7 @@ class Recorder:
         return Message(
             message["role"],
             bounded_text(_text(message.get("content"))),
-            tuple(_asked(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
+            tuple(_seed_call(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
             self.turn,
             seeded,
             self.phase,
@@ -131,8 +131,8 @@ def _text(content: Any) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _asked(call: Mapping[str, Any], index: int) -> ToolCall:
+def _seed_call(call: Mapping[str, Any], index: int) -> ToolCall:
     """Read a call out of an assistant message that was given, not said."""
     function = call["function"]
-    args, raw = parse_args(function.get("arguments") or "{}")
+    args, raw = parse_arguments(function.get("arguments") or "{}")
     return ToolCall(call["id"], 0, index, function["name"], args, raw, by="seed")

@@ -40,7 +40,7 @@ NO_OBJECT = "the arguments are not a JSON object"
 _BRACKET = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\[{]|[\]}]")
 
 
-def parse_args(text: str) -> tuple[Mapping[str, Any], str | None]:
+def parse_arguments(text: str) -> tuple[Mapping[str, Any], str | None]:
     """Read a call's arguments; what is no JSON object comes back as text beside empty arguments.
 
     JSON knows no NaN and no infinity, though Python's reader takes both: such arguments are the model's
@@ -53,7 +53,7 @@ def parse_args(text: str) -> tuple[Mapping[str, Any], str | None]:
     return (args, None) if isinstance(args, dict) else (NOTHING, text)
 
 
-def args_complaint(text: str) -> str:
+def arguments_problem(text: str) -> str:
     """Say to the model why a text can be no arguments."""
     try:
         read_json(text)

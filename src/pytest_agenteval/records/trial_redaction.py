@@ -20,7 +20,7 @@ LEAST_NUMBER = 10 ** (SHORTEST_NUMBER - 1)
 MOST_REMEMBERED = 100_000
 
 
-def cleaned(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
+def redact_trial(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
     """Give the trial with a mark in place of each secret; most have none, and are given as they are.
 
     The grades stand: they were given to what really was there.

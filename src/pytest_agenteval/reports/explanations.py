@@ -15,7 +15,7 @@ from pytest_agenteval.reports.text_width import cell_width, pad, shorten_middle,
 from pytest_agenteval.reports.unrecorded_calls import count_unrecorded
 
 if TYPE_CHECKING:
-    from pytest_agenteval.store.journal_entry import Entry
+    from pytest_agenteval.store.journal_entry import JournalEntry
 
 MOST_REASON = 200
 MOST_SIDE = 200
@@ -26,7 +26,7 @@ MOST_MESSAGE_LINES = 12
 MOST_TRACEBACK_LINES = 30
 
 
-def short_reason(trial: Trial | Entry) -> str:
+def short_reason(trial: Trial | JournalEntry) -> str:
     """Say in one line how a trial ended: its score, the worst grader, and why."""
     if trial.ending == "errored":
         return ending_reason(trial)
@@ -34,7 +34,7 @@ def short_reason(trial: Trial | Entry) -> str:
     return one_line(": ".join(part for part in (score, ending_reason(trial)) if part), MOST_REASON)
 
 
-def ending_reason(trial: Trial | Entry) -> str:
+def ending_reason(trial: Trial | JournalEntry) -> str:
     """Say in one line what went wrong: cause and message, or limit and worst grader; or nothing."""
     if trial.ending == "errored":
         parts = [part for part in (trial.cause, trial.message.partition("\n")[0]) if part]
@@ -89,7 +89,7 @@ def trial_notes(trial: Trial) -> list[str]:
     ]
 
 
-def grade_lines(trial: Trial | Entry) -> Iterator[str]:
+def grade_lines(trial: Trial | JournalEntry) -> Iterator[str]:
     """Give what each grader found, with the checks that failed."""
     name = max((cell_width(printable(grade.grader)) for grade in trial.grades), default=0)
     for grade in trial.grades:

@@ -16,7 +16,7 @@ from pytest_agenteval.records.record import Record
 
 if TYPE_CHECKING:
     from pytest_agenteval.scoring.intervals import Interval
-    from pytest_agenteval.store.journal_entry import Entry
+    from pytest_agenteval.store.journal_entry import JournalEntry
     from pytest_agenteval.store.run_reader import Run
 
 ScorecardMaker: TypeAlias = "Callable[..., Scorecard | None]"
@@ -136,14 +136,16 @@ class RegisteredScorecard(msgspec.Struct, frozen=True):
 
 
 def relevant_scorecards(
-    entries: Iterable[Entry], scorecards: Iterable[RegisteredScorecard]
+    entries: Iterable[JournalEntry], scorecards: Iterable[RegisteredScorecard]
 ) -> list[RegisteredScorecard]:
     """Give the scorecards that some grade of these trials has a label of; none of them is imported."""
     labels = {grade.grader for entry in entries for grade in entry.grades}
     return [registered for registered in scorecards if not labels.isdisjoint(registered.graders)]
 
 
-def scorecard_of(entries: Sequence[Entry], scorecards: Iterable[RegisteredScorecard]) -> Scorecard | None:
+def scorecard_of(
+    entries: Sequence[JournalEntry], scorecards: Iterable[RegisteredScorecard]
+) -> Scorecard | None:
     """Give the first scorecard that some benchmark makes of a suite's trials with one model, else None."""
     for registered in relevant_scorecards(entries, scorecards):
         scorecard = registered.load()(entries, **registered.settings)

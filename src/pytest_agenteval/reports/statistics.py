@@ -15,7 +15,7 @@ from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
 from pytest_agenteval.scoring.pass_at_k import pass_at_k, pass_hat_k, pass_rate, task_passed
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 
 NO_JUDGE = "no_judge"
 """What a grade says of itself that only a judge could have decided."""
@@ -24,7 +24,7 @@ UNJUDGED = (NO_JUDGE, "limit")
 """What grades say of themselves where a judge was not there, or had no budget left."""
 
 TaskName = tuple[str, str]
-Tasks = Mapping[TaskName, Sequence[Entry]]
+Tasks = Mapping[TaskName, Sequence[JournalEntry]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class GroupScope:
     threshold: float = 1.0
 
 
-def group_statistics(name: str, entries: Sequence[Entry], scope: GroupScope) -> GroupStatistics:
+def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupScope) -> GroupStatistics:
     """Work out the figures of a group of trials."""
     averaged = [entry for entry in entries if entry.averaged]
     tasks = group_by_task(averaged)
@@ -141,20 +141,20 @@ def group_statistics(name: str, entries: Sequence[Entry], scope: GroupScope) -> 
     )
 
 
-def grades_lacking_judge(entry: Entry) -> Iterator[Grade]:
+def grades_lacking_judge(entry: JournalEntry) -> Iterator[Grade]:
     """Give the grades that a judge would have decided, had there been one that could be asked."""
     return (grade for grade in entry.grades if grade.undecided in UNJUDGED)
 
 
-def group_by_task(entries: Iterable[Entry]) -> dict[TaskName, list[Entry]]:
+def group_by_task(entries: Iterable[JournalEntry]) -> dict[TaskName, list[JournalEntry]]:
     """Put the trials of each task together."""
-    tasks: dict[TaskName, list[Entry]] = {}
+    tasks: dict[TaskName, list[JournalEntry]] = {}
     for entry in entries:
         tasks.setdefault((entry.key.task, entry.key.agent), []).append(entry)
     return tasks
 
 
-def _passed(entry: Entry) -> bool:
+def _passed(entry: JournalEntry) -> bool:
     return entry.ending == "passed"
 
 
@@ -165,13 +165,13 @@ def _rate(tasks: Tasks, k: int, estimate: Callable[[int, int, int], float]) -> R
     return Rate(sum(rates) / len(rates), len(rates)) if rates else None
 
 
-def _task_passed(trials: Sequence[Entry], threshold: float) -> bool:
+def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
     kind: Kind = trials[0].kind
     scores = [entry.score for entry in trials]
     return task_passed(kind, map(_passed, trials), scores, threshold) is True
 
 
-def _undecided(entries: Sequence[Entry]) -> Counter[str]:
+def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
     """Count the grades whose graders could not tell: one that broke its trial is counted as that error."""
     return Counter(
         grade.grader
@@ -181,7 +181,7 @@ def _undecided(entries: Sequence[Entry]) -> Counter[str]:
     )
 
 
-def _resource_use(usages: Sequence[Usage], entries: Sequence[Entry]) -> ResourceUse:
+def _resource_use(usages: Sequence[Usage], entries: Sequence[JournalEntry]) -> ResourceUse:
     costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     unpriced = len(usages) - len(costs)
     return ResourceUse(

@@ -10,7 +10,7 @@ from pytest_agenteval.reports.suite_table import suite_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, clamp_width, wrap
 from pytest_agenteval.reports.view import RunView, worst_first
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 
 
@@ -46,7 +46,7 @@ def miss_lines(
     return [*lines, StyledLine(f"and {pluralize(left, 'more task')}", "dim")] if left > 0 else lines
 
 
-def _miss(run: Run, entry: Entry, width: int) -> Iterator[StyledLine]:
+def _miss(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLine]:
     word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
     style: Style = "yellow" if entry.ending == "missed" else "red"
     yield from (StyledLine(piece, style) for piece in wrap(f"{word}  {trial_name(entry.key)}", width))

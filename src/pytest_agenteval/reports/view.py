@@ -13,9 +13,9 @@ from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.formatting import model_label, pluralize, printable
 from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, group_by_task, group_statistics
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
-from pytest_agenteval.store.run_reader import Run, first_odd
+from pytest_agenteval.store.run_reader import Run, first_unreadable
 
 OFFLINE_NOTES = {
     "rules": "rule-based, no LLM",
@@ -93,7 +93,7 @@ def view_of(run: Run) -> RunView:
         suites=tuple(_suite_view(run, group) for group in _groups(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
         warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
-        odd=tuple(first_odd(run.odd)),  # after all that reads transcripts
+        odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 
 
@@ -113,7 +113,7 @@ def model_note(model: RunModel) -> str:
     return printable(model.note) or (OFFLINE_NOTES.get(model.id, "offline, no LLM") if model.offline else "")
 
 
-def worst_first(entries: Iterable[Entry]) -> list[Entry]:
+def worst_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
     """Give the trials that did not pass: failed before missed, by score; then the errored ones."""
     order = ("failed", "missed", "errored")
     not_passed = [entry for entry in entries if entry.ending in order]
@@ -150,11 +150,11 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
     )
 
 
-def _kind(entries: Sequence[Entry]) -> str:
+def _kind(entries: Sequence[JournalEntry]) -> str:
     return entries[0].kind if entries else "mixed"
 
 
-def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[Entry]) -> int:
+def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry]) -> int:
     """Give k: the repetitions of the task that has fewest, so that every task can tell."""
     counts = [group.repetitions for group in planned] or [
         len(trials) for trials in group_by_task(entries).values()
@@ -163,9 +163,9 @@ def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[Entry]) -> i
 
 
 def _rows(
-    planned: Sequence[PlannedGroup], entries: Sequence[Entry], k: int, threshold: float
+    planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry], k: int, threshold: float
 ) -> tuple[GroupStatistics, ...]:
-    trials: dict[str, list[Entry]] = {group.bucket: [] for group in planned}
+    trials: dict[str, list[JournalEntry]] = {group.bucket: [] for group in planned}
     for entry in entries:
         trials.setdefault(entry.bucket, []).append(entry)
     return tuple(
@@ -181,7 +181,7 @@ def _scope(planned: Sequence[PlannedGroup], k: int, threshold: float, seen: int 
     return GroupScope(tasks, max(trials, seen), k, threshold)
 
 
-def _miss(entry: Entry) -> Miss:
+def _miss(entry: JournalEntry) -> Miss:
     return Miss(entry.key, entry.ending, entry.score, ending_reason(entry), str(entry.place), entry.traceback)
 
 
@@ -215,7 +215,7 @@ def _count_identical(first: SentDigests, second: SentDigests) -> int:
     return len(both) if all(first[key] == second[key] for key in both) else 0
 
 
-def _messages(run: Run, entry: Entry) -> str:
+def _messages(run: Run, entry: JournalEntry) -> str:
     """Give a digest of what an agent sent in its own words: as the system, and as the user."""
     trial = run.trial_if_readable(entry)
     messages = trial.transcript.messages if trial else ()

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.session.suites import Suites
-from pytest_agenteval.tasks.documents import parse_document, read_document, shown
+from pytest_agenteval.tasks.documents import parse_document, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_data_name
 from pytest_agenteval.tasks.load import WORDS_OF_A_TASK
-from pytest_agenteval.tasks.task_detection import is_whole
-from pytest_agenteval.tasks.validation_errors import stands_in
+from pytest_agenteval.tasks.task_detection import is_task
+from pytest_agenteval.tasks.validation_errors import belongs_in_hint
 
 _BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
 
@@ -51,12 +51,12 @@ def _hint(problem: Problem, known: KnowsSettings, agent: str) -> str:
     owner = _map_at(problem, above)
     if len(above) > 1 and above[-2] == "graders":
         is_setting = key in known.settings_of_grader(str(owner.get("name")))
-        return stands_in("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
+        return belongs_in_hint("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
     if all(isinstance(step, int) for step in above):  # a task, a task of a list, or a suite
         if key in _OF_INPUT and "graders" in owner:
-            return stands_in("input", key)
+            return belongs_in_hint("input", key)
         is_setting = key in known.settings_of_agent(str(owner.get("agent") or agent))
-        return stands_in("settings", key) if is_setting else ""
+        return belongs_in_hint("settings", key) if is_setting else ""
     return ""
 
 
@@ -91,10 +91,10 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
         if above.isdisjoint(misnamed) and above.isdisjoint(tasks) and _looks_like_tasks(path):
             tasks[path.parent] = path
     return [
-        *_few([f"{shown(path)}: did you mean {right!r}? {_RULES}" for path, right in misnamed.values()]),
+        *_few([f"{short_path(path)}: did you mean {right!r}? {_RULES}" for path, right in misnamed.values()]),
         *_few(
             [
-                f"{shown(path)} looks like a task, but no suite.yaml rules its folder"
+                f"{short_path(path)} looks like a task, but no suite.yaml rules its folder"
                 for path in tasks.values()
             ]
         ),
@@ -124,7 +124,7 @@ def _looks_like_tasks(path: Path) -> bool:
     data = _bytes_of(path)
     if not all(word.search(data) for word in WORDS_OF_A_TASK):
         return False
-    return any(map(is_whole, _entries(path, data)))
+    return any(map(is_task, _entries(path, data)))
 
 
 def _map_of(path: Path) -> dict[str, object] | None:

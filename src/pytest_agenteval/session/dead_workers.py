@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 
 DEAD_WORKERS = "lost"
@@ -25,9 +25,9 @@ class DeadWorkerTrials:
         self._word = folder / DEAD_WORKERS if hasattr(config, "workerinput") else None
         self._read: frozenset[str] = frozenset()
         self._run: Run | None = None
-        self._entries: dict[TrialKey, Entry] = {}
+        self._entries: dict[TrialKey, JournalEntry] = {}
 
-    def entry(self, key: TrialKey) -> Entry | None:
+    def entry(self, key: TrialKey) -> JournalEntry | None:
         """Give how the trial ended, if a worker finished it and died before it could report."""
         if self._word is not None and self._word.exists():
             lost = frozenset(self._word.read_text(encoding="utf-8").split())
@@ -42,12 +42,12 @@ class DeadWorkerTrials:
         entry = self.entry(key)
         return None if entry is None or self._run is None else self._run.trial_if_readable(entry)
 
-    def transcripts(self, entry: Entry) -> str:
+    def transcripts(self, entry: JournalEntry) -> str:
         """Give the file that the trial's transcript stands in."""
         return str(self._folder / entry.place.file)
 
 
-def _written_by(lost: frozenset[str], run: Run) -> Iterator[Entry]:
+def _written_by(lost: frozenset[str], run: Run) -> Iterator[JournalEntry]:
     for entry in run.entries:
         # transcripts-gw0-PID.jsonl; a worker that takes the place of a dead one has another name
         if entry.place.file.split("-")[1] in lost:

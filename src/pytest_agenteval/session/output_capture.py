@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.trial_output import TrialLogHandler, outside_trials, route
+from pytest_agenteval.trial_output import TrialLogHandler, outside_trials, redirect
 
 
 def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
@@ -19,7 +19,7 @@ def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
     """
     undo = [_divert_log(config)]
     if config.getoption("capture", "fd") != "no":
-        undo.append(route(_streams(config)))
+        undo.append(redirect(_streams(config)))
 
     def undo_all() -> None:
         for each in reversed(undo):

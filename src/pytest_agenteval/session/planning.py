@@ -21,12 +21,12 @@ from pytest_agenteval.session.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
 from pytest_agenteval.session.task_inputs import complete_input, inline_file_settings, text_of
-from pytest_agenteval.tasks.documents import read_document, shown
+from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
-from pytest_agenteval.tasks.referenced_files import prompt_files, starting_tree
+from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
-from pytest_agenteval.tasks.suite_defaults import TaskSettings, effective
+from pytest_agenteval.tasks.suite_defaults import TaskSettings, resolve_settings
 
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})
@@ -40,7 +40,7 @@ class _Place:
     """What the tasks of one file have in common."""
 
     file: Path
-    shown: str
+    short_path: str
     own_folder: bool
     cassette: str
 
@@ -116,7 +116,7 @@ class Planner:
         unread: list[Problem] = []
         loaded = self._tried(unread, self._with_files, loaded, found, loaded)
         task, suite = loaded.task, found.suite
-        said = effective(task, suite)
+        said = resolve_settings(task, suite)
         name = suite.name if suite else ""
         wrong = [
             *unread,
@@ -146,7 +146,7 @@ class Planner:
             bucket=loaded.bucket,
             graders=graders,
             input=task_input,
-            file=self._place(loaded.file).shown,
+            file=self._place(loaded.file).short_path,
             line=loaded.line,
             tags=said.tags,
             description=task.description,
@@ -189,7 +189,7 @@ class Planner:
     def _layers_of(self, loaded: LoadedTask, found: LoadedSuite) -> tuple[str, ...]:
         if not self._place(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
             return ()  # nothing is named, and nothing can lie beside it
-        layers = tuple(map(str, starting_tree(loaded.task, found.folder, loaded.file, self._root)))
+        layers = tuple(map(str, workspace_layers(loaded.task, found.folder, loaded.file, self._root)))
         self._started_from.update(layers)
         return layers
 
@@ -215,7 +215,7 @@ class Planner:
         first = self._ids.setdefault((suite, loaded.task.id), here)
         if first == here:
             return []
-        found = f"{loaded.task.id!r}, which is also in {shown(first[0])}:{first[1]}"
+        found = f"{loaded.task.id!r}, which is also in {short_path(first[0])}:{first[1]}"
         return [_problem(loaded, ("id",), "an id that no other task of the suite has", found)]
 
     def _config_problems(
@@ -240,7 +240,7 @@ class Planner:
             above = _in_suite(path, loaded.task, found.suite)
             file = self.suites.file_of(loaded.file.parent) if above else None
             if above and file:
-                yield Problem(shown(file), read_document(file).line_of(above), above, *rest)
+                yield Problem(short_path(file), read_document(file).line_of(above), above, *rest)
             else:
                 yield _problem(loaded, path, *rest)
 
@@ -271,7 +271,7 @@ class Planner:
     def _place(self, file: Path) -> _Place:
         """Give what all tasks of a file have of it, worked out once."""
         if self._last is None or self._last.file != file:
-            self._last = _Place(file, shown(file), is_task_name(file), self._recordings(file))
+            self._last = _Place(file, short_path(file), is_task_name(file), self._recordings(file))
         return self._last
 
     def _recordings(self, file: Path) -> str:
@@ -311,7 +311,7 @@ def _in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | None:
 def _problem(loaded: LoadedTask, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
     path = path if loaded.index is None else (loaded.index, *path)
     line = read_document(loaded.file).line_of(path)
-    return Problem(shown(loaded.file), line, path, expected, found, hint)
+    return Problem(short_path(loaded.file), line, path, expected, found, hint)
 
 
 def _grader(spec: GraderSpec) -> PlannedGrader:

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.documents import parse_document, read_bytes
 from pytest_agenteval.tasks.file_names import is_data_name, is_set_aside_folder
-from pytest_agenteval.tasks.task_detection import is_whole
+from pytest_agenteval.tasks.task_detection import is_task
 
 _NAMES_A_FILE = re.compile(rb"base_fixture|fixture_dir|prompts|\.(?:json|ya?ml)\b")
 
@@ -59,7 +59,7 @@ def _names_in(file: Path) -> Iterator[str]:
     except ProblemsFound:  # told where the file itself is collected
         return
     for entry in value if isinstance(value, list) else [value]:
-        if isinstance(entry, dict) and is_whole(entry):
+        if isinstance(entry, dict) and is_task(entry):
             yield from (name for name in _names_of(entry) if isinstance(name, str) and name.strip())
 
 

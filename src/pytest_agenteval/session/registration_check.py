@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, few_of, nearest
+from pytest_agenteval.errors import KeyPath, nearest, nearest_names
 from pytest_agenteval.factories import AGENT, GRADER, InstanceFactory, accepted_settings, construction_fault
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
@@ -252,7 +252,7 @@ def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[Co
 
 
 def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
-    from pytest_agenteval.tasks.validation_errors import in_words
+    from pytest_agenteval.tasks.validation_errors import value_text
 
     if detail["type"] in ("value_error", "assertion_error"):
         refused = _refused(name, detail["ctx"]["error"])
@@ -260,7 +260,7 @@ def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
     if detail["type"].startswith("missing"):
         return _missing_setting(detail["loc"][-1])
     expected = detail["msg"].lower().removeprefix("input should be ")
-    return ConfigProblem(_real(detail["loc"], settings), expected, in_words(detail["input"]))
+    return ConfigProblem(_real(detail["loc"], settings), expected, value_text(detail["input"]))
 
 
 def _real(loc: KeyPath, settings: Any) -> KeyPath:
@@ -287,7 +287,7 @@ def _unknown(unknown: UnknownName) -> ConfigProblem:
 
 def _one_of(known: Collection[str], name: str = "") -> str:
     """List what is known; of very many things those that are most like what was said."""
-    return f"one of {few_of(name, known)}" if known else "nothing: there is none"
+    return f"one of {nearest_names(name, known)}" if known else "nothing: there is none"
 
 
 @cache

@@ -14,9 +14,9 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.parametrization import UNNAMED, Case
 from pytest_agenteval.store.file_writing import replace_json
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunModel
-from pytest_agenteval.store.run_reader import Run, first_odd, load_run
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.runs import HEADER, read_header
 
 
@@ -52,7 +52,7 @@ class StoredTrials:
         self.runs = tuple(load_run(folder) for folder in dict.fromkeys(map(Path.resolve, folders)))
         models = (model for run in self.runs for model in run.header.models)
         self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
-        self._found: dict[TrialKey, tuple[Run, Entry]] = {}
+        self._found: dict[TrialKey, tuple[Run, JournalEntry]] = {}
         self._of_task: dict[tuple[str, str, str], list[TrialKey]] = {}
         self._asked: set[tuple[str, str, str]] = set()
         self._cases: dict[tuple[tuple[str, str, int], ...], tuple[Case, ...]] = {}
@@ -92,9 +92,9 @@ class StoredTrials:
                 yield f"{name}: no task here for {strays} of {stored}: not graded again"
             if run.never_ended:
                 yield f"{name}: {run.never_ended}: there is nothing to grade again"
-            yield from (f"{name}: {each}" for each in first_odd(run.odd))
+            yield from (f"{name}: {each}" for each in first_unreadable(run.odd))
 
-    def _take(self, run: Run, entry: Entry) -> None:
+    def _take(self, run: Run, entry: JournalEntry) -> None:
         key = entry.key
         first = self._found.setdefault(key, (run, entry))[0]
         if first is not run:

@@ -12,7 +12,7 @@ from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.author_hints import missing_suite_hints
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.stash import eval_session_key, remarks_key, uncollected_key
-from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.documents import short_path
 
 MOST_FILES = 5
 """Cassettes that are named when recordings were not used."""
@@ -79,7 +79,7 @@ def uncollected_files(config: pytest.Config) -> list[str]:
     evals = config.stash.get(eval_session_key, None)
     if evals is None or evals.refusal:
         return _suite_hints(config)
-    listed = (f"not a task: {shown(path)}" for path in evals.planner.not_tasks())
+    listed = (f"not a task: {short_path(path)}" for path in evals.planner.not_tasks())
     return [*listed, *_suite_hints(config), *_unused_workspaces(evals)]
 
 
@@ -116,4 +116,4 @@ def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
     """Say which folders look like what tasks start from, and are not."""
     for path in evals.planner.unused_workspaces():
         how = "call the task beside it task.yaml, or name it in `input: {fixture_dir: ...}`"
-        yield f"{shown(path)}: no task starts from it; {how}"
+        yield f"{short_path(path)}: no task starts from it; {how}"

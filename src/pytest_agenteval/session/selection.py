@@ -13,7 +13,7 @@ from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.store.run_reader import first_odd, load_run
+from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import find_run
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
@@ -49,7 +49,7 @@ def left_out_of(settings: Settings, earlier: Path) -> Iterator[str]:
     run = load_run(earlier)
     if run.never_ended and "not_run" not in _asked(settings.only)[0]:
         yield f"{run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
-    yield from first_odd(run.odd)
+    yield from first_unreadable(run.odd)
 
 
 def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tuple[str, str]]:

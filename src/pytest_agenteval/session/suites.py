@@ -15,7 +15,7 @@ from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.session.referenced_files import ReferencedFiles, files_named_by_tasks
-from pytest_agenteval.tasks.documents import read_document, shown
+from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import (
     find_suite,
     is_calibration_name,
@@ -24,7 +24,7 @@ from pytest_agenteval.tasks.file_names import (
     is_task_name,
 )
 from pytest_agenteval.tasks.load import load_suite
-from pytest_agenteval.tasks.referenced_files import suite_places
+from pytest_agenteval.tasks.referenced_files import suite_paths
 from pytest_agenteval.tasks.spec import Suite
 
 Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
@@ -50,7 +50,7 @@ def load_suite_resources(
     suite: Suite, folder: Path, root: Path, toolsets: Callable[[], Toolsets]
 ) -> SuiteResources:
     """Find what a suite names; raises ProblemsFound for what is not there or cannot be read."""
-    shared = suite_places(folder, "cassettes", suite.cassettes, root / "cassettes", root, "file or folder")
+    shared = suite_paths(folder, "cassettes", suite.cassettes, root / "cassettes", root, "file or folder")
     tools = _tools(suite, folder, root, toolsets()) if suite.tools else NO_RESOURCES
     return replace(tools, shared=tuple(map(str, shared)))
 
@@ -59,7 +59,7 @@ def _tools(suite: Suite, folder: Path, root: Path, toolsets: Toolsets) -> SuiteR
     from pytest_agenteval.tools.toolsets import files_of_tools, load_tools
 
     files = [entry for entry in suite.tools if entry not in toolsets]
-    found = dict(zip(files, suite_places(folder, "tools", files, root, root, "file"), strict=True))
+    found = dict(zip(files, suite_paths(folder, "tools", files, root, root, "file"), strict=True))
     tools = tuple(str(found.get(entry, entry)) for entry in suite.tools)
     names = tuple(name for entry in tools for name in load_tools(entry, toolsets=toolsets))
     return SuiteResources(
@@ -123,7 +123,7 @@ class Suites:
             except ProblemsFound as wrong:  # two suite files in one folder
                 self._folders[folder] = file = Path(wrong.problems[0].file)
                 self._suites[file] = ProblemsFound(
-                    dataclasses.replace(each, file=shown(file)) for each in wrong.problems
+                    dataclasses.replace(each, file=short_path(file)) for each in wrong.problems
                 )
         return self._folders[folder]
 
@@ -178,9 +178,9 @@ class Suites:
         """See that no other suite has this name: their trials would be averaged in one line."""
         first = self._named.setdefault(name, file)
         if first != file:
-            found = f"{name!r}, which is also the name of {shown(first)}"
+            found = f"{name!r}, which is also the name of {short_path(first)}"
             line = read_document(file).line_of(("name",))
-            problem = Problem(shown(file), line, ("name",), "a name that no other suite has", found)
+            problem = Problem(short_path(file), line, ("name",), "a name that no other suite has", found)
             raise ProblemsFound([problem])
 
     def _loaded(self, file: Path) -> LoadedSuite | ProblemsFound:

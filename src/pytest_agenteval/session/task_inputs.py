@@ -13,7 +13,7 @@ from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.registration_check import RegistrationCheck
-from pytest_agenteval.tasks.documents import read_bytes, shown
+from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.referenced_files import grader_files
 from pytest_agenteval.tasks.spec import Task
@@ -44,7 +44,7 @@ def text_of(path: Path) -> str:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as broken:
         found = f"the byte 0x{broken.object[broken.start]:02x}"
-        raise ProblemsFound([Problem(shown(path), None, (), "a text in UTF-8", found)]) from None
+        raise ProblemsFound([Problem(short_path(path), None, (), "a text in UTF-8", found)]) from None
 
 
 Prepare = Callable[

@@ -10,8 +10,8 @@ from typing import Any
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
-from pytest_agenteval.store.journal_entry import Entry, Place, check_entry, check_key
-from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, read_usage, short, usage_line
+from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation, check_entry, check_key
+from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, read_usage, shorten, usage_line
 
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
 """Reasons for no score that earlier versions wrote, and what they are called today."""
@@ -36,7 +36,7 @@ def finished_line(trial: Trial, offset: int, length: int) -> Line:
     line: Line = {"v": VERSION, "kind": "finished", "attempt": trial.attempt}
     _write_key(line, trial.key)
     line["ending"], line["score"] = trial.ending, trial.score
-    add(line, limit=trial.limit, cause=trial.cause, message=short(trial.message, SHORT_MESSAGE))
+    add(line, limit=trial.limit, cause=trial.cause, message=shorten(trial.message, SHORT_MESSAGE))
     add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
     line["task_kind"] = trial.kind
     add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags)
@@ -69,7 +69,7 @@ def read_started(line: Line) -> tuple[TrialKey, int]:
     return key, attempt
 
 
-def read_finished(line: Line, transcripts: str) -> Entry:
+def read_finished(line: Line, transcripts: str) -> JournalEntry:
     """Read a finished line; ``transcripts`` is the name of the file that its place refers to.
 
     Raises ValueError for a line that holds no ending, or one that nobody knows.
@@ -86,15 +86,15 @@ def _lack(odd: Exception) -> str:
     return f"no key {odd}" if isinstance(odd, KeyError) else str(odd)
 
 
-def _entry(line: Line, transcripts: str) -> Entry:
+def _entry(line: Line, transcripts: str) -> JournalEntry:
     get, tapes = line.get, line.get("tapes", {})
-    return Entry(
+    return JournalEntry(
         key=read_key(line),
         attempt=line["attempt"],
         ending=line["ending"],
         score=line["score"],
         grades=tuple(_read_grade(grade) for grade in line["grades"]),
-        place=Place(transcripts, *line["transcript"]),
+        place=TranscriptLocation(transcripts, *line["transcript"]),
         digests=Digests(**get("digests", {})),
         usage=read_usage(get("usage", {})),
         judging=read_usage(get("judging", {})),
@@ -147,7 +147,7 @@ def _grade(grade: Grade) -> Line:
         line["threshold"] = grade.threshold
     if grade.weight != 1.0:
         line["weight"] = grade.weight
-    add(line, required=grade.required, rationale=short(grade.rationale, SHORT_RATIONALE))
+    add(line, required=grade.required, rationale=shorten(grade.rationale, SHORT_RATIONALE))
     add(line, undecided=grade.undecided)
     if grade.unclamped is not None:
         line["unclamped"] = grade.unclamped

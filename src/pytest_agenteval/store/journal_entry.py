@@ -13,7 +13,7 @@ from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts
 
 
-class Place(NamedTuple):
+class TranscriptLocation(NamedTuple):
     """Where a transcript stands: the file's name in the run's folder, the first byte, how many bytes."""
 
     file: str
@@ -24,7 +24,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
-class Entry(Record, frozen=True):
+class JournalEntry(Record, frozen=True):
     """The last finished attempt of one trial.
 
     ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the
@@ -37,7 +37,7 @@ class Entry(Record, frozen=True):
     ending: Ending
     score: float | None
     grades: tuple[Grade, ...]
-    place: Place
+    place: TranscriptLocation
     digests: Digests = Digests()
     usage: Usage = Usage()
     judging: Usage = Usage()
@@ -63,7 +63,7 @@ class Entry(Record, frozen=True):
         return self.ending != "errored" and self.score is not None
 
 
-class Begun(NamedTuple):
+class StartedAttempt(NamedTuple):
     """An attempt that was begun and, as far as the journal knows, never finished."""
 
     key: TrialKey
@@ -73,7 +73,7 @@ class Begun(NamedTuple):
 _ENDINGS, _KINDS = get_args(Ending), get_args(Kind)
 
 
-def check_entry(entry: Entry) -> None:
+def check_entry(entry: JournalEntry) -> None:
     """Raise ValueError where a part of a trial's entry is not what reports may reckon with."""
     check_key(entry.key, entry.attempt)
     if entry.ending not in _ENDINGS:

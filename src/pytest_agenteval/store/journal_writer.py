@@ -10,14 +10,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.canonical import digest_text
-from pytest_agenteval.errors import UsageMistake, words_in
+from pytest_agenteval.errors import UsageMistake, exception_text
 from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.file_writing import AppendedFile
 from pytest_agenteval.store.journal_codec import finished_line, started_line
-from pytest_agenteval.store.json_lines import as_bytes
+from pytest_agenteval.store.json_lines import encode_line
 from pytest_agenteval.store.transcript_writer import transcript_line
 
 MOST_TOLD = 2000
@@ -45,7 +45,7 @@ class JournalWriter:
         """Write that trials were begun, in one write."""
         if plans:
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._journal.append(b"".join([as_bytes(started_line(plan, at)) for plan in plans]))
+            self._journal.append(b"".join([encode_line(started_line(plan, at)) for plan in plans]))
 
     def finished(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
         """Write how trials ended, in one write for each file; give the trials as they were written.
@@ -59,7 +59,7 @@ class JournalWriter:
         offset = self._transcripts.append(b"".join([line for _, line in written]))
         ended = []
         for trial, line in written:
-            ended.append(as_bytes(finished_line(trial, offset, len(line))))
+            ended.append(encode_line(finished_line(trial, offset, len(line))))
             offset += len(line)
         self._journal.append(b"".join(ended))
         return tuple(trial for trial, _ in written)
@@ -68,12 +68,12 @@ class JournalWriter:
         """Give the trial, or what can be said of it, with its transcript line."""
         waiting = dict(self._waiting)
         try:
-            as_bytes(finished_line(trial, 0, 0))
-            return trial, as_bytes(transcript_line(trial, self._keep))
+            encode_line(finished_line(trial, 0, 0))
+            return trial, encode_line(transcript_line(trial, self._keep))
         except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
             self._waiting = waiting
             broken = _unwritable_trial(trial, raised)
-            return broken, as_bytes(transcript_line(broken, self._keep))
+            return broken, encode_line(transcript_line(broken, self._keep))
 
     def close(self) -> None:
         """Close the files."""
@@ -89,7 +89,7 @@ class JournalWriter:
     def _write_texts(self) -> None:
         if not self._waiting:
             return
-        lines = [as_bytes({"d": digest, "t": text}) for digest, text in self._waiting.items()]
+        lines = [encode_line({"d": digest, "t": text}) for digest, text in self._waiting.items()]
         self._texts.append(b"".join(lines))
         self._stored.update(self._waiting)
         self._waiting = {}
@@ -97,7 +97,7 @@ class JournalWriter:
 
 def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
     """Give what can be said for certain of a trial that cannot be written down."""
-    told = f"the trial could not be written down: {type(raised).__name__}: {words_in(raised)}"
+    told = f"the trial could not be written down: {type(raised).__name__}: {exception_text(raised)}"
     return replace(
         trial,
         ending="errored",

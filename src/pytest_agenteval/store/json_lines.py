@@ -17,7 +17,7 @@ VERSION = 1
 Line = dict[str, Any]
 
 
-def as_bytes(line: Line) -> bytes:
+def encode_line(line: Line) -> bytes:
     """Write one line; half a surrogate pair, which UTF-8 does not know, becomes its JSON escape."""
     try:
         # Four times as quick as the standard library's encoder, and every trial writes three lines.
@@ -27,7 +27,7 @@ def as_bytes(line: Line) -> bytes:
 
 
 def read_line(raw: bytes) -> Any:
-    """Read what ``as_bytes`` wrote; raises ValueError for what is no JSON."""
+    """Read what ``encode_line`` wrote; raises ValueError for what is no JSON."""
     try:
         return from_json(raw)
     except ValueError:
@@ -51,7 +51,7 @@ def add(line: Line, **found: Any) -> None:
             line[name] = value
 
 
-def short(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Give the text, cut when it is longer than ``most``."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -65,8 +65,8 @@ def last_lines(text: str, most: int) -> str:
     return end[len(cut) + 1 :] if whole else end
 
 
-def long(text: str, most: int) -> str:
-    """Give the text when ``short`` would cut it, else nothing."""
+def if_too_long(text: str, most: int) -> str:
+    """Give the text when ``shorten`` would cut it, else nothing."""
     return text if len(text) > most else ""
 
 

@@ -12,13 +12,13 @@ from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_codec import read_finished, read_started
-from pytest_agenteval.store.journal_entry import Begun, Entry
-from pytest_agenteval.store.json_lines import VERSION, Line, as_bytes, check_version, read_line
+from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
+from pytest_agenteval.store.json_lines import VERSION, Line, check_version, encode_line, read_line
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
-from pytest_agenteval.store.runs import PLANNED, header_of, in_words, read_json
+from pytest_agenteval.store.runs import PLANNED, damage_text, read_header_or_name, read_json
 from pytest_agenteval.store.transcript_reader import TextIndex, read_trial
 
-FIRST_START = as_bytes({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
+FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
 """How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
 
 MOST_ODD = 10
@@ -54,7 +54,7 @@ class Run:
         missing = planned - len(self.entries)
         return f"{missing} of {planned} planned trials never ended" if missing > 0 else ""
 
-    def trial(self, entry: Entry) -> Trial:
+    def trial(self, entry: JournalEntry) -> Trial:
         """Read the whole record of a trial.
 
         Raises TranscriptLost where the transcript is not what the journal says: a file was cut or exchanged.
@@ -66,7 +66,7 @@ class Run:
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
             raise self._lost_transcript(entry, broken) from broken
 
-    def trial_if_readable(self, entry: Entry) -> Trial | None:
+    def trial_if_readable(self, entry: JournalEntry) -> Trial | None:
         """Read the whole record of a trial; where it cannot be read, say so in ``odd`` and give None."""
         try:
             return self.trial(entry)
@@ -76,7 +76,7 @@ class Run:
                 self.odd = (*self.odd, told)
             return None
 
-    def _line(self, entry: Entry) -> Line:
+    def _line(self, entry: JournalEntry) -> Line:
         file, offset, length = entry.place
         try:
             with (self.folder / file).open("rb") as transcripts:
@@ -89,8 +89,8 @@ class Run:
             raise TranscriptLost(f"{self.folder}: {entry.place} holds the transcript of another trial")
         return dict(line)
 
-    def _lost_transcript(self, entry: Entry, broken: Exception) -> TranscriptLost:
-        why = broken.strerror if isinstance(broken, OSError) else in_words(broken)
+    def _lost_transcript(self, entry: JournalEntry, broken: Exception) -> TranscriptLost:
+        why = broken.strerror if isinstance(broken, OSError) else damage_text(broken)
         return TranscriptLost(f"{self.folder}: no transcript at {entry.place} ({why})")
 
 
@@ -98,7 +98,7 @@ class Journal:
     """All journal lines of a run, merged."""
 
     def __init__(self) -> None:
-        self._finished: dict[TrialKey, list[Entry]] = {}
+        self._finished: dict[TrialKey, list[JournalEntry]] = {}
         self._started: dict[TrialKey, list[int]] = {}
         self._paths: list[Path] = []
         self._first_starts = 0
@@ -150,20 +150,20 @@ class Journal:
         else:
             self._started.setdefault(key, []).append(attempt)
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[JournalEntry, ...]:
         """Give the last finished attempt of each trial."""
         return tuple(self._last(self._finished[key]) for key in sorted(self._finished))
 
-    def begun(self) -> tuple[Begun, ...]:
+    def begun(self) -> tuple[StartedAttempt, ...]:
         """Give the attempts that were begun after the last one that finished."""
         return tuple(
-            Begun(key, attempt)
+            StartedAttempt(key, attempt)
             for key in sorted(self._started)
             for attempt in sorted(set(self._started[key]))
             if attempt > max((entry.attempt for entry in self._finished.get(key, ())), default=0)
         )
 
-    def _last(self, attempts: list[Entry]) -> Entry:
+    def _last(self, attempts: list[JournalEntry]) -> JournalEntry:
         last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
         started = self._started.get(last.key, ())
         begun = max(last.attempt, len(attempts), len(started), *started)
@@ -190,7 +190,7 @@ def _trial_label(key: TrialKey) -> str:
     return f"{key.suite}/{key.task}[{key.model}{variant}-{key.repetition}]"
 
 
-def first_odd(odd: Sequence[str]) -> Iterator[str]:
+def first_unreadable(odd: Sequence[str]) -> Iterator[str]:
     """Give the first few things that could not be read, and how many more there are."""
     yield from odd[:MOST_ODD]
     if len(odd) > MOST_ODD:
@@ -208,7 +208,7 @@ def _is_first_start(raw: bytes) -> bool:
 
 def load_run(folder: Path) -> Run:
     """Read a run's header, plan and journals, as far as they can be read; transcripts are left for later."""
-    (header, odd), journal = header_of(folder), Journal()
+    (header, odd), journal = read_header_or_name(folder), Journal()
     for path in sorted(folder.glob("journal-*.jsonl")):
         journal.read(path)
     journal.settle()
@@ -225,7 +225,7 @@ def _planned(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
         check_version(data, path)
         return read_planned(data), ""
     except (OSError, ValueError, LookupError, TypeError) as broken:
-        return (), f"{path.name}: left out: {in_words(broken)}; nobody knows how many trials were planned"
+        return (), f"{path.name}: left out: {damage_text(broken)}; nobody knows how many trials were planned"
 
 
 def _parsed(raw: bytes) -> Line | None:

@@ -75,10 +75,12 @@ def read_header(folder: Path) -> RunHeader:
         check_version(data, path)
         return RunHeader.from_json(data)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
-        raise UsageMistake(f"{folder} is not a run: {path} cannot be read ({in_words(broken)})") from broken
+        raise UsageMistake(
+            f"{folder} is not a run: {path} cannot be read ({damage_text(broken)})"
+        ) from broken
 
 
-def header_of(folder: Path) -> tuple[RunHeader, str]:
+def read_header_or_name(folder: Path) -> tuple[RunHeader, str]:
     """Read a run's header; for one that cannot be read give what the folder's name says, and what is wrong.
 
     Raises UsageMistake where there is none, and where it is of a newer version.
@@ -93,7 +95,9 @@ def header_of(folder: Path) -> tuple[RunHeader, str]:
         if when is None and not any(folder.glob("journal-*.jsonl")):
             raise
         started_at = "{}-{}-{}T{}:{}:{}".format(*when.groups()) if when else ""
-        return RunHeader(started_at, name=folder.name), f"{HEADER}: left out: {in_words(mistake.__cause__)}"
+        return RunHeader(
+            started_at, name=folder.name
+        ), f"{HEADER}: left out: {damage_text(mistake.__cause__)}"
 
 
 def read_json(path: Path) -> Any:
@@ -104,7 +108,7 @@ def read_json(path: Path) -> Any:
     return data
 
 
-def in_words(broken: BaseException) -> str:
+def damage_text(broken: BaseException) -> str:
     """Say what a file lacks that was written by somebody else, or half."""
     return f"no key {broken}" if isinstance(broken, KeyError) else str(broken)
 
@@ -118,7 +122,7 @@ def _stored(root: Path) -> Iterator[RunFolder]:
     for path in root.glob(f"*/{HEADER}"):
         if path.parent.name != LATEST:
             try:
-                yield RunFolder(path.parent, header_of(path.parent)[0])
+                yield RunFolder(path.parent, read_header_or_name(path.parent)[0])
             except UsageMistake:
                 continue
 

@@ -14,14 +14,14 @@ from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import NOTHING, Ask, Event, Message, ToolCall, ToolError, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.json_lines import Line, read_line, read_usage
 
 TextOf = Callable[[str], str]
 """Gives the text that was stored under a digest."""
 
 
-def read_trial(entry: Entry, line: Line, text_of: TextOf) -> Trial:
+def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
     """Put a trial together again."""
     return Trial(
         entry.key,
@@ -49,7 +49,7 @@ def read_trial(entry: Entry, line: Line, text_of: TextOf) -> Trial:
     )
 
 
-def _transcript(entry: Entry, line: Line, text_of: TextOf) -> Transcript:
+def _transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:
     return Transcript(
         tuple(_message(message, text_of) for message in line.get("messages", ())),
         tuple(_call(call, text_of) for call in line.get("calls", ())),
@@ -136,7 +136,7 @@ def _text(value: str | Line, text_of: TextOf) -> str:
     return value if isinstance(value, str) else text_of(value["d"])
 
 
-def _grades(entry: Entry, line: Line) -> tuple[Grade, ...]:
+def _grades(entry: JournalEntry, line: Line) -> tuple[Grade, ...]:
     rest = line.get("grades")
     if rest is None:
         return entry.grades

@@ -10,7 +10,7 @@ from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_codec import SHORT_MESSAGE, SHORT_RATIONALE, SHORT_TRACEBACK
-from pytest_agenteval.store.json_lines import VERSION, Line, add, long, usage_line
+from pytest_agenteval.store.json_lines import VERSION, Line, add, if_too_long, usage_line
 
 INLINE_CHARS = 1024
 """A longer text is stored beside the transcripts, once, and referred to by its digest."""
@@ -30,10 +30,10 @@ def transcript_line(trial: Trial, keep: Keep) -> Line:
     if left.before.files or left.after.files:
         add(line, before=_files(left.before, keep), after=_changes(left.before, left.after, keep))
     rest = [_rest(grade) for grade in trial.grades]
-    add(line, grades=rest if any(rest) else (), message=long(trial.message, SHORT_MESSAGE))
+    add(line, grades=rest if any(rest) else (), message=if_too_long(trial.message, SHORT_MESSAGE))
     add(
         line,
-        traceback=long(trial.traceback, SHORT_TRACEBACK),
+        traceback=if_too_long(trial.traceback, SHORT_TRACEBACK),
         output=trial.output,
         log=trial.log,
         workspace=trial.workspace,
@@ -120,7 +120,7 @@ def _rest(grade: Grade) -> Line:
     line: Line = {}
     if grade.checks:
         line["checks"] = [_check(check) for check in grade.checks]
-    add(line, rationale=long(grade.rationale, SHORT_RATIONALE), details=grade.details)
+    add(line, rationale=if_too_long(grade.rationale, SHORT_RATIONALE), details=grade.details)
     return line
 
 

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.documents import Document, read_document, shown
+from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.field_types import Count, Named, Number, Positive, Share, Spec, Tag, Text
 from pytest_agenteval.tasks.file_names import is_calibration_name
-from pytest_agenteval.tasks.load import shape
+from pytest_agenteval.tasks.load import schema_of
 from pytest_agenteval.tasks.validation_errors import explain
 
 _KIND = re.compile(rb"""^["']?kind["']?[ \t]*:[ \t]*["']?calibration\b""", re.MULTILINE)
@@ -86,4 +86,4 @@ def load_calibration(path: Path) -> tuple[Calibration, Document]:
     try:
         return Calibration.model_validate(document.value), document
     except ValidationError as error:
-        raise ProblemsFound(explain(error, document, shown(path), (), shape(Calibration))) from None
+        raise ProblemsFound(explain(error, document, short_path(path), (), schema_of(Calibration))) from None

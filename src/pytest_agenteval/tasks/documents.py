@@ -18,7 +18,7 @@ _SURROGATE = re.compile(r"\\u[dD][89abAB]")
 _MENTIONED_ID = re.compile(r"""(?:^|[\s{,"'-])(id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""", re.MULTILINE)
 
 
-class Places(Protocol):
+class LineIndex(Protocol):
     """Knows the line of every key of a document."""
 
     def line_of(self, path: KeyPath) -> int:
@@ -37,14 +37,14 @@ class Document:
         return self._places.line_of(path)
 
     @cached_property
-    def _places(self) -> Places:
+    def _places(self) -> LineIndex:
         if is_json(self.path):
-            from pytest_agenteval.tasks.json_locations import places
+            from pytest_agenteval.tasks.json_locations import locate_values
 
-            return places(self.text)
-        from pytest_agenteval.tasks.yaml_reading import YamlPlaces
+            return locate_values(self.text)
+        from pytest_agenteval.tasks.yaml_reading import YamlLineIndex
 
-        return YamlPlaces(self.text)
+        return YamlLineIndex(self.text)
 
 
 def is_json(path: Path) -> bool:
@@ -52,7 +52,7 @@ def is_json(path: Path) -> bool:
     return path.suffix.lower() == ".json"
 
 
-def shown(path: Path) -> str:
+def short_path(path: Path) -> str:
     """Write a path as a terminal can jump to it: from the current folder where it lies below it."""
     return _below(str(path), os.getcwd())
 
@@ -74,12 +74,12 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        _refuse(shown(path), None, "a file that can be read", error.strerror or str(error))
+        _refuse(short_path(path), None, "a file that can be read", error.strerror or str(error))
 
 
 def parse_document(path: Path, data: bytes) -> Document:
     """Read the bytes of a file; its name says whether they are JSON or YAML."""
-    file = shown(path)
+    file = short_path(path)
     text = _decoded(data, file)
     try:
         value = _read_json(text, file) if is_json(path) else _read_yaml(text, file)

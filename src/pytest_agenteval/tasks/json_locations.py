@@ -18,12 +18,12 @@ _NOT_JSON = {"NaN", "Infinity", "-Infinity"}
 
 
 @dataclass(slots=True)
-class Place:
+class JsonLocation:
     """A value's line (its key's line, inside a map) and the places of what it holds."""
 
     line: int
     path: KeyPath = ()
-    children: dict[str | int, Place] = field(default_factory=dict)
+    children: dict[str | int, JsonLocation] = field(default_factory=dict)
 
     def line_of(self, path: KeyPath) -> int:
         """Give the line on which the key stands, or that of its nearest parent that exists."""
@@ -35,7 +35,7 @@ class Place:
         return place.line
 
 
-def places(text: str) -> Place:
+def locate_values(text: str) -> JsonLocation:
     """Find every value of a JSON text that is known to be well formed."""
     return _Scan(text).root
 
@@ -49,9 +49,9 @@ class _Scan:
     """One walk over the tokens; the open containers are kept on a stack, so that depth costs nothing."""
 
     def __init__(self, text: str) -> None:
-        self.root = Place(1)
+        self.root = JsonLocation(1)
         self.problems: list[tuple[int, KeyPath, str, str]] = []
-        self._open: list[tuple[Place, bool]] = []
+        self._open: list[tuple[JsonLocation, bool]] = []
         self._key: tuple[str, int] | None = None
         for token, line in _tokens(text):
             self._take(token, line)
@@ -70,7 +70,7 @@ class _Scan:
             elif token[0] != '"':
                 self._check_number(token, line, place)
 
-    def _put(self, line: int) -> Place:
+    def _put(self, line: int) -> JsonLocation:
         if not self._open:
             self.root.line = line
             return self.root
@@ -83,10 +83,10 @@ class _Scan:
                 first = parent.children[step].line
                 found = f"{step!r} a second time (first on line {first})"
                 self.problems.append((line, (*parent.path, step), "each key only once", found))
-        place = parent.children[step] = Place(line, (*parent.path, step))
+        place = parent.children[step] = JsonLocation(line, (*parent.path, step))
         return place
 
-    def _check_number(self, token: str, line: int, place: Place) -> None:
+    def _check_number(self, token: str, line: int, place: JsonLocation) -> None:
         if token in _NOT_JSON or (token[0] in "-0123456789" and isinf(float(token))):
             self.problems.append((line, place.path, "a number that JSON knows", token))
 

@@ -20,12 +20,18 @@ from pytest_agenteval.tasks.documents import (
     parse_document,
     read_bytes,
     read_document,
-    shown,
+    short_path,
 )
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.spec import Suite, Task
-from pytest_agenteval.tasks.task_detection import is_meant, is_whole, keys_at_top, may_be_meant, says_nothing
-from pytest_agenteval.tasks.validation_errors import causes, explain, in_words
+from pytest_agenteval.tasks.task_detection import (
+    is_blank,
+    is_nearly_task,
+    is_task,
+    may_be_task,
+    top_level_keys,
+)
+from pytest_agenteval.tasks.validation_errors import explain, value_text, without_consequences
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
@@ -54,7 +60,7 @@ def load_suite(path: Path) -> Suite:
     try:
         return Suite.model_validate(document.value)
     except ValidationError as error:
-        raise ProblemsFound(explain(error, document, shown(path), (), shape(Suite))) from None
+        raise ProblemsFound(explain(error, document, short_path(path), (), schema_of(Suite))) from None
 
 
 def load_tasks(
@@ -88,7 +94,7 @@ def load_tasks(
 
 
 @cache
-def shape(model: type[BaseModel]) -> Mapping[str, Any]:
+def schema_of(model: type[BaseModel]) -> Mapping[str, Any]:
     """Give the JSON Schema of a model; made only when a problem has to be explained."""
     return model.model_json_schema()
 
@@ -96,7 +102,7 @@ def shape(model: type[BaseModel]) -> Mapping[str, Any]:
 def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Document | None:
     """Read a file; None for one that cannot be read as ours and need not be."""
     if below_suite and not data.strip():
-        raise _doubtful(shown(path), None, "an empty file")
+        raise _doubtful(short_path(path), None, "an empty file")
     try:
         return parse_document(path, data)
     except ProblemsFound as wrong:
@@ -109,8 +115,8 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Docu
 
 def _may_be_meant(path: Path, data: bytes) -> bool:
     """Whether what cannot be read strictly may be meant as a task: nobody can say of a broken file."""
-    keys = keys_at_top(path, data)
-    return keys is None or any(map(may_be_meant, keys))
+    keys = top_level_keys(path, data)
+    return keys is None or any(map(may_be_task, keys))
 
 
 def _or_aside(hint: str) -> str:
@@ -118,26 +124,26 @@ def _or_aside(hint: str) -> str:
 
 
 def _holds_tasks(document: Document, sure: bool, *, below_suite: bool) -> bool:
-    value, file = document.value, shown(document.path)
+    value, file = document.value, short_path(document.path)
     entries = value if isinstance(value, list) else [value]
-    if any(map(is_whole, entries)):
+    if any(map(is_task, entries)):
         return True
     named_so = is_task_name(document.path)
-    if (below_suite or named_so or sure) and any(map(is_meant, entries)):
+    if (below_suite or named_so or sure) and any(map(is_nearly_task, entries)):
         return True
-    if below_suite and says_nothing(document.text):
+    if below_suite and is_blank(document.text):
         raise _doubtful(file, None, "an empty file")
     if sure:
-        raise ProblemsFound([Problem(file, document.line_of(()), (), _A_TASK, in_words(value))])
+        raise ProblemsFound([Problem(file, document.line_of(()), (), _A_TASK, value_text(value))])
     maps = [entry for entry in entries if isinstance(entry, dict)] if below_suite else []
-    if not any(map(may_be_meant, maps)):
+    if not any(map(may_be_task, maps)):
         return False
     hint = _LABELS if any({"labels", "rubric"} <= entry.keys() for entry in maps) else _ASIDE
     raise _doubtful(file, document.line_of(()), _in_words(value, maps), hint)
 
 
 def _in_words(value: JSON, maps: Sequence[Mapping[str, Any]]) -> str:
-    return in_words(value) if value is maps[0] else f"{in_words(value)}, the first {in_words(maps[0])}"
+    return value_text(value) if value is maps[0] else f"{value_text(value)}, the first {value_text(maps[0])}"
 
 
 def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> DoubtfulFile:
@@ -145,7 +151,7 @@ def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> Do
 
 
 def _validated(document: Document, suite: Suite | None) -> list[Task]:
-    value, file = document.value, shown(document.path)
+    value, file = document.value, short_path(document.path)
     entries: Sequence[JSON] = value if isinstance(value, list) else [value]
     tasks: list[Task] = []
     problems: list[Problem] = []
@@ -155,13 +161,13 @@ def _validated(document: Document, suite: Suite | None) -> list[Task]:
         try:
             task = Task.model_validate(entry)
         except ValidationError as error:
-            problems += explain(error, document, file, place, shape(Task))
+            problems += explain(error, document, file, place, schema_of(Task))
         else:
             tasks.append(task)
             problems += _second_of_its_name(task, first, index, document)
         problems += _without_reference(entry, suite, document, place)
     if problems:
-        raise ProblemsFound(causes(problems))
+        raise ProblemsFound(without_consequences(problems))
     return tasks
 
 
@@ -172,7 +178,7 @@ def _second_of_its_name(task: Task, first: dict[str, int], index: int, document:
     path = (index, "id")
     line, other = document.line_of(path), document.line_of((earlier, "id"))
     found = f"{task.id!r}, which the task on line {other} has too"
-    return [Problem(shown(document.path), line, path, "an id of its own", found)]
+    return [Problem(short_path(document.path), line, path, "an id of its own", found)]
 
 
 def _without_reference(entry: JSON, suite: Suite | None, document: Document, place: KeyPath) -> list[Problem]:
@@ -183,7 +189,7 @@ def _without_reference(entry: JSON, suite: Suite | None, document: Document, pla
     path = (*place, "reference_solution")
     expected = f"a map: how it is solved (the suite {suite.name!r} requires it)"
     found = "nothing" if "reference_solution" in entry else "no key 'reference_solution'"
-    return [Problem(shown(document.path), document.line_of(path), path, expected, found)]
+    return [Problem(short_path(document.path), document.line_of(path), path, expected, found)]
 
 
 def _named_bucket(task: Task) -> str:

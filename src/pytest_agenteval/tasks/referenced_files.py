@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.tasks.documents import read_document, shown
+from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.spec import Suite, Task
-from pytest_agenteval.tasks.suite_defaults import effective
+from pytest_agenteval.tasks.suite_defaults import resolve_settings
 
 _LAYERS = ("base_fixture", "fixture_dir")
 _THERE: Mapping[str, Callable[[Path], bool]] = {
@@ -22,7 +22,7 @@ _THERE: Mapping[str, Callable[[Path], bool]] = {
 }
 
 
-def starting_tree(task: Task, suite_dir: Path | None, task_file: Path, root: Path) -> tuple[Path, ...]:
+def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: Path) -> tuple[Path, ...]:
     """Give the folders that are copied over each other, first to last, to make the starting workspace.
 
     ``input.base_fixture`` and ``input.fixture_dir`` are looked up from the suite's folder, then from
@@ -43,7 +43,7 @@ def prompt_files(
     task: Task, suite: Suite | None, suite_dir: Path | None, task_file: Path, root: Path
 ) -> dict[str, Path]:
     """Give the file of each prompt that task and suite name, from the suite's folder, then the task's."""
-    prompts = effective(task, suite).prompts
+    prompts = resolve_settings(task, suite).prompts
     look_up = _LookUp((suite_dir or task_file.parent, task_file.parent), root, "file")
     found = {name: look_up.find(path) for name, path in prompts.items()}
     own = {name: one for name, one in found.items() if name in task.prompts}
@@ -72,7 +72,7 @@ def grader_files(
     return {key: one for key, one in found.items() if isinstance(one, Path)}
 
 
-def suite_places(
+def suite_paths(
     suite_dir: Path, key: str, entries: Sequence[str], also: Path, root: Path, kind: str
 ) -> tuple[Path, ...]:
     """Give what each entry of a suite's list names, from the suite's folder, then from ``also``.
@@ -140,7 +140,7 @@ def _raise(above: KeyPath, found: Mapping[Any, Path | _Trouble], task: Task | No
     troubles = {(*above, name): one for name, one in found.items() if isinstance(one, _Trouble)}
     if troubles:
         raise ProblemsFound(
-            Problem(shown(file), *_place(file, task, path), one.expected, one.found, one.hint)
+            Problem(short_path(file), *_place(file, task, path), one.expected, one.found, one.hint)
             for path, one in troubles.items()
         )
 

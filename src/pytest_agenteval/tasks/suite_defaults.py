@@ -27,7 +27,7 @@ class TaskSettings:
     prompts: Mapping[str, str]
 
 
-def effective(task: Task, suite: Suite | None) -> TaskSettings:
+def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
     """Put a task's values over its suite's; maps are merged key by key, one level deep."""
     defaults = suite.defaults if suite else _NO_DEFAULTS
     shared = _over(suite.settings if suite else {}, defaults.settings)

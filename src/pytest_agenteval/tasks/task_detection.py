@@ -20,29 +20,29 @@ _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _NOTHING_SAID = re.compile(r"(?:[ \t]*(?:#.*|---|\.\.\.)?(?:\n|\Z))*")
 
 
-def is_whole(value: object) -> bool:
+def is_task(value: object) -> bool:
     """Whether a value has the keys that every task has and that nothing else has together."""
     return isinstance(value, dict) and "id" in value and "graders" in value
 
 
-def is_meant(value: object) -> bool:
+def is_nearly_task(value: object) -> bool:
     """Whether a value is surely meant as a task: two of its keys, or nearly so, or ``graders`` itself."""
     if not isinstance(value, dict):
         return False
     return "graders" in value or len({word for key in value if (word := _meant(key))}) > 1
 
 
-def may_be_meant(keys: Iterable[str]) -> bool:
+def may_be_task(keys: Iterable[str]) -> bool:
     """Whether keys hold ``id`` or ``graders``, or nearly so: much data has an id, and so has a task."""
     return any(_meant(key) in ("id", "graders") for key in keys)
 
 
-def says_nothing(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Whether a text holds nothing but blank lines and YAML's comments."""
     return _NOTHING_SAID.fullmatch(text) is not None
 
 
-def keys_at_top(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
+def top_level_keys(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
     """Give the keys of a file's map, or of each map of its list, however loosely it is written.
 
     What reading refuses (tags, merge keys, repeated keys, NaN, comments in JSON, several documents) is other
@@ -76,7 +76,7 @@ def _of_json(value: Any) -> Sequence[Iterable[str]]:
 def _of_yaml(text: str) -> Sequence[Iterable[str]] | None:
     from pytest_agenteval.tasks import yaml_reading
 
-    return yaml_reading.keys_at_top(text)
+    return yaml_reading.top_level_keys(text)
 
 
 @lru_cache(maxsize=4096)

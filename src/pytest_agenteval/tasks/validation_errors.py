@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _LONGEST = 60
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _MISSING = object()
-Shape = Mapping[str, Any]
+ModelSchema = Mapping[str, Any]
 
 
 def explain(
-    error: ValidationError, document: Document, file: str, base_path: KeyPath, shape: Shape
+    error: ValidationError, document: Document, file: str, base_path: KeyPath, shape: ModelSchema
 ) -> list[Problem]:
     """Give every problem of one value of a document, in reading order.
 
@@ -31,10 +31,10 @@ def explain(
     """
     teller = _Teller(document, file, base_path, shape)
     details = error.errors(include_url=False)
-    return causes(problem for detail in details for problem in teller.problems(detail))
+    return without_consequences(problem for detail in details for problem in teller.problems(detail))
 
 
-def causes(problems: Iterable[Problem]) -> list[Problem]:
+def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
     """Drop a complaint that another one explains; keep the file's order.
 
     A child explains its parent, the first of several about one key explains the others, and a
@@ -51,7 +51,7 @@ def causes(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(kept, key=lambda problem: problem.line or 0)
 
 
-def in_words(value: object) -> str:
+def value_text(value: object) -> str:
     """Say what a value is, shortly and with its type in plain words."""
     if value is None:
         return "nothing"
@@ -66,7 +66,7 @@ def in_words(value: object) -> str:
     return f"a list of {len(value)}" if isinstance(value, list | tuple) and value else "an empty list"
 
 
-def stands_in(above: str, key: str | int) -> str:
+def belongs_in_hint(above: str, key: str | int) -> str:
     """Give the hint for a key that stands beside the map it belongs into."""
     return f"it stands in `{above}: {{{key}: ...}}`"
 
@@ -74,7 +74,7 @@ def stands_in(above: str, key: str | int) -> str:
 class _Teller:
     """Knows one document and one shape; turns pydantic's details into problems."""
 
-    def __init__(self, document: Document, file: str, base_path: KeyPath, shape: Shape) -> None:
+    def __init__(self, document: Document, file: str, base_path: KeyPath, shape: ModelSchema) -> None:
         self._document, self._file, self._base, self._shape = document, file, base_path, shape
 
     def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
@@ -92,7 +92,7 @@ class _Teller:
         else:
             value = _at(self._document.value, (*self._base, *path))
             yield self._problem(
-                path, self._expected(path), in_words(value), _of_quotes(detail["type"], value)
+                path, self._expected(path), value_text(value), _of_quotes(detail["type"], value)
             )
 
     def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
@@ -116,7 +116,7 @@ class _Teller:
         known = sorted(set(properties) - set(SPELLINGS))
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
-            return self._problem(path, expected, in_words(_at(self._document.value, (*self._base, *path))))
+            return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
         hint = self._below(properties, key) or nearest(key, known)
         return self._problem(path, f"one of {', '.join(known)}", f"unknown key {key!r}", hint)
 
@@ -124,7 +124,7 @@ class _Teller:
         """Say in which map beside it a key belongs, if in one."""
         for name, shape in properties.items():
             if key in _resolved(shape, self._shape).get("properties", {}):
-                return stands_in(name, key)
+                return belongs_in_hint(name, key)
         return ""
 
     def _expected(self, path: KeyPath) -> str:
@@ -142,7 +142,7 @@ def _of_quotes(refused: str, value: object) -> str:
     return "without quotes it is a number" if number and _NUMBER.fullmatch(str(value)) else ""
 
 
-def _described(shape: Shape) -> str:
+def _described(shape: ModelSchema) -> str:
     properties = [key for key in shape.get("properties", ()) if key not in SPELLINGS]
     if not properties:
         return str(shape.get("description", "another value"))
@@ -152,7 +152,7 @@ def _described(shape: Shape) -> str:
     return f"a map with {', '.join(needed)}{also}" if needed else f"a map of {', '.join(others)}"
 
 
-def _shape_at(root: Shape, path: KeyPath, *, resolve_last: bool = True) -> Shape:
+def _shape_at(root: ModelSchema, path: KeyPath, *, resolve_last: bool = True) -> ModelSchema:
     """Give the part of a JSON Schema that describes a key."""
     shape = root
     for step in path:
@@ -163,13 +163,13 @@ def _shape_at(root: Shape, path: KeyPath, *, resolve_last: bool = True) -> Shape
     return _resolved(shape, root) if resolve_last else shape
 
 
-def _resolved(shape: Shape, root: Shape) -> Shape:
+def _resolved(shape: ModelSchema, root: ModelSchema) -> ModelSchema:
     """Follow references, and step into the branch that says more than null."""
     branches = [one for one in shape.get("anyOf", ()) if one.get("type") != "null"]
     if branches:
         return _resolved(branches[0], root)
     if "$ref" in shape:
-        target: Shape = root["$defs"][shape["$ref"].rsplit("/", 1)[-1]]
+        target: ModelSchema = root["$defs"][shape["$ref"].rsplit("/", 1)[-1]]
         return _resolved(target, root)
     return shape
 

@@ -78,7 +78,7 @@ def read_yaml(text: str, file: str) -> JSON:
     return value
 
 
-class YamlPlaces:
+class YamlLineIndex:
     """The lines of a YAML document that has been read without a problem."""
 
     def __init__(self, text: str) -> None:
@@ -97,7 +97,7 @@ class YamlPlaces:
         return line
 
 
-def keys_at_top(text: str) -> list[list[str]] | None:
+def top_level_keys(text: str) -> list[list[str]] | None:
     """Give the keys of each document's map, or of each map of its list; None for what is no YAML.
 
     What reading refuses (tags, merge keys, repeated keys, several documents) is no hindrance.

@@ -15,7 +15,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 
 if typing.TYPE_CHECKING:
@@ -31,7 +31,7 @@ class UnfitFunction(UsageMistake):
         code = getattr(inspect.unwrap(function), "__code__", None)
         self.line: int | None = code.co_firstlineno if code else None
         self.name, self.why = function.__name__, why
-        place = f"{shown(Path(code.co_filename))}:{self.line}" if code else repr(function)
+        place = f"{short_path(Path(code.co_filename))}:{self.line}" if code else repr(function)
         super().__init__(f"{place}: {self.name} cannot be a tool: {why}")
 
 

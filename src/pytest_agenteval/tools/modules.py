@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tools.functions import UnfitFunction, tool_of
 from pytest_agenteval.tools.tool import Tool
 
@@ -35,7 +35,7 @@ def python_tools(path: Path) -> dict[str, Tool]:
     free = [one for one in functions if one.__name__ not in made and inspect.get_annotations(one)]
     if not free and not made:
         found = f"{', '.join(one.__name__ for one in functions)} without any" if functions else "no function"
-        raise ProblemsFound([Problem(shown(path), None, (), "a public function with type hints", found)])
+        raise ProblemsFound([Problem(short_path(path), None, (), "a public function with type hints", found)])
     return {**_tools_of(free, path), **made}
 
 
@@ -46,7 +46,7 @@ def _tools_of(functions: Iterable[Callable[..., Any]], path: Path) -> dict[str, 
         try:
             tools[function.__name__] = tool_of(function, uses_http=True)
         except UnfitFunction as unfit:
-            problems.append(Problem(shown(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
+            problems.append(Problem(short_path(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
     if problems:
         raise ProblemsFound(problems)
     return tools
@@ -61,7 +61,7 @@ def _imported(path: Path) -> ModuleType:
     name = f"agenteval_tools_{path.stem}_{digest_text(str(path.resolve()))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ProblemsFound([Problem(shown(path), None, (), "a Python file", f"a {path.suffix} file")])
+        raise ProblemsFound([Problem(short_path(path), None, (), "a Python file", f"a {path.suffix} file")])
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -78,4 +78,4 @@ def _told(path: Path, error: BaseException) -> Problem:
     ]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     found = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
-    return Problem(shown(path), line, (), "a Python file that can be imported", found)
+    return Problem(short_path(path), line, (), "a Python file that can be imported", found)

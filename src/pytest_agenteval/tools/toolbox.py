@@ -26,9 +26,9 @@ from pytest_agenteval.errors import (
 )
 from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec, args_complaint
+from pytest_agenteval.records.tool import ToolSpec, arguments_problem
 from pytest_agenteval.records.transcript import TOOL_EXCEPTION, TapeStatus, ToolCall
-from pytest_agenteval.tasks.documents import shown
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.tool import (
     Fault,
@@ -164,14 +164,14 @@ class ToolBox:
             offered = ", ".join(self._tools) or "none"
             return failed_result("unknown_tool", f"there is no tool {call.tool!r}; the tools are: {offered}")
         if call.raw_args is not None:
-            return failed_result("bad_arguments", args_complaint(call.raw_args))
+            return failed_result("bad_arguments", arguments_problem(call.raw_args))
         wrong = complaint(tool.spec, call.args) if tool.spec.checked else ""
         return failed_result("bad_arguments", wrong) if wrong else None
 
     async def _taped(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[TapeStatus, ToolResult]:
         answer = await tape.answer(call, tool, partial(self._made, tool, call))
         for miss in answer.misses:
-            self._recorder.missed(miss)
+            self._recorder.add_miss(miss)
         if answer.misses and self._on_miss == "error":
             raise answer.misses[0]
         return answer.tape, answer.result
@@ -202,7 +202,7 @@ def _raised_at(raised: BaseException) -> str:
     frames = traceback.extract_tb(raised.__traceback__)
     own = [frame for frame in frames[1:] if not any(place in frame.filename for place in _OTHERS)]
     last = (own or frames)[-1]
-    return f"{shown(Path(last.filename))}:{last.lineno}"
+    return f"{short_path(Path(last.filename))}:{last.lineno}"
 
 
 def _bounded(result: ToolResult) -> ToolResult:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from pytest_agenteval.errors import Problem, ProblemsFound, nearest
-from pytest_agenteval.tasks.documents import read_document, shown
+from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tools.http.http_tool import tools_of
 from pytest_agenteval.tools.tool import Tool
 
@@ -61,7 +61,7 @@ def _found(
     for place in places:
         if (place / entry).is_file():
             return (place / entry).absolute()
-    looked = " and ".join(dict.fromkeys(shown(place / entry) for place in places))
+    looked = " and ".join(dict.fromkeys(short_path(place / entry) for place in places))
     hint = nearest(entry, toolsets)
     raise ProblemsFound([Problem(entry, None, (), _KINDS, f"neither; looked for {looked}", hint)])
 
@@ -77,7 +77,9 @@ def _read(path: Path) -> tuple[dict[str, Tool], tuple[Path, ...]]:
 
         return python_tools(path), (path,)
     if path.suffix.lower() not in (".yaml", ".yml", ".json"):
-        raise ProblemsFound([Problem(shown(path), None, (), _KINDS, f"a {path.suffix or 'nameless'} file")])
+        raise ProblemsFound(
+            [Problem(short_path(path), None, (), _KINDS, f"a {path.suffix or 'nameless'} file")]
+        )
     document = read_document(path)
     if isinstance(document.value, dict) and "openapi" in document.value:
         from pytest_agenteval.tools.openapi.reading import openapi_tools

@@ -56,7 +56,7 @@ def snapshot(root: Path, known: Tree = EMPTY) -> Tree:
     return Tree(dict(sorted(found.items())))
 
 
-def seeded(layers: Sequence[Path]) -> Tree:
+def snapshot_layers(layers: Sequence[Path]) -> Tree:
     """Give the tree that layers make together, read once per process."""
     if not layers:
         return EMPTY

@@ -12,7 +12,7 @@ from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.portable.tree_removal import remove_tree
 from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.workspace.snapshot import seeded, snapshot, with_texts
+from pytest_agenteval.workspace.snapshot import snapshot, snapshot_layers, with_texts
 
 
 class OutsideWorkspace(Exception):
@@ -42,7 +42,7 @@ class Workspace:
         self._before = snapshot(at) if at is not None else None
 
     @property
-    def made(self) -> bool:
+    def exists(self) -> bool:
         """Whether anyone has asked for the tree."""
         return self._path is not None
 
@@ -72,7 +72,7 @@ class Workspace:
     def before(self) -> Tree:
         """Give the tree as the trial found it."""
         if self._before is None:
-            self._before = with_texts(seeded(self._layers), self._texts)
+            self._before = with_texts(snapshot_layers(self._layers), self._texts)
         return self._before
 
     def after(self) -> Tree:

@@ -15,7 +15,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
 )
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup, ReportOption, Scorecard
 from pytest_agenteval.reports.statistics import NO_JUDGE, grades_lacking_judge
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 
 OPTIONS = (
     ReportOption(
@@ -31,7 +31,7 @@ Lacking = Mapping[tuple[str, str], int]
 """By level and metric, the tasks that lack a grade only a judge gives."""
 
 
-def scorecard(entries: Sequence[Entry], weights: Mapping[str, float] = WEIGHTS) -> Scorecard | None:
+def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WEIGHTS) -> Scorecard | None:
     """Give the levels and the composite of a suite with one model, None where it is not this benchmark's.
 
     ``weights`` say what the composite's parts weigh.
@@ -43,7 +43,7 @@ def scorecard(entries: Sequence[Entry], weights: Mapping[str, float] = WEIGHTS) 
     return Scorecard(levels, composite(levels, weights))
 
 
-def has_levels(entries: Iterable[Entry]) -> bool:
+def has_levels(entries: Iterable[JournalEntry]) -> bool:
     """Whether grades are this benchmark's: some bucket is a level, with a metric of its own."""
     return any(
         grade.grader in LEVEL_METRICS[entry.bucket]
@@ -53,7 +53,7 @@ def has_levels(entries: Iterable[Entry]) -> bool:
     )
 
 
-def _observed(entries: Iterable[Entry]) -> Iterator[TrialMetric]:
+def _observed(entries: Iterable[JournalEntry]) -> Iterator[TrialMetric]:
     for entry in entries:
         known = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
         if entry.averaged:
@@ -65,7 +65,7 @@ def _observed(entries: Iterable[Entry]) -> Iterator[TrialMetric]:
             )
 
 
-def _lacking(entries: Iterable[Entry]) -> Lacking:
+def _lacking(entries: Iterable[JournalEntry]) -> Lacking:
     tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for entry in entries:
         for grade in grades_lacking_judge(entry) if entry.averaged else ():
@@ -73,7 +73,7 @@ def _lacking(entries: Iterable[Entry]) -> Lacking:
     return {name: len(lacking) for name, lacking in tasks.items()}
 
 
-def _completed(level: MetricGroup, lacking: Lacking, entries: Iterable[Entry]) -> MetricGroup:
+def _completed(level: MetricGroup, lacking: Lacking, entries: Iterable[JournalEntry]) -> MetricGroup:
     """Add what the figures of a level lack: judges' grades, or, where there is no figure, the reason."""
 
     def counted(metric: Metric) -> Metric:
@@ -89,7 +89,7 @@ def _completed(level: MetricGroup, lacking: Lacking, entries: Iterable[Entry]) -
     )
 
 
-def _reason(level: str, tried: Sequence[Entry]) -> str:
+def _reason(level: str, tried: Sequence[JournalEntry]) -> str:
     """Say why nothing is decided in a level that was tried."""
     own = (grade for entry in tried for grade in entry.grades if grade.grader in LEVEL_METRICS[level])
     if any(grade.undecided == NO_JUDGE for grade in own):

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from pytest_agenteval.cassettes.http.scope import answering, current, untaped
 from pytest_agenteval.cassettes.interaction import Request
-from pytest_agenteval.sockets import true_class
+from pytest_agenteval.sockets import socket_class
 
 _WATCHERS = "_agenteval_watching_sockets"
 
@@ -49,7 +49,7 @@ def patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
     if not hasattr(module, "AF_UNIX"):  # there a pair of sockets is made by connecting one to the other
         yield module, "socketpair", pairing
         return
-    kind = true_class(module.socket)
+    kind = socket_class(module.socket)
     yield kind, "accept", _accepting
     yield kind, "send", _sending
     yield kind, "sendall", _sending

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.errors import NothingToActOut, ScriptEnded
 from pytest_agenteval.records.plan import Model, Plan
-from pytest_agenteval.records.tool import ToolSpec, parse_args
+from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
 Fill = Callable[[Any], Any]
@@ -43,7 +43,7 @@ class ScriptedReplies:
         """Make one call; arguments written as text are sent as they are, like a model's malformed ones."""
         args, raw = call.get("args") or {}, None
         if isinstance(args, str):
-            args, raw = parse_args(args)
+            args, raw = parse_arguments(args)
         else:
             args = fill(args)
         return ToolCall(f"call_{next(self._numbers)}", 0, index, call["tool"], args, raw)

@@ -34,7 +34,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.trial_output import TrialLogHandler, route
+from pytest_agenteval.trial_output import TrialLogHandler, redirect
 
 TICK = 0.1
 """Seconds between two looks at whether the run has been stopped."""
@@ -163,4 +163,4 @@ def _redirect_output(context: ExecutorContext) -> None:
     if context.captures_output:
         streams: list[Any] = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
         with suppress(AttributeError):
-            route([stream for stream in streams if stream is not None])
+            redirect([stream for stream in streams if stream is not None])

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.prompt import FOLDER, RATIONALE, Combine, Dimension, Rubric
-from pytest_agenteval.prompts import Form, FormRefused, packaged
-from pytest_agenteval.tasks.yaml_reading import YamlPlaces, read_yaml
+from pytest_agenteval.prompts import Form, InvalidForm, packaged
+from pytest_agenteval.tasks.yaml_reading import YamlLineIndex, read_yaml
 
 __all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "read_rubric_file"]
 
@@ -171,7 +171,7 @@ class _Reader:
         """Look whether the text, after so many lines, writes all that is shown and nothing else."""
         try:
             form = Form(body)
-        except FormRefused as refused:
+        except InvalidForm as refused:
             expected = "text with values as {{ name }} and {% if name %}, nothing that changes them"
             self._problems.append(Problem(self._where, above + refused.line, (), expected, refused.found))
             return
@@ -186,12 +186,12 @@ class _Reader:
                 self._problem(("shows", name), f"{{{{ {name} }}}} in the text below", "a text without it")
 
     def _wrong(self, path: KeyPath, expected: str, value: object) -> None:
-        from pytest_agenteval.tasks.validation_errors import in_words
+        from pytest_agenteval.tasks.validation_errors import value_text
 
-        self._problem(path, expected, in_words(value))
+        self._problem(path, expected, value_text(value))
 
     def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
-        line = YamlPlaces(self._head).line_of(path)
+        line = YamlLineIndex(self._head).line_of(path)
         self._problems.append(Problem(self._where, line, path, expected, found, hint))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard, Total, scorecard_of
 from pytest_agenteval.reports.view import SuiteView, view_of
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 
 Rulers = Mapping[str, frozenset[str]]
@@ -76,7 +76,7 @@ def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> It
         )
 
 
-def suite_entries(run: Run, suite: SuiteView) -> list[Entry]:
+def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
     """Give the entries of a suite with one model and variant."""
     group = (suite.suite, suite.model, suite.variant)
     return [entry for entry in run.entries if (entry.key.suite, entry.key.model, entry.key.variant) == group]
@@ -91,7 +91,7 @@ def count_graded_differently(standings: Sequence[Standing]) -> int:
     return sum(len(rulers) > 1 for rulers in seen.values())
 
 
-def _rulers(entries: Iterable[Entry]) -> Rulers:
+def _rulers(entries: Iterable[JournalEntry]) -> Rulers:
     found: dict[str, set[str]] = {}
     for entry in entries:
         if entry.digests.ruler:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
-from pytest_agenteval.tasks.validation_errors import in_words
+from pytest_agenteval.tasks.validation_errors import value_text
 from pytest_agenteval.tools.http.declaration import (
     Chosen,
     ErrorSpec,
@@ -67,7 +67,7 @@ def provider_problems(provider: ProviderSpec) -> Iterator[DeclarationProblem]:
     yield from _of_nobody(("base",), provider.base, provider.secrets)
     if not is_address(provider.base):
         yield DeclarationProblem(
-            ("base",), "an address as https://host/path, without a query", in_words(provider.base)
+            ("base",), "an address as https://host/path, without a query", value_text(provider.base)
         )
     yield from _errors(provider.errors)
     secrets = provider.secrets if provider.token is None else (*provider.secrets, TOKEN)
@@ -102,7 +102,7 @@ def _of_nobody(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[De
 
 def _schema(parameters: Mapping[str, Any]) -> Iterator[DeclarationProblem]:
     if parameters.get("type") != "object":
-        found = in_words(parameters.get("type"))
+        found = value_text(parameters.get("type"))
         yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
         return
     wrong = [DeclarationProblem(("parameters", *path), *told) for path, *told in wrong_in(parameters)]
@@ -112,7 +112,7 @@ def _schema(parameters: Mapping[str, Any]) -> Iterator[DeclarationProblem]:
         if name not in properties:
             hint = nearest(name, properties)
             yield DeclarationProblem(
-                ("parameters", "required", index), "a name in `properties`", in_words(name), hint
+                ("parameters", "required", index), "a name in `properties`", value_text(name), hint
             )
 
 
@@ -122,14 +122,14 @@ def _flat(tool: ToolDeclaration) -> Iterator[DeclarationProblem]:
     form = request.body if request.body_as == "form" and request.body is not None else {}
     if not isinstance(form, Mapping) or is_chosen(form):
         yield DeclarationProblem(
-            ("request", "body"), "a map from field to value: it is sent as a form", in_words(form)
+            ("request", "body"), "a map from field to value: it is sent as a form", value_text(form)
         )
         form = {}
     for part, pairs in (("query", request.query), ("headers", request.headers), ("body", form)):
         for key, value in pairs.items():
             if isinstance(value, Mapping) and not is_chosen(value):
                 expected = "a value, {param, table} or {param, join}"
-                yield DeclarationProblem(("request", part, key), expected, in_words(value))
+                yield DeclarationProblem(("request", part, key), expected, value_text(value))
 
 
 def _misspelt(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[DeclarationProblem]:
@@ -140,7 +140,7 @@ def _misspelt(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[Decla
                 yield DeclarationProblem(path, "a name in `secrets`", f"unknown name {name!r}")
             elif name in names:
                 expected = f"{{param: {name}}}: in braces stand letters, digits and _"
-                yield DeclarationProblem(path, expected, in_words(given))
+                yield DeclarationProblem(path, expected, value_text(given))
     elif isinstance(given, Chosen):
         yield from _misspelt((*path, "table"), given.table, names)
     elif isinstance(given, Mapping):
@@ -196,11 +196,11 @@ def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[D
 
 def _place(path: KeyPath, url: str, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
     if "://" not in url and not provider:
-        yield DeclarationProblem(path, "an address with its host, or a `provider`", in_words(url))
+        yield DeclarationProblem(path, "an address with its host, or a `provider`", value_text(url))
     elif not (is_address(url) or is_path(url)):
         hint = "what stands behind ? belongs under `query`" if "?" in url else ""
         yield DeclarationProblem(
-            path, "an address as https://host/path, or a path as /path", in_words(url), hint
+            path, "an address as https://host/path, or a path as /path", value_text(url), hint
         )
 
 
@@ -210,7 +210,9 @@ def _matching(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[Dec
         number = isinstance(rule, Mapping) and set(rule) == {"number"} and _amount(rule["number"])
         if not number and rule not in RULES:
             expected = f"one of {', '.join(RULES)}, or {{number: TOLERANCE}}"
-            yield DeclarationProblem(("matching", name), expected, in_words(rule), nearest(str(rule), RULES))
+            yield DeclarationProblem(
+                ("matching", name), expected, value_text(rule), nearest(str(rule), RULES)
+            )
 
 
 def _amount(value: Any) -> bool:
@@ -254,7 +256,7 @@ def wrong_in_error(error: ErrorSpec) -> Iterator[Wrong]:
 
 def _value_path(path: KeyPath, given: str) -> Iterator[Wrong]:
     if given and not _PLACE.fullmatch(given):
-        yield path, "keys and indexes, as documents[0].address", in_words(given), ""
+        yield path, "keys and indexes, as documents[0].address", value_text(given), ""
 
 
 def _unknown_parameter(path: KeyPath, given: Any, names: Collection[str]) -> Iterator[Wrong]:

@@ -14,7 +14,7 @@ from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.tasks.documents import Document, read_document, shown
+from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.validation_errors import explain
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration, ToolFile
 from pytest_agenteval.tools.http.declaration_check import (
@@ -120,7 +120,7 @@ def declarations(document: Document) -> list[tuple[ToolDeclaration, ProviderSpec
     try:
         read = model.model_validate(value)
     except ValidationError as error:
-        raise ProblemsFound(explain(error, document, shown(document.path), (), shape(model))) from None
+        raise ProblemsFound(explain(error, document, short_path(document.path), (), shape(model))) from None
     assert isinstance(read, ToolFile | ToolDeclaration)
     tools = (read,) if isinstance(read, ToolDeclaration) else read.tools
     provider = None if isinstance(read, ToolDeclaration) else read.provider
@@ -151,7 +151,7 @@ def _problems(
 def _placed(document: Document, place: KeyPath, found: DeclarationProblem) -> Problem:
     path = (*place, *found.path)
     line = document.line_of(path)
-    return Problem(shown(document.path), line, path, found.expected, found.found, found.hint)
+    return Problem(short_path(document.path), line, path, found.expected, found.found, found.hint)
 
 
 @cache

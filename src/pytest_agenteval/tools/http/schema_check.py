@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_agenteval.errors import KeyPath, nearest
-from pytest_agenteval.tasks.validation_errors import in_words
+from pytest_agenteval.tasks.validation_errors import value_text
 
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 
@@ -72,16 +72,16 @@ def wrong_in(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[Wron
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
-        yield path, "a schema: a map", in_words(schema), ""
+        yield path, "a schema: a map", value_text(schema), ""
         return
     if "type" in schema:
         yield from _kind(schema["type"], (*path, "type"))
     for keyword, (expected, fits) in _KEYWORDS.items():
         if keyword in schema and not fits(schema[keyword]):
-            yield (*path, keyword), expected, in_words(schema[keyword]), ""
+            yield (*path, keyword), expected, value_text(schema[keyword]), ""
     if "$ref" in schema and not _leads(schema["$ref"], root):
         expected = "a reference within `parameters`, as #/$defs/place"
-        yield (*path, "$ref"), expected, in_words(schema["$ref"]), ""
+        yield (*path, "$ref"), expected, value_text(schema["$ref"]), ""
     for below, inner in _inner(schema):
         yield from wrong_in(inner, (*path, *below), root)
 
@@ -98,7 +98,7 @@ def _leads(ref: Any, root: Any) -> bool:
 def _kind(kind: Any, path: KeyPath) -> Iterator[Wrong]:
     for one in kind if isinstance(kind, list) else [kind]:
         if one not in KINDS:
-            yield path, f"one of {', '.join(KINDS)}", in_words(one), nearest(str(one), KINDS)
+            yield path, f"one of {', '.join(KINDS)}", value_text(one), nearest(str(one), KINDS)
 
 
 def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.tasks.field_types import Map, Named, Spec
-from pytest_agenteval.tasks.validation_errors import in_words
+from pytest_agenteval.tasks.validation_errors import value_text
 from pytest_agenteval.tools.http.declaration import (
     ErrorSpec,
     RequestSpec,
@@ -157,7 +157,9 @@ def _parameter(draft: _Draft, source: Source, given: Mapping[str, Any], place: K
     kinds = shape["type"] if isinstance(shape.get("type"), list) else [shape.get("type")]
     if "content" not in given and ("object" in kinds or (where == "path" and "array" in kinds)):
         if required:
-            source.refuse((*place, "schema", "type"), "single values in an address", in_words(shape["type"]))
+            source.refuse(
+                (*place, "schema", "type"), "single values in an address", value_text(shape["type"])
+            )
         return
     named = draft.take(name, where, shape, required=required)
     if where == "path":

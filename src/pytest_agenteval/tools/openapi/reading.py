@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.tasks.documents import Document, read_document, shown
+from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.validation_errors import explain
 from pytest_agenteval.tools.http.declaration import ProviderSpec, is_address
 from pytest_agenteval.tools.http.declaration_check import problems_of, provider_problems
@@ -24,7 +24,7 @@ _OURS = ("matching", "errors", "result")
 
 def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]]:
     """Give the tools of a file, and all files that were read for them."""
-    file = shown(document.path)
+    file = short_path(document.path)
     try:
         read = OpenApiFile.model_validate(document.value)
     except ValidationError as error:
@@ -48,7 +48,7 @@ def _source(document: Document, read: OpenApiFile) -> Source:
         line = document.line_of(("openapi",))
         found = f"{read.openapi!r}, which is not there"
         expected = "the path of an OpenAPI document, from this file's folder"
-        raise ProblemsFound([Problem(shown(document.path), line, ("openapi",), expected, found)])
+        raise ProblemsFound([Problem(short_path(document.path), line, ("openapi",), expected, found)])
     return Source(read_document(path))
 
 
@@ -120,4 +120,4 @@ def _some(known: dict[str, Operation]) -> str:
 
 
 def _problem(document: Document, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-    return Problem(shown(document.path), document.line_of(place), place, expected, found, hint)
+    return Problem(short_path(document.path), document.line_of(place), place, expected, found, hint)

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.tasks.documents import Document, shown
-from pytest_agenteval.tasks.validation_errors import in_words
+from pytest_agenteval.tasks.documents import Document, short_path
+from pytest_agenteval.tasks.validation_errors import value_text
 
 METHODS = ("get", "put", "post", "delete", "head", "patch")
 MOST_STEPS = 20
@@ -47,12 +47,12 @@ class Source:
         for step in base:
             value = value[step]
         if not isinstance(value, Mapping):
-            self.refuse((), "an OpenAPI document: a map", in_words(value))
+            self.refuse((), "an OpenAPI document: a map", value_text(value))
         self.root: Mapping[str, Any] = value
         version = str(value.get("openapi", value.get("swagger", "")))
         if not version.startswith(("3.0", "3.1")):
             key = "swagger" if "swagger" in value else "openapi"
-            self.refuse((key,), "OpenAPI 3.0 or 3.1", in_words(version or None))
+            self.refuse((key,), "OpenAPI 3.0 or 3.1", value_text(version or None))
 
     def operations(self) -> Iterator[Operation]:
         """Give all operations, in the document's order."""
@@ -67,7 +67,7 @@ class Source:
         """Give a map, or that which its ``$ref`` leads to within the document."""
         for _ in range(MOST_STEPS):
             if not isinstance(given, Mapping):
-                self.refuse(place, "a map", in_words(given))
+                self.refuse(place, "a map", value_text(given))
             if "$ref" not in given:
                 break
             given = self.target(given["$ref"], place)
@@ -80,7 +80,7 @@ class Source:
         """Give what a reference leads to."""
         if not isinstance(ref, str) or not ref.startswith("#/"):
             self.refuse(
-                (*place, "$ref"), "a reference within this document, as #/components/…", in_words(ref)
+                (*place, "$ref"), "a reference within this document, as #/components/…", value_text(ref)
             )
         value: Any = self.root
         for step in (unquote(part).replace("~1", "/").replace("~0", "~") for part in ref[2:].split("/")):
@@ -96,7 +96,7 @@ class Source:
     def problem(self, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         """Say what is wrong with a place of the document."""
         path = (*self._base, *place)
-        file = shown(self.document.path)
+        file = short_path(self.document.path)
         return Problem(file, self.document.line_of(path), path, expected, found, hint)
 
     def refuse(self, place: KeyPath, expected: str, found: str, hint: str = "") -> NoReturn:

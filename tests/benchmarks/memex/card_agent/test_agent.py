@@ -151,7 +151,7 @@ def test_the_end_state_of_a_hopeless_input_is_told_without_an_error(task_input: 
 
     assert list(state) == KEYS
     assert state["card_path"] == ""
-    assert not ctx.workspace.made
+    assert not ctx.workspace.exists
 
 
 def test_doing_nothing_makes_no_tree(layer: Path) -> None:
@@ -159,7 +159,7 @@ def test_doing_nothing_makes_no_tree(layer: Path) -> None:
     _, ctx = staged(layer)
     act(CardAgent(), INPUT, ctx)
 
-    assert not ctx.workspace.made
+    assert not ctx.workspace.exists
 
 
 def test_the_model_is_told_what_it_needs(layer: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.store.journal_entry import Entry
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import load_run
 from tests.suites import only_our_plugin, run
 
@@ -52,7 +52,7 @@ TRUE: Mapping[str, Any] = {"mood": "fine"}
 """A state in words of the agent's own: none that the graders know."""
 
 
-def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRUE) -> dict[str, Entry]:
+def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRUE) -> dict[str, JournalEntry]:
     """Let a foreign agent do the card and PKM tasks, those that are held out included; by task id."""
     for suite in ("card", "pkm"):
         shutil.copytree(ROOT / "evals" / suite, pytester.path / "evals" / suite)

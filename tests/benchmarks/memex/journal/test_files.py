@@ -96,7 +96,7 @@ def test_reading_makes_no_tree(tmp_path: Path) -> None:
 
     assert read(workspace, "a.md") == "hello"
     assert read(workspace, "b.md") is None
-    assert not workspace.made
+    assert not workspace.exists
 
 
 @pytest.mark.posix

@@ -313,7 +313,7 @@ def test_the_tree_is_made_when_it_is_first_used(tmp_path: Path) -> None:
     Called(tmp_path / "layer", FILES)
     workspace = Workspace([tmp_path / "layer"], parent=tmp_path / "trees")
     tools = {tool.spec.name: tool for tool in pkm_tools(workspace, Clock())}
-    assert not workspace.made
+    assert not workspace.exists
 
     assert "varnish" in str(tools["Read"].function({"file_path": "/Projects/Kayak.md"}))
-    assert workspace.made
+    assert workspace.exists

@@ -16,7 +16,7 @@ from pytest_agenteval.importers.output_files import write_yaml
 from pytest_agenteval.importers.source_files import read_json
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.referenced_files import starting_tree
+from pytest_agenteval.tasks.referenced_files import workspace_layers
 
 SUITE_FILE = "suite.yaml"
 MARK = "# Written by agenteval import memex.\n"
@@ -190,7 +190,7 @@ def _task_problems(
         found = f"{agent!r}" if agent else "nothing says which"
         yield _problem(one, ("agent",), f"one of {', '.join(known.agents)}", found)
     try:
-        starting_tree(one.task, place, one.file, place)
+        workspace_layers(one.task, place, one.file, place)
     except ProblemsFound as broken:
         yield from broken.problems
     for index, grader in enumerate(one.task.graders):

@@ -92,7 +92,7 @@ def find_entry(daily: str | None, fact: FactId) -> JournalEntry | None:
 
 def read(workspace: Workspace, path: str) -> str | None:
     """Read a file of the workspace, None when it is not there; makes no tree that nobody asked for."""
-    if not workspace.made:
+    if not workspace.exists:
         return workspace.before().text(path)
     try:
         return workspace.inside(path).read_text(encoding="utf-8", errors="replace")

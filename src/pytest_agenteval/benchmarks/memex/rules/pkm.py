@@ -21,7 +21,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
 )
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
-from pytest_agenteval.records.tool import ToolSpec, parse_args
+from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 
 INSIGHT = "update_timeline_card_insight"
 SKIP = "skip_pkm_organization"
@@ -89,7 +89,7 @@ def _past_calls(messages: Sequence[ChatMessage]) -> Iterator[PastCall]:
         for call in message.get("tool_calls") or ():
             answer, asked = answers.get(call["id"]), call["function"]
             if answer is not None:
-                args = parse_args(asked["arguments"])[0]
+                args = parse_arguments(asked["arguments"])[0]
                 yield PastCall(place, asked["name"], args, text_of(answer), failed(answer))
 
 
