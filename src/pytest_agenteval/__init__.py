@@ -212,7 +212,7 @@ _NAMES = {
         "TotalPart",
     ),
     "scoring.intervals": ("Interval",),
-    "store.journal_entry": ("Entry",),
+    "store.journal_entry": ("JournalEntry",),
     "store.run_reader": (
         "Run",
         "load_run",

@@ -23,18 +23,22 @@ class _DataclassFields:
         return _dataclass_fields(kind)
 
 
-# forbid_unknown_fields: a key that is misspelt, or of a later version, must not be lost in silence.
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be done or what happened: a frozen value, equal to every other with the same content.
+class Value(msgspec.Struct, frozen=True):
+    """A frozen value of ours, equal to every other with the same content.
 
     ``dataclasses.asdict``, ``fields`` and ``replace`` take it as they take a dataclass, which it is not: each
-    class of those costs a first run most of a millisecond, and dozens are made before its first trial.
+    class of those costs a first run most of a millisecond, and a hundred are made before its first trial.
     """
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Any]]
     else:
         __dataclass_fields__ = _DataclassFields()
+
+
+# forbid_unknown_fields: a key that is misspelt, or of a later version, must not be lost in silence.
+class Record(Value, frozen=True, forbid_unknown_fields=True):
+    """What is to be done or what happened: a value that is written as JSON, read back, and sent anywhere."""
 
     def __hash__(self) -> int:
         return hash(tuple([_hashable(getattr(self, name)) for name in self.__struct_fields__]))
@@ -114,7 +118,7 @@ def _hashable(value: Any) -> Any:
 
 
 @cache
-def _dataclass_fields(kind: type[Record]) -> Mapping[str, Any]:
+def _dataclass_fields(kind: type[Value]) -> Mapping[str, Any]:
     from dataclasses import field, make_dataclass
 
     described: list[Any] = [
