@@ -39,7 +39,7 @@ def test_a_calibration_is_read_with_rubric_and_labels(here: Path) -> None:
     plan = plan_of(here)
 
     assert (plan.id, plan.rubric.name, len(plan.examples)) == ("tidy", "tidy", 15)
-    assert (plan.repeats, plan.tolerance, plan.pass_threshold, plan.wanted) == (1, 0.15, 0.6, ())
+    assert (plan.repeats, plan.tolerance, plan.pass_threshold, plan.thresholds) == (1, 0.15, 0.6, ())
     assert (plan.file, plan.line, plan.labels) == (FILE, 2, "evals/calibration/tidy.jsonl")
     assert plan.cassette == str(here / "cassettes/calibration/tidy")
     assert plan.dimensions == ("order", "tone")
@@ -61,7 +61,7 @@ def test_a_packaged_rubric_goes_by_its_name(here: Path) -> None:
 def test_a_threshold_is_for_all_dimensions_or_for_each(here: Path) -> None:
     """A number is wanted of every dimension, a map says of which."""
     plan = plan_of(here, "thresholds: {spearman: 0.7, mae: {tone: 0.2}}\n")
-    assert plan.wanted == (
+    assert plan.thresholds == (
         MetricThreshold("spearman", "order", 0.7),
         MetricThreshold("spearman", "tone", 0.7),
         MetricThreshold("mae", "tone", 0.2),

@@ -32,7 +32,7 @@ class JudgeAgreement:
 class Disagreement:
     """An ask whose score lay away from the label."""
 
-    asked: ExampleJudgement
+    ask: ExampleJudgement
     dimension: str
     label: float
     score: float
@@ -41,64 +41,6 @@ class Disagreement:
     def distance(self) -> float:
         """How far the score lay from the label."""
         return abs(self.label - self.score)
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationAnalysis:
-    """Everything that was worked out of the answers.
-
-    ``measured`` has the judges in their order and, where there are several, all together at the end: those
-    are what thresholds are about. ``among`` says how far the judges agree with each other, by dimension.
-    """
-
-    plan: CalibrationPlan
-    answers: CalibrationAnswers
-    how: BootstrapSettings
-    measured: tuple[JudgeAgreement, ...]
-    among: tuple[tuple[str, BootstrapEstimate], ...]
-    disagreements: tuple[Disagreement, ...]
-
-    @property
-    def panel(self) -> str:
-        """The name under which what counts was measured: the only judge's, or that of all together."""
-        return self.answers.judges[0].name if len(self.answers.judges) == 1 else PANEL
-
-    def figure_of(self, wanted: MetricThreshold) -> BootstrapEstimate:
-        """Give the figure that a threshold is about."""
-        for each in self.measured:
-            if (each.judge, each.dimension) == (self.panel, wanted.dimension):
-                if wanted.metric == SCORED:
-                    return BootstrapEstimate(float(each.agreement.scored))
-                return each.agreement.figures[wanted.metric]
-        return BootstrapEstimate(None, reason="no example has a label")
-
-    @property
-    def shortfalls(self) -> tuple[MetricThreshold, ...]:
-        """The thresholds that were not reached; an undefined figure reaches none."""
-        return tuple(each for each in self.thresholds if not self._reached(each))
-
-    @property
-    def thresholds(self) -> tuple[MetricThreshold, ...]:
-        """The thresholds that were said, and those that go without saying where they were not reached.
-
-        Where nobody said how many examples have to be scored, half of a dimension's have to.
-        """
-        said = {each.dimension for each in self.plan.wanted if each.metric == SCORED}
-        half = [
-            MetricThreshold(SCORED, each.dimension, ceil(each.agreement.examples / 2))
-            for each in self.measured
-            if each.judge == self.panel and each.dimension not in said
-        ]
-        return (*self.plan.wanted, *(each for each in half if not self._reached(each)))
-
-    @property
-    def unread(self) -> tuple[UnreadableReplies, ...]:
-        """The judges with replies that could not be read, even after a repair, in their order."""
-        return tuple(_unread_replies(judge.name, self.answers.asked) for judge in self.answers.judges)
-
-    def _reached(self, wanted: MetricThreshold) -> bool:
-        value = self.figure_of(wanted).value
-        return value is not None and reaches(wanted.metric, value, wanted.threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,79 +58,152 @@ class UnreadableReplies:
         return self.count == self.asks > 0
 
 
-def _unread_replies(judge: str, asked: Sequence[ExampleJudgement]) -> UnreadableReplies:
-    votes = [vote for each in asked for vote in each.judgement.votes if vote.judge == judge]
+@dataclass(frozen=True, slots=True)
+class CalibrationAnalysis:
+    """Everything that was worked out of the answers.
+
+    ``agreements`` has the judges in their order and, where there are several, all together at the end: those
+    are what thresholds are about. ``between_judges`` says how far the judges agree with each other, by
+    dimension; it is empty for a single judge.
+    """
+
+    plan: CalibrationPlan
+    answers: CalibrationAnswers
+    bootstrap: BootstrapSettings
+    agreements: tuple[JudgeAgreement, ...]
+    between_judges: tuple[tuple[str, BootstrapEstimate], ...]
+    disagreements: tuple[Disagreement, ...]
+
+    @property
+    def decisive_judge(self) -> str:
+        """The name whose figures count: the only judge's, or that of all together."""
+        return self.answers.judges[0].name if len(self.answers.judges) == 1 else PANEL
+
+    def estimate_for(self, threshold: MetricThreshold) -> BootstrapEstimate:
+        """Give the figure that a threshold is about."""
+        for agreed in self.agreements:
+            if (agreed.judge, agreed.dimension) == (self.decisive_judge, threshold.dimension):
+                if threshold.metric == SCORED:
+                    return BootstrapEstimate(float(agreed.agreement.scored))
+                return agreed.agreement.figures[threshold.metric]
+        return BootstrapEstimate(None, reason="no example has a label")
+
+    @property
+    def thresholds(self) -> tuple[MetricThreshold, ...]:
+        """The plan's thresholds, and those that go without saying where they were not reached.
+
+        Where nobody said how many examples have to be scored, half of a dimension's have to: a figure over
+        the few that a judge could decide says little of the judge.
+        """
+        stated = {threshold.dimension for threshold in self.plan.thresholds if threshold.metric == SCORED}
+        half = [
+            MetricThreshold(SCORED, agreed.dimension, ceil(agreed.agreement.examples / 2))
+            for agreed in self.agreements
+            if agreed.judge == self.decisive_judge and agreed.dimension not in stated
+        ]
+        unreached = (threshold for threshold in half if not self._is_reached(threshold))
+        return (*self.plan.thresholds, *unreached)
+
+    @property
+    def shortfalls(self) -> tuple[MetricThreshold, ...]:
+        """The thresholds that were not reached; an undefined figure reaches none."""
+        return tuple(threshold for threshold in self.thresholds if not self._is_reached(threshold))
+
+    @property
+    def unreadable(self) -> tuple[UnreadableReplies, ...]:
+        """What could not be read of each judge's replies, even after a repair, in the judges' order."""
+        return tuple(_unreadable_replies(judge.name, self.answers.asks) for judge in self.answers.judges)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every threshold was reached, by judges whose replies could be read at all."""
+        return not self.shortfalls and not any(replies.whole for replies in self.unreadable)
+
+    def _is_reached(self, threshold: MetricThreshold) -> bool:
+        value = self.estimate_for(threshold).value
+        return value is not None and reaches(threshold.metric, value, threshold.threshold)
+
+
+def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> CalibrationAnalysis:
+    """Work out every figure of a calibration."""
+    bootstrap = BootstrapSettings(seed=plan.seed)
+    judges = [judge.name for judge in answers.judges]
+    panel = [PANEL] if len(judges) > 1 else []
+    by_example = _by_example(plan, answers.asks)
+    return CalibrationAnalysis(
+        plan,
+        answers,
+        bootstrap,
+        agreements=tuple(
+            _agreement(plan, by_example, judge, dimension, bootstrap)
+            for judge in (*judges, *panel)
+            for dimension in plan.dimensions
+        ),
+        between_judges=tuple(
+            (dimension, _between_judges(by_example, judges, dimension, bootstrap))
+            for dimension in plan.dimensions
+            if panel
+        ),
+        disagreements=_disagreements(answers.asks, PANEL if panel else judges[0]),
+    )
+
+
+def _by_example(plan: CalibrationPlan, asks: Iterable[ExampleJudgement]) -> list[list[ExampleJudgement]]:
+    """Put the asks about each example together, in the order of the labels."""
+    by_example: dict[str, list[ExampleJudgement]] = {example.id: [] for example in plan.examples}
+    for ask in asks:
+        by_example[ask.example.id].append(ask)
+    return list(by_example.values())
+
+
+def _unreadable_replies(judge: str, asks: Sequence[ExampleJudgement]) -> UnreadableReplies:
+    votes = [vote for ask in asks for vote in ask.judgement.votes if vote.judge == judge]
     problems = Counter(vote.problem for vote in votes if vote.problem)
     problem = problems.most_common(1)[0][0] if problems else ""
     return UnreadableReplies(judge, len(votes), problems.total(), problem)
 
 
-def analyze_calibration(plan: CalibrationPlan, answers: CalibrationAnswers) -> CalibrationAnalysis:
-    """Work out every figure of a calibration."""
-    how = BootstrapSettings(seed=plan.seed)
-    names = [judge.name for judge in answers.judges]
-    several = len(names) > 1
-    examples = _by_example(plan, answers.asked)
-    measured = tuple(
-        _measured(plan, examples, name, dimension, how)
-        for name in (*names, *([PANEL] if several else []))
-        for dimension in plan.dimensions
-    )
-    among = tuple((name, _among(examples, names, name, how)) for name in plan.dimensions) if several else ()
-    return CalibrationAnalysis(
-        plan, answers, how, measured, among, _disagreements(plan, answers.asked, names)
-    )
-
-
-def _by_example(plan: CalibrationPlan, asked: Iterable[ExampleJudgement]) -> list[list[ExampleJudgement]]:
-    """Put the asks about each example together, in the order of the labels."""
-    found: dict[str, list[ExampleJudgement]] = {example.id: [] for example in plan.examples}
-    for each in asked:
-        found[each.example.id].append(each)
-    return list(found.values())
-
-
-def _measured(
+def _agreement(
     plan: CalibrationPlan,
-    examples: Sequence[Sequence[ExampleJudgement]],
+    by_example: Sequence[Sequence[ExampleJudgement]],
     judge: str,
     dimension: str,
-    how: BootstrapSettings,
+    bootstrap: BootstrapSettings,
 ) -> JudgeAgreement:
-    labelled = [asked for asked in examples if asked and dimension in asked[0].example.labels]
-    scores = [[each.score(judge, dimension) for each in asked] for asked in labelled]
-    labels = [asked[0].example.labels[dimension] for asked in labelled]
-    pairs = [[(label, score) for score in given] for label, given in zip(labels, scores, strict=True)]
-    again = judge_noise(scores, plan.pass_threshold, how) if plan.repeats > 1 else None
-    return JudgeAgreement(judge, dimension, agreement(pairs, plan.tolerance, how), again)
+    labelled = [asks for asks in by_example if asks and dimension in asks[0].example.labels]
+    scores = [[ask.score(judge, dimension) for ask in asks] for asks in labelled]
+    labels = [asks[0].example.labels[dimension] for asks in labelled]
+    pairs = [
+        [(label, score) for score in of_example] for label, of_example in zip(labels, scores, strict=True)
+    ]
+    noise = judge_noise(scores, plan.pass_threshold, bootstrap) if plan.repeats > 1 else None
+    return JudgeAgreement(judge, dimension, agreement(pairs, plan.tolerance, bootstrap), noise)
 
 
-def _among(
-    examples: Sequence[Sequence[ExampleJudgement]],
+def _between_judges(
+    by_example: Sequence[Sequence[ExampleJudgement]],
     judges: Sequence[str],
     dimension: str,
-    how: BootstrapSettings,
+    bootstrap: BootstrapSettings,
 ) -> BootstrapEstimate:
     """Say how far the judges agree with each other, the labels left aside."""
-    units = [[[each.score(judge, dimension) for judge in judges] for each in asked] for asked in examples]
-    return bootstrap_estimate(units, krippendorff_alpha, how)
+    units = [[[ask.score(judge, dimension) for judge in judges] for ask in asks] for asks in by_example]
+    return bootstrap_estimate(units, krippendorff_alpha, bootstrap)
 
 
-def _disagreements(
-    plan: CalibrationPlan, asked: Iterable[ExampleJudgement], names: Sequence[str]
-) -> tuple[Disagreement, ...]:
+def _disagreements(asks: Iterable[ExampleJudgement], judge: str) -> tuple[Disagreement, ...]:
     """Give the labels that scores lay away from, each with its farthest ask: the farthest first."""
-    who = names[0] if len(names) == 1 else PANEL
-
-    def all_of() -> Iterator[Disagreement]:
-        for each in asked:
-            for dimension, label in each.example.labels.items():
-                score = each.score(who, dimension)
-                if score is not None and score != label:
-                    yield Disagreement(each, dimension, label, score)
-
-    ordered = sorted(all_of(), key=lambda each: -round(each.distance, 9))
+    # Rounded, so that of equally far ones the file's order decides and not the last bit of a float.
+    ordered = sorted(_all_disagreements(asks, judge), key=lambda far: -round(far.distance, 9))
     farthest: dict[tuple[str, str], Disagreement] = {}
-    for each in ordered:
-        farthest.setdefault((each.asked.example.id, each.dimension), each)
+    for disagreement in ordered:
+        farthest.setdefault((disagreement.ask.example.id, disagreement.dimension), disagreement)
     return tuple(farthest.values())
+
+
+def _all_disagreements(asks: Iterable[ExampleJudgement], judge: str) -> Iterator[Disagreement]:
+    for ask in asks:
+        for dimension, label in ask.example.labels.items():
+            score = ask.score(judge, dimension)
+            if score is not None and score != label:
+                yield Disagreement(ask, dimension, label, score)

@@ -62,7 +62,7 @@ class CalibrationAnswers:
     """Everything that the judges answered, and what each of them took, by name."""
 
     judges: tuple[Model, ...]
-    asked: tuple[ExampleJudgement, ...]
+    asks: tuple[ExampleJudgement, ...]
     usage: Mapping[str, Usage] = field(default_factory=lambda: NOTHING)
 
 

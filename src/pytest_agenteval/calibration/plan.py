@@ -1,4 +1,4 @@
-"""A calibration that can be carried out: its examples, its rubric, and what is wanted of the judges."""
+"""A calibration that can be carried out: its examples, its rubric, and what the judges have to reach."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CalibrationPlan:
     labels: str
     rubric: Rubric
     examples: tuple[LabelledExample, ...]
-    wanted: tuple[MetricThreshold, ...]
+    thresholds: tuple[MetricThreshold, ...]
     repeats: int = 1
     tolerance: float = 0.15
     pass_threshold: float = 0.6
@@ -84,52 +84,54 @@ def read_calibration(path: Path, root: Path, rubrics: RubricNames) -> Calibratio
 
     ``root`` is the project's folder, which holds the cassettes.
     """
-    said, document = load_calibration(path)
-    rubric = _rubric(said, document, rubrics)
-    problems = list(_threshold_problems(said, document, rubric))
-    labels = path.parent / said.labels
+    calibration, document = load_calibration(path)
+    rubric = _rubric(calibration, document, rubrics)
+    problems = list(_threshold_problems(calibration, document, rubric))
+    labels = path.parent / calibration.labels
     examples: tuple[LabelledExample, ...] = ()
     try:
-        examples = _examples(said, document, rubric, labels)
+        examples = _examples(calibration, document, rubric, labels)
     except ProblemsFound as wrong:
         problems += wrong.problems
     if problems:
         raise ProblemsFound(problems)
     return CalibrationPlan(
-        id=said.id,
+        id=calibration.id,
         file=short_path(path),
         line=document.line_of(("id",)),
         labels=short_path(labels),
         rubric=rubric,
         examples=examples,
-        wanted=tuple(_wanted(said, rubric)),
-        repeats=said.repeats,
-        tolerance=said.tolerance,
-        pass_threshold=said.pass_threshold,
-        seed=said.seed,
-        description=said.description,
-        tags=said.tags,
-        cassette=_cassette(path, root, said.id),
+        thresholds=tuple(_thresholds(calibration, rubric)),
+        repeats=calibration.repeats,
+        tolerance=calibration.tolerance,
+        pass_threshold=calibration.pass_threshold,
+        seed=calibration.seed,
+        description=calibration.description,
+        tags=calibration.tags,
+        cassette=_cassette(path, root, calibration.id),
     )
 
 
-def _rubric(said: Calibration, document: Document, rubrics: RubricNames) -> Rubric:
-    if not said.rubric.endswith(ENDING):
+def _rubric(calibration: Calibration, document: Document, rubrics: RubricNames) -> Rubric:
+    if not calibration.rubric.endswith(ENDING):
         names = rubrics.rubric_names
-        if said.rubric not in names:
+        if calibration.rubric not in names:
             expected = f"one of {', '.join(names)}, or the path of a {ENDING} file"
-            _refuse(document, ("rubric",), expected, repr(said.rubric), nearest(said.rubric, names))
-        rubric = rubrics.rubric(said.rubric)
+            _refuse(
+                document, ("rubric",), expected, repr(calibration.rubric), nearest(calibration.rubric, names)
+            )
+        rubric = rubrics.rubric(calibration.rubric)
     else:
-        rubric = _own_rubric(said, document)
+        rubric = _own_rubric(calibration, document)
     if rubric.candidates:
         expected = "a rubric that judges one output by itself"
         _refuse(document, ("rubric",), expected, f"{rubric.name}, which compares candidates")
     return rubric
 
 
-def _own_rubric(said: Calibration, document: Document) -> Rubric:
-    path = document.path.parent / said.rubric
+def _own_rubric(calibration: Calibration, document: Document) -> Rubric:
+    path = document.path.parent / calibration.rubric
     if not path.is_file():
         _refuse(document, ("rubric",), f"a file: {short_path(path)}", "none", _beside(path))
     try:
@@ -141,16 +143,16 @@ def _own_rubric(said: Calibration, document: Document) -> Rubric:
 
 
 def _examples(
-    said: Calibration, document: Document, rubric: Rubric, labels: Path
+    calibration: Calibration, document: Document, rubric: Rubric, labels: Path
 ) -> tuple[LabelledExample, ...]:
     if not labels.is_file():
         _refuse(document, ("labels",), f"a file: {short_path(labels)}", "none", _beside(labels))
-    return read_labels(labels, rubric, said.scale)
+    return read_labels(labels, rubric, calibration.scale)
 
 
-def _threshold_problems(said: Calibration, document: Document, rubric: Rubric) -> Iterator[Problem]:
+def _threshold_problems(calibration: Calibration, document: Document, rubric: Rubric) -> Iterator[Problem]:
     """Say which figures and dimensions nobody knows."""
-    for metric, value in said.thresholds.items():
+    for metric, value in calibration.thresholds.items():
         if metric not in (*METRICS, SCORED):
             yield _problem(document, ("thresholds", metric), (*METRICS, SCORED), "figure", metric)
         for name in value if isinstance(value, Mapping) else ():
@@ -158,10 +160,10 @@ def _threshold_problems(said: Calibration, document: Document, rubric: Rubric) -
                 yield _problem(document, ("thresholds", metric, name), rubric.names, "dimension", name)
 
 
-def _wanted(said: Calibration, rubric: Rubric) -> Iterator[MetricThreshold]:
-    for metric, value in said.thresholds.items():
-        each = value if isinstance(value, Mapping) else dict.fromkeys(rubric.names, value)
-        yield from (MetricThreshold(metric, name, threshold) for name, threshold in each.items())
+def _thresholds(calibration: Calibration, rubric: Rubric) -> Iterator[MetricThreshold]:
+    for metric, value in calibration.thresholds.items():
+        by_dimension = value if isinstance(value, Mapping) else dict.fromkeys(rubric.names, value)
+        yield from (MetricThreshold(metric, name, threshold) for name, threshold in by_dimension.items())
 
 
 def _cassette(path: Path, root: Path, id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,9 @@ def store_calibration(folder: Path, data: Mapping[str, Any], page: str) -> None:
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
     """Read the calibrations of a run, by name; those of another version are left out."""
-    found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(f"{PREFIX}*.json")))
-    return [data for data in found if data.get("v") == VERSION]
+    files = sorted(folder.glob(f"{PREFIX}*.json"))
+    calibrations = (json.loads(path.read_text(encoding="utf-8")) for path in files)
+    return [data for data in calibrations if data.get("v") == VERSION]
 
 
 def page_path(folder: Path, id: str) -> Path:
@@ -46,9 +47,9 @@ def page_path(folder: Path, id: str) -> Path:
 MOST_DISAGREEMENTS = 20
 
 
-def calibration_json(findings: CalibrationAnalysis) -> dict[str, Any]:
+def calibration_json(analysis: CalibrationAnalysis) -> dict[str, Any]:
     """Give everything about a calibration as JSON values."""
-    plan, answers, rubric = findings.plan, findings.answers, findings.plan.rubric
+    plan, rubric = analysis.plan, analysis.plan.rubric
     return {
         "v": VERSION,
         "id": plan.id,
@@ -61,126 +62,131 @@ def calibration_json(findings: CalibrationAnalysis) -> dict[str, Any]:
             "sources": sorted({example.source for example in plan.examples}),
         },
         "rubric": {"name": rubric.name, "version": rubric.version, "digest": rubric.digest()},
-        "dimensions": {each.name: each.says for each in rubric.dimensions if each.name in plan.dimensions},
+        "dimensions": {
+            dimension.name: dimension.says
+            for dimension in rubric.dimensions
+            if dimension.name in plan.dimensions
+        },
         "combine": rubric.combine,
-        "judges": [
-            {
-                "name": judge.name,
-                "id": judge.id,
-                "offline": judge.offline,
-                "usage": _usage(findings, judge.name),
-                **_unread_replies(unread),
-            }
-            for judge, unread in zip(answers.judges, findings.unread, strict=True)
-        ],
+        "judges": list(_judges(analysis)),
         "repeats": plan.repeats,
         "tolerance": plan.tolerance,
         "pass_threshold": plan.pass_threshold,
-        "intervals": asdict(findings.how),
-        "thresholds": [_threshold(findings, wanted) for wanted in findings.thresholds],
-        "passed": not findings.shortfalls and not any(unread.whole for unread in findings.unread),
-        "measured": [_measured(each) for each in findings.measured],
-        "among_judges": {name: _figure(found) for name, found in findings.among},
-        "disagreements": [_disagreement(each) for each in findings.disagreements[:MOST_DISAGREEMENTS]],
-        "examples": [_example(asked) for asked in _together(answers.asked)],
+        "intervals": asdict(analysis.bootstrap),
+        "thresholds": [_threshold(analysis, threshold) for threshold in analysis.thresholds],
+        "passed": analysis.passed,
+        "measured": [_agreement(agreement) for agreement in analysis.agreements],
+        "among_judges": {name: _estimate(estimate) for name, estimate in analysis.between_judges},
+        "disagreements": [_disagreement(far) for far in analysis.disagreements[:MOST_DISAGREEMENTS]],
+        "examples": [_example(asks) for asks in _by_example(analysis.answers.asks)],
     }
 
 
-def _usage(findings: CalibrationAnalysis, judge: str) -> dict[str, Any]:
-    used = findings.answers.usage.get(judge)
-    if used is None:
+def _judges(analysis: CalibrationAnalysis) -> Iterator[dict[str, Any]]:
+    for judge, unreadable in zip(analysis.answers.judges, analysis.unreadable, strict=True):
+        yield {
+            "name": judge.name,
+            "id": judge.id,
+            "offline": judge.offline,
+            "usage": _usage(analysis, judge.name),
+            **_unreadable_replies(unreadable),
+        }
+
+
+def _usage(analysis: CalibrationAnalysis, judge: str) -> dict[str, Any]:
+    usage = analysis.answers.usage.get(judge)
+    if usage is None:
         return {}
-    return {"asks": used.asks, "tokens": used.tokens, "cost_usd": used.cost_usd}
+    return {"asks": usage.asks, "tokens": usage.tokens, "cost_usd": usage.cost_usd}
 
 
-def _unread_replies(found: UnreadableReplies) -> dict[str, Any]:
+def _unreadable_replies(replies: UnreadableReplies) -> dict[str, Any]:
     """Give what of a judge's replies could not be read, where there is anything."""
-    if not found.count:
+    if not replies.count:
         return {}
-    return {"unread": {"asks": found.asks, "count": found.count, "problem": found.problem}}
+    return {"unread": {"asks": replies.asks, "count": replies.count, "problem": replies.problem}}
 
 
-def _threshold(findings: CalibrationAnalysis, wanted: MetricThreshold) -> dict[str, Any]:
-    found = findings.figure_of(wanted)
+def _threshold(analysis: CalibrationAnalysis, threshold: MetricThreshold) -> dict[str, Any]:
     return {
-        "metric": wanted.metric,
-        "dimension": wanted.dimension,
-        "threshold": wanted.threshold,
-        "reached": wanted not in findings.shortfalls,
-        "found": _figure(found),
+        "metric": threshold.metric,
+        "dimension": threshold.dimension,
+        "threshold": threshold.threshold,
+        "reached": threshold not in analysis.shortfalls,
+        "found": _estimate(analysis.estimate_for(threshold)),
     }
 
 
-def _measured(each: JudgeAgreement) -> dict[str, Any]:
-    found = each.agreement
-    told = {
-        "judge": each.judge,
-        "dimension": each.dimension,
-        "examples": found.examples,
-        "scored": found.scored,
-        "pairs": found.pairs,
-        "figures": {name: _figure(one) for name, one in found.figures.items()},
+def _agreement(agreed: JudgeAgreement) -> dict[str, Any]:
+    agreement = agreed.agreement
+    data = {
+        "judge": agreed.judge,
+        "dimension": agreed.dimension,
+        "examples": agreement.examples,
+        "scored": agreement.scored,
+        "pairs": agreement.pairs,
+        "figures": {name: _estimate(estimate) for name, estimate in agreement.figures.items()},
         "confusion": {
-            "categories": list(found.confusion.categories),
-            "rows": [list(row) for row in found.confusion.rows],
+            "categories": list(agreement.confusion.categories),
+            "rows": [list(row) for row in agreement.confusion.rows],
         },
     }
-    if each.noise is not None:
-        spread, flips = _figure(each.noise.spread), _figure(each.noise.flips)
-        told["noise"] = {"examples": each.noise.examples, "spread": spread, "flips": flips}
-    return told
+    if agreed.noise is not None:
+        spread, flips = _estimate(agreed.noise.spread), _estimate(agreed.noise.flips)
+        data["noise"] = {"examples": agreed.noise.examples, "spread": spread, "flips": flips}
+    return data
 
 
-def _figure(found: BootstrapEstimate) -> dict[str, Any]:
+def _estimate(estimate: BootstrapEstimate) -> dict[str, Any]:
     """Give a figure without what is not there."""
-    told: dict[str, Any] = {"value": found.value}
-    if found.interval is not None:
-        told |= {"low": found.interval.low, "high": found.interval.high}
-    if found.reason:
-        told["reason"] = found.reason
-    if found.degenerate:
-        told["degenerate"] = found.degenerate
-    return told
+    data: dict[str, Any] = {"value": estimate.value}
+    if estimate.interval is not None:
+        data |= {"low": estimate.interval.low, "high": estimate.interval.high}
+    if estimate.reason:
+        data["reason"] = estimate.reason
+    if estimate.degenerate:
+        data["degenerate"] = estimate.degenerate
+    return data
 
 
-def _disagreement(each: Disagreement) -> dict[str, Any]:
-    example, judgement = each.asked.example, each.asked.judgement
+def _disagreement(far: Disagreement) -> dict[str, Any]:
+    example, judgement = far.ask.example, far.ask.judgement
     return {
         "id": example.id,
-        "dimension": each.dimension,
-        "label": each.label,
-        "score": each.score,
-        "repetition": each.asked.repetition,
+        "dimension": far.dimension,
+        "label": far.label,
+        "score": far.score,
+        "repetition": far.ask.repetition,
         "source": example.source,
         "note": example.note,
         "input": dict(example.given),
         "output": example.judged,
         "votes": [
-            {"judge": vote.judge, "score": vote.scores.get(each.dimension), "rationale": vote.rationale}
+            {"judge": vote.judge, "score": vote.scores.get(far.dimension), "rationale": vote.rationale}
             for vote in judgement.votes
         ],
     }
 
 
-def _together(asked: tuple[ExampleJudgement, ...]) -> Iterator[list[ExampleJudgement]]:
+def _by_example(asks: tuple[ExampleJudgement, ...]) -> Iterable[list[ExampleJudgement]]:
     """Put the asks about each example together."""
-    found: dict[str, list[ExampleJudgement]] = {}
-    for each in asked:
-        found.setdefault(each.example.id, []).append(each)
-    yield from found.values()
+    by_example: dict[str, list[ExampleJudgement]] = {}
+    for ask in asks:
+        by_example.setdefault(ask.example.id, []).append(ask)
+    return by_example.values()
 
 
-def _example(asked: list[ExampleJudgement]) -> dict[str, Any]:
-    example = asked[0].example
+def _example(asks: list[ExampleJudgement]) -> dict[str, Any]:
+    example = asks[0].example
     return {
         "id": example.id,
         "source": example.source,
         "labels": dict(example.labels),
-        "asks": [{"repetition": each.repetition, **_judgement(each)} for each in asked],
+        "asks": [{"repetition": ask.repetition, **_judgement(ask)} for ask in asks],
     }
 
 
-def _judgement(each: ExampleJudgement) -> dict[str, Any]:
+def _judgement(ask: ExampleJudgement) -> dict[str, Any]:
     """Give a judgement without what is the same for all of them."""
-    told = each.judgement.as_details()
-    return {key: told[key] for key in ("prompt", "scores", "spread", "votes")}
+    details = ask.judgement.as_details()
+    return {key: details[key] for key in ("prompt", "scores", "spread", "votes")}
