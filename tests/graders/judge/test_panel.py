@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,9 @@ COLD = '{"warmth": 0, "clarity": 0.5, "rationale": "cold"}'
 OUTSIDE = '{"warmth": 7, "clarity": 1}'
 
 
-def judgement(*judges: TestJudge, **more: str) -> Judgement:
+def judgement(*judges: TestJudge, **more: Any) -> Judgement:
     """Ask these judges."""
-    return run(ask_judges(RUBRIC, VALUES, judges, **more))  # type: ignore[arg-type]  # mode is a literal
+    return run(ask_judges(RUBRIC, VALUES, judges, **more))
 
 
 def test_a_judge_is_asked_with_prompt_schema_and_settings() -> None:
@@ -82,10 +83,10 @@ def test_a_reply_that_was_cut_off_says_so() -> None:
     assert vote.problem.endswith(f"it was cut off after {MAX_TOKENS} tokens")
 
 
-def test_upstream_asks_once() -> None:
-    """Memex has no repair."""
+def test_without_repair_a_judge_is_asked_once() -> None:
+    """Some benchmarks take the first reply as it is."""
     asked = judge("no idea", GOOD)
-    found = judgement(asked, mode="upstream")
+    found = judgement(asked, repair=False)
 
     assert (found.score, len(asked.chat.asked)) == (None, 1)
 
@@ -179,3 +180,15 @@ def test_nobody_is_told_who_made_what_is_judged() -> None:
     judgement(asked)
 
     assert "who-judges-this" not in str(asked.chat.asked)
+
+
+def test_who_cannot_be_reached_is_left_out_where_others_can_tell() -> None:
+    """Its vote says why; where nobody else could tell, the failure is raised as ever."""
+    found = judgement(judge(ProviderDown("no answer")), judge(GOOD), skip_unreachable=True)
+
+    assert [vote.problem for vote in found.votes] == ["no answer", ""]
+    assert dict(found.scores) == {"warmth": 0.5, "clarity": 1.0}
+    with pytest.raises(ProviderDown, match="no answer"):
+        judgement(judge(ProviderDown("no answer")), judge("what?", "what?"), skip_unreachable=True)
+    with pytest.raises(ProviderDown):
+        judgement(judge(ProviderDown("no answer")), judge(GOOD))

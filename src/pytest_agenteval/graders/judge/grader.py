@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pytest_agenteval.errors import Problem, ProblemsFound, dotted
 from pytest_agenteval.graders.grader import Judge
@@ -21,19 +22,43 @@ from pytest_agenteval.records.transcript import NOTHING
 ROUNDING = 1e-9
 
 
-class Judging(Protocol):
-    """A grader that can grade with the help of judges."""
+class RubricGrader(ABC):
+    """Base of graders that ask judges by a rubric: say which in ``used_rubric``, and grade in ``judged``.
 
+    The engine gives it judges before it grades, or none where nobody is there to ask. The rubric's digest is
+    part of the ruler's: another rubric makes other grades.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def used_rubric(self) -> Rubric | None:
+        """Give the rubric that judges are asked by; None where, as it is set, nobody is asked."""
+
+    @abstractmethod
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
-        """Give the grade; there may be no judge."""
-        ...
+        """Give the grade; there may be no judge, see ``no_judge_grade``."""
+
+    @property
+    def rubric_digest(self) -> str:
+        """A digest of all that judges are told, for the ruler's; empty where nobody is asked."""
+        rubric = self.used_rubric()
+        return rubric.digest() if rubric else ""
+
+    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
+        """Give a grader that asks these judges."""
+        return WithJudges(self, tuple(judges))
+
+    async def grade(self, evidence: Evidence) -> Grade:
+        """Grade without judges."""
+        return await self.judged(evidence, ())
 
 
 @dataclass(frozen=True, slots=True)
 class WithJudges:
     """A grader and the judges of one trial."""
 
-    grader: Judging
+    grader: RubricGrader
     judges: tuple[Judge, ...]
 
     async def grade(self, evidence: Evidence) -> Grade:
@@ -82,7 +107,7 @@ OWN = "answer"
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeGrader:
+class JudgeGrader(RubricGrader):
     """What do judges find, by this rubric? The score is the mean of the dimensions that they could tell.
 
     ``rubric`` is a file that ends in ``.jinja`` or the name of a registered one. It may show the task, the
@@ -102,29 +127,16 @@ class JudgeGrader:
     files: ClassVar[Mapping[str, str]] = {"rubric": ".jinja"}
 
     def __post_init__(self) -> None:
-        _check(self._rubric(), self.against)
+        _check(self.used_rubric(), self.against)
 
     @staticmethod
     def rubric_named(name: str) -> Rubric:
         """Find a rubric by its name: one of the core's own, or of all that a registry has."""
         return packaged_rubric(name)
 
-    @property
-    def rubric_digest(self) -> str:
-        """A digest of all that judges are told, for the ruler's."""
-        return self._rubric().digest()
-
-    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
-        """Give a grader that asks these judges."""
-        return WithJudges(self, tuple(judges))
-
-    async def grade(self, evidence: Evidence) -> Grade:
-        """Grade without judges."""
-        return await self.judged(evidence, ())
-
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
         """Show judges what the rubric shows, and give what they find."""
-        rubric = self._rubric()
+        rubric = self.used_rubric()
         values = {name: SHOWABLE[name](evidence) for name in rubric.shows}
         if not values[rubric.output].strip():
             return Grade(NAME, 0.0, f"nothing to judge: the trial left no {rubric.output}")
@@ -135,7 +147,7 @@ class JudgeGrader:
         candidates = {OWN: values.pop(rubric.output), **self.against}
         return _comparison_grade(await compare(rubric, values, candidates, judges))
 
-    def _rubric(self) -> Rubric:
+    def used_rubric(self) -> Rubric:
         """Read the rubric: its whole text, or the name of one; a mistake is a ValueError."""
         if self.rubric.lstrip("\ufeff").startswith("---"):
             return _read_inlined(self.rubric)

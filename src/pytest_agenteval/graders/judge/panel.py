@@ -5,21 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings
-from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.errors import ProviderDown, TrialBroken
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judgement
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.reply_parser import (
-    ReplyFormat,
-    UnreadableReply,
-    parse_reply,
-    parse_upstream_reply,
-)
+from pytest_agenteval.graders.judge.reply_parser import UnreadableReply, Verdict, parse_reply
 
 MAX_TOKENS = 2000
 SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)
@@ -34,27 +28,40 @@ async def ask_judges(
     judges: Sequence[Judge],
     *,
     seed: str = "",
-    mode: ReplyFormat = "default",
+    parse: Callable[[str, Rubric], Verdict] = parse_reply,
+    repair: bool = True,
+    skip_unreachable: bool = False,
 ) -> Judgement:
     """Ask every judge about one thing, side by side, and give their votes.
 
-    A reply that cannot be read is asked for once more, then it is a vote of nothing with its problem. In
-    mode ``upstream`` replies are read leniently, and asked for once. A provider's failure is
-    raised, after the others are done. A chat holds one of these conversations at a time, so that its asks
-    have the same numbers when they are replayed: who wants them side by side takes several chats.
+    ``parse`` reads a reply, or raises UnreadableReply. Such a reply is asked for once more, unless ``repair``
+    is false; then it is a vote of nothing with its problem. A provider's failure (ProviderDown) is raised,
+    after the others are done; with ``skip_unreachable`` it is such a vote too, and raised only where nobody
+    else could tell. A chat holds one of these conversations at a time, so that its asks have the same numbers
+    when they are replayed: who wants them side by side takes several chats.
     """
     messages = rubric.messages(values)
-    read = partial(parse_upstream_reply if mode == "upstream" else parse_reply, rubric=rubric)
-    repair = mode != "upstream"
+    unreachable: list[ProviderDown] = []
 
     async def vote_of(judge: Judge) -> Vote:
-        found, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(), read, repair=repair)
-        if found is None:
+        try:
+            verdict, raw, problem = await ask_judge(
+                judge, rubric, messages, rubric.schema(), lambda reply: parse(reply, rubric), repair=repair
+            )
+        except ProviderDown as down:
+            if not skip_unreachable:
+                raise
+            unreachable.append(down)
+            return Vote(judge.model.name, no_judgement(rubric), problem=str(down))
+        if verdict is None:
             return Vote(judge.model.name, no_judgement(rubric), raw=raw, problem=problem)
-        return Vote(judge.model.name, found.scores, found.rationale, raw)
+        return Vote(judge.model.name, verdict.scores, verdict.rationale, raw)
 
     votes = await gather_all(map(vote_of, judges))
-    return Judgement(rubric, tuple(votes), digest(messages), seed)
+    judgement = Judgement(rubric, tuple(votes), digest(messages), seed)
+    if unreachable and judgement.score is None:
+        raise unreachable[0]
+    return judgement
 
 
 async def ask_judge(

@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite, isnan
-from typing import Any, Literal, NoReturn, TypeAlias
+from math import isfinite
+from typing import Any, TypeAlias
 
 from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, UNKNOWN, Rubric
 
-ReplyFormat: TypeAlias = Literal["default", "upstream"]
 Scores: TypeAlias = Mapping[str, float | None]
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
@@ -57,25 +56,6 @@ def parse_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdi
     )
     why = _rationale(found)
     return tuple(Verdict(_scores(_candidate(found, letter), rubric, letter), why) for letter in letters)
-
-
-def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
-    """Read a reply leniently, as benchmarks in mode ``upstream`` do; raises UnreadableReply.
-
-    Of a reply with a code fence only what stands in the first one counts; of that, all from the first brace
-    to the last. Scores are bent into the scale; what is no number is unknown.
-    """
-    text = _first_fence(reply)
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        found = json.loads(text[start : end + 1], parse_constant=_refuse_constant) if start >= 0 else None
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get(RATIONALE), str | None):
-        raise UnreadableReply(f"no verdict in: {reply[:120]}")
-    return Verdict(
-        {name: _clamped_score(found.get(name), rubric) for name in rubric.names}, found.get(RATIONALE) or ""
-    )
 
 
 def _scored_object(reply: str, rubric: Rubric) -> dict[str, Any]:
@@ -174,25 +154,3 @@ def _short_value(value: Any) -> str:
         return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
-
-
-def _first_fence(reply: str) -> str:
-    _, fence, after = reply.partition("```")
-    return after.partition("\n")[2].partition("```")[0] if fence else reply
-
-
-def _clamped_score(value: Any, rubric: Rubric) -> float | None:
-    if isinstance(value, str):
-        try:
-            value = float(value.strip().replace("_", "x"))
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if isinstance(value, float) and isnan(value):
-        return None
-    return rubric.from_scale(min(max(value, rubric.low), rubric.high))
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")

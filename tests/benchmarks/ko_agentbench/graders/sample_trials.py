@@ -10,7 +10,11 @@ from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVELS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader, JudgedMetric, JudgePanel
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
+    JudgedMetric,
+    JudgedMetricGrader,
+    JudgePanel,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     CodeMetric,
     ComputedGrader,
@@ -149,7 +153,7 @@ def judged_by_default(
 ) -> MetricResult:
     """Let judges decide a metric in mode ``default``, by its grader's name."""
     grader = grader_class(name)(combine=combine, **config)
-    assert isinstance(grader, JudgedGrader)
+    assert isinstance(grader, JudgedMetricGrader)
     return asyncio.run(grader.metric.of(grader, trace, "default", JudgePanel(judges, combine)))
 
 

@@ -10,7 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader, JudgePanel, own_rubric
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
+    JudgedMetricGrader,
+    JudgePanel,
+    own_rubric,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
@@ -111,7 +115,7 @@ def test_a_score_that_is_judged_is_a_share_or_undecided(
 
     async def every() -> None:
         for each in CLASSES.values():
-            if issubclass(each, JudgedGrader):
+            if issubclass(each, JudgedMetricGrader):
                 grader = each(**config)
                 dimension = own_rubric(grader.metric.rubrics["default"]).names[0]
                 judges = tuple(says(json.dumps({dimension: number})) for number in numbers)

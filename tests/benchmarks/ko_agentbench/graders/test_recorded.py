@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GROUPS, LEVELS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetricGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader
 from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import JUDGED_METRICS, verdict_text
 from pytest_agenteval.records.grade import Grade
@@ -86,7 +86,7 @@ async def graded(model: str, level: str, logged: Json) -> dict[str, Grade]:
     for name, label in GROUPS[f"ko_{level}"]:
         label = label.removesuffix(" share")
         grader = grader_class(name)(**config_of(logged))
-        if isinstance(grader, JudgedGrader):
+        if isinstance(grader, JudgedMetricGrader):
             judges: Any = judges_of(label, metrics[label]) if label in JUDGED_METRICS else ()
             grades[label] = await grader.with_judges(judges).grade(evidence)
         elif isinstance(grader, ComputedGrader):
@@ -221,6 +221,6 @@ def _extreme(label: str, *, best: bool) -> bool | int:
 async def _asked(label: str, level: str, logged: Json, judges: Sequence[Any]) -> Grade:
     name = next(name for name, known in GROUPS[f"ko_{level}"] if known == label)
     grader = grader_class(name)(**config_of(logged))
-    assert isinstance(grader, JudgedGrader)
+    assert isinstance(grader, JudgedMetricGrader)
     assert label in JUDGED_METRICS
     return await grader.with_judges(judges).grade(evidence_of(logged))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, LEVEL_METRICS
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedGrader
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetricGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader, KoGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, trace_of
 from pytest_agenteval.graders.settings import WrongSetting
@@ -94,9 +94,9 @@ def test_each_grader_is_where_it_is_said_to_be(name: str, label: str) -> None:
     """Its class is found, carries name and label, and says how it decides."""
     made = grader_class(name)()
 
-    assert isinstance(made, ComputedGrader | JudgedGrader)
+    assert isinstance(made, ComputedGrader | JudgedMetricGrader)
     assert (made.name, made.metric.label) == (name, label)
-    assert isinstance(made, JudgedGrader) == hasattr(made, "with_judges")
+    assert isinstance(made, JudgedMetricGrader) == hasattr(made, "with_judges")
     decides = label in ("SR", "ToolAcc", "SelectAcc", "RRR")
     assert (made.threshold, made.version) == (1.0 if decides else 0.0, "2")
 

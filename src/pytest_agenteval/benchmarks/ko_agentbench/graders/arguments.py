@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
-    JudgedGrader,
     JudgedMetric,
+    JudgedMetricGrader,
     JudgePanel,
     ask_all_upstream,
     mean_upstream,
@@ -100,7 +100,7 @@ def _argument_result(
 
 
 @dataclass(frozen=True)
-class KoArgAcc(JudgedGrader):
+class KoArgAcc(JudgedMetricGrader):
     """ArgAcc: do the arguments mean what the golden ones mean?"""
 
     name: ClassVar[str] = "ko_arg_acc"

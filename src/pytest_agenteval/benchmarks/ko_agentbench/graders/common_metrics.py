@@ -15,8 +15,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     ROUNDING,
-    JudgedGrader,
     JudgedMetric,
+    JudgedMetricGrader,
     JudgePanel,
     UpstreamVote,
     ask_upstream,
@@ -196,7 +196,7 @@ async def repeat_share_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel)
 
 
 @dataclass(frozen=True)
-class KoSuccess(JudgedGrader):
+class KoSuccess(JudgedMetricGrader):
     """SR: did the agent do what it was asked for?"""
 
     name: ClassVar[str] = "ko_success"
@@ -207,7 +207,7 @@ class KoSuccess(JudgedGrader):
 
 
 @dataclass(frozen=True)
-class KoRepeatShare(JudgedGrader):
+class KoRepeatShare(JudgedMetricGrader):
     """pass@k share: which share of the repetitions succeeded?"""
 
     name: ClassVar[str] = "ko_repeat_share"

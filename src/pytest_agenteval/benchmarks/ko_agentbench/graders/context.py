@@ -13,8 +13,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     UPSTREAM_LOWEST,
-    JudgedGrader,
     JudgedMetric,
+    JudgedMetricGrader,
     JudgePanel,
     UpstreamVote,
     ask_all_upstream,
@@ -78,7 +78,7 @@ def _vote_details(said: Sequence[UpstreamVote]) -> list[dict[str, object]]:
 
 
 @dataclass(frozen=True)
-class KoContextRetention(JudgedGrader):
+class KoContextRetention(JudgedMetricGrader):
     """ContextRetention: does the answer keep what was said earlier?"""
 
     name: ClassVar[str] = "ko_context_retention"
@@ -91,7 +91,7 @@ class KoContextRetention(JudgedGrader):
 
 
 @dataclass(frozen=True)
-class KoRefRecall(JudgedGrader):
+class KoRefRecall(JudgedMetricGrader):
     """RefRecall: does the answer recall rightly what the user points back to?"""
 
     name: ClassVar[str] = "ko_ref_recall"

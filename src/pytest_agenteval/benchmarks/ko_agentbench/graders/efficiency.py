@@ -13,8 +13,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import (
     calls_with_results,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
-    JudgedGrader,
     JudgedMetric,
+    JudgedMetricGrader,
     JudgePanel,
     UpstreamVote,
     ask_all_upstream,
@@ -114,7 +114,7 @@ def _vote_details(said: Sequence[UpstreamVote]) -> list[dict[str, object]]:
 
 
 @dataclass(frozen=True)
-class KoEffScore(JudgedGrader):
+class KoEffScore(JudgedMetricGrader):
     """EffScore: was the task done with no more calls than it needs?"""
 
     name: ClassVar[str] = "ko_eff_score"

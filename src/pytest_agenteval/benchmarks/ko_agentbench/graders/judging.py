@@ -22,8 +22,12 @@ from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judgement
-from pytest_agenteval.graders.judge.grader import WithJudges, format_score, judgement_details, no_judge_grade
+from pytest_agenteval.graders.judge.grader import (
+    RubricGrader,
+    format_score,
+    judgement_details,
+    no_judge_grade,
+)
 from pytest_agenteval.graders.judge.panel import ask_judge, ask_judges, gather_all
 from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
 from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
@@ -66,28 +70,11 @@ class JudgePanel:
         made = own_rubric(rubric)
         if made.combine != "majority":
             made = replace(made, combine=self.combine)
-        found = await _judgement(made, values, self.judges)
-        failed = [f"{vote.judge}: {vote.problem}" for vote in found.votes if vote.problem]
-        more = {**judgement_details(found), **({"failed_judges": failed} if failed else {})}
-        return MetricResult(found.score, f"{format_score(found.score)}: {found.rationale}", more=more)
-
-
-async def _judgement(rubric: Rubric, values: Mapping[str, str], judges: Sequence[Judge]) -> Judgement:
-    """Give the votes of all judges; where nobody could tell and one was out of reach, that is raised."""
-    down: list[ProviderDown] = []
-
-    async def vote_of(judge: Judge) -> Vote:
-        try:
-            return (await ask_judges(rubric, values, (judge,))).votes[0]
-        except ProviderDown as unreachable:
-            down.append(unreachable)
-            return Vote(judge.model.name, no_judgement(rubric), problem=str(unreachable))
-
-    votes = tuple(await gather_all(map(vote_of, judges)))
-    found = Judgement(rubric, votes, digest(rubric.messages(values)))
-    if down and found.score is None:
-        raise down[0]
-    return found
+        judgement = await ask_judges(made, values, self.judges, skip_unreachable=True)
+        failed = [f"{vote.judge}: {vote.problem}" for vote in judgement.votes if vote.problem]
+        more = {**judgement_details(judgement), **({"failed_judges": failed} if failed else {})}
+        score = judgement.score
+        return MetricResult(score, f"{format_score(score)}: {judgement.rationale}", more=more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,31 +173,21 @@ class JudgedMetric:
 
 
 @dataclass(frozen=True)
-class JudgedGrader(KoGrader):
+class JudgedMetricGrader(KoGrader, RubricGrader):
     """A grader of a metric that asks judges."""
 
     metric: ClassVar[JudgedMetric]
 
-    @property
-    def rubric_digest(self) -> str:
-        """A digest of all that judges are told, for the ruler's."""
+    def used_rubric(self) -> Rubric | None:
+        """Give the rubric of this mode; None where it asks nobody."""
         rubric = self.metric.rubrics.get(self.mode)
-        return own_rubric(rubric).digest() if rubric else ""
-
-    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
-        """Give a grader that asks these judges."""
-        return WithJudges(self, tuple(judges))
-
-    async def grade(self, evidence: Evidence) -> Grade:
-        """Grade without judges."""
-        return await self.judged(evidence, ())
+        return own_rubric(rubric) if rubric else None
 
     async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
         """Ask these judges, where there is something to ask."""
         panel = JudgePanel(tuple(judges), self.combine, evidence.notes)
-        found: Any = await self.metric.of(self, trace_of(evidence), self.mode, panel)
-        grade: Grade = found.grade(self.name)
-        return grade
+        result = await self.metric.of(self, trace_of(evidence), self.mode, panel)
+        return result.grade(self.name)
 
 
 def one_rubric(rubric: str) -> Mapping[Mode, str]:

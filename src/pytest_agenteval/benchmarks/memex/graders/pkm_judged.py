@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.memex.graders.end_state import UnreadableState, unreadable_grade
+from pytest_agenteval.benchmarks.memex.graders.judging import PkmJudgedGrader, own_rubric
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, files_below
 from pytest_agenteval.benchmarks.memex.graders.pkm_reading import FileAccess
-from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of, last_insight_call
-from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.graders.judge.evidence_text import (
     MAX_CHARS,
     MAX_CHARS_OF_ONE,
@@ -23,29 +20,15 @@ from pytest_agenteval.graders.judge.evidence_text import (
     diffs,
     join_within,
 )
-from pytest_agenteval.graders.judge.grader import (
-    WithJudges,
-    dimension_check,
-    grade_from_judgement,
-    judgement_details,
-    no_judge_grade,
-)
-from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.graders.judge.rubric import read_rubric_file
 from pytest_agenteval.records.evidence import Evidence, Tree, diff, unified
 from pytest_agenteval.records.grade import Check, Grade
 
 INSIGHT_QUALITY = "pkm_insight_quality"
-RUBRICS = Path(__file__).parent.parent / "rubrics"
-
-
-def _own_rubric(name: str) -> Rubric:
-    return read_rubric_file(RUBRICS / f"{name}.jinja")
 
 
 @dataclass(frozen=True, slots=True)
-class PkmInsightQuality:
+class PkmInsightQuality(PkmJudgedGrader):
     """Is the insight grounded, new, well put and short? The mean of what could be told.
 
     A skipped entry has no insight to judge; one without an insight, or with a blank one, scores 0.
@@ -56,33 +39,14 @@ class PkmInsightQuality:
     description does. Only reading and arithmetic are Memex's there: the prompt is ours in both modes.
     """
 
-    mode: Mode = "default"
-
-    agent: ClassVar[str] = "pkm"
+    name: ClassVar[str] = INSIGHT_QUALITY
     version: ClassVar[str] = "2"
-    threshold: ClassVar[float] = 0.6
 
-    def __post_init__(self) -> None:
-        check_mode(self.mode)
+    def used_rubric(self) -> Rubric:
+        """Give the rubric; upstream does not ask for conciseness."""
+        return own_rubric(f"{INSIGHT_QUALITY}_upstream" if self.mode == "upstream" else INSIGHT_QUALITY)
 
-    @property
-    def rubric_digest(self) -> str:
-        """A digest of all that judges are told, for the ruler's."""
-        return self._rubric.digest()
-
-    @property
-    def _rubric(self) -> Rubric:
-        return _own_rubric(f"{INSIGHT_QUALITY}_upstream" if self.mode == "upstream" else INSIGHT_QUALITY)
-
-    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
-        """Give a grader that asks these judges."""
-        return WithJudges(self, tuple(judges))
-
-    async def grade(self, evidence: Evidence) -> Grade:
-        """Grade without judges."""
-        return await self.judged(evidence, ())
-
-    async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
+    def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
         """Show judges the last insight that was written: the call's, else the one on the entry's card."""
         if evidence.state.get("skipped_pkm") is True:
             return Grade(INSIGHT_QUALITY, None, "the entry was skipped: there is no insight to judge")
@@ -95,26 +59,12 @@ class PkmInsightQuality:
         insight = insight_of(evidence)
         if insight is None or not insight.text:
             return self._without_insight()
-        if not judges:
-            return no_judge_grade(INSIGHT_QUALITY)
-        values = {**notes_for_judges(evidence, insight), "insight": insight.text}
-        judgement = await ask_judges(self._rubric, values, judges, mode=self.mode)
-        if self.mode == "upstream":
-            return upstream_grade(INSIGHT_QUALITY, judgement, self.threshold)
-        return grade_from_judgement(INSIGHT_QUALITY, judgement, self.threshold)
+        return {**notes_for_judges(evidence, insight), "insight": insight.text}
 
     def _without_insight(self) -> Grade:
         check = Check("an insight was written", False, "some words", "none")
         checks = () if self.mode == "upstream" else (check,)
         return Grade(INSIGHT_QUALITY, 0.0, "no insight was written, or a blank one", checks)
-
-
-def upstream_grade(grader: str, judgement: Judgement, threshold: float) -> Grade:
-    """Make a grade as Memex does: no check where no reply could be read, else one for every dimension."""
-    if all(vote.problem for vote in judgement.votes):
-        return Grade(grader, None, f"unreadable: {judgement.rationale}", details=judgement_details(judgement))
-    checks = tuple(dimension_check(name, score, threshold) for name, score in judgement.scores.items())
-    return Grade(grader, judgement.score, judgement.rationale, checks, judgement_details(judgement))
 
 
 def knowledge_base(tree: Tree) -> Tree:
@@ -174,7 +124,7 @@ ROOM_FOR_PATH = 300
 
 
 @dataclass(frozen=True, slots=True)
-class PkmAppendCoherence:
+class PkmAppendCoherence(PkmJudgedGrader):
     """Do additions to files that were there before take up those files' form, order and voice?
 
     ``default`` shows judges every such file as it was, and one diff of all that was done to it, by whatever
@@ -185,42 +135,21 @@ class PkmAppendCoherence:
     nothing.
     """
 
-    mode: Mode = "default"
-
-    agent: ClassVar[str] = "pkm"
+    name: ClassVar[str] = APPEND_COHERENCE
     version: ClassVar[str] = "1"
-    threshold: ClassVar[float] = 0.6
 
-    def __post_init__(self) -> None:
-        check_mode(self.mode)
+    def used_rubric(self) -> Rubric:
+        """Give the rubric, which is the same in both modes."""
+        return own_rubric(APPEND_COHERENCE)
 
-    @property
-    def rubric_digest(self) -> str:
-        """A digest of all that judges are told, for the ruler's."""
-        return _own_rubric(APPEND_COHERENCE).digest()
-
-    def with_judges(self, judges: Sequence[Judge]) -> WithJudges:
-        """Give a grader that asks these judges."""
-        return WithJudges(self, tuple(judges))
-
-    async def grade(self, evidence: Evidence) -> Grade:
-        """Grade without judges."""
-        return await self.judged(evidence, ())
-
-    async def judged(self, evidence: Evidence, judges: Sequence[Judge]) -> Grade:
+    def prompt_values(self, evidence: Evidence) -> Mapping[str, str] | Grade:
         """Show judges what was added to what."""
         if evidence.state.get("skipped_pkm") is True:
             return Grade(APPEND_COHERENCE, None, "the entry was skipped: nothing was added")
         added = _first_edit(evidence) if self.mode == "upstream" else _additions(evidence)
         if isinstance(added, str):
             return Grade(APPEND_COHERENCE, None, added)
-        if not judges:
-            return no_judge_grade(APPEND_COHERENCE)
-        values = {"fact": entry_text(evidence), **added}
-        judgement = await ask_judges(_own_rubric(APPEND_COHERENCE), values, judges, mode=self.mode)
-        if self.mode == "upstream":
-            return upstream_grade(APPEND_COHERENCE, judgement, self.threshold)
-        return grade_from_judgement(APPEND_COHERENCE, judgement, self.threshold)
+        return {"fact": entry_text(evidence), **added}
 
 
 def _additions(evidence: Evidence) -> dict[str, str] | str:
