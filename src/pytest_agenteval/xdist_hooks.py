@@ -40,7 +40,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker has to say; one that died left word in its journal only."""
     info = node.config.stash.get(run_info_key, None)
     if error and info is not None:
-        from pytest_agenteval.session.dead_workers import note_dead_worker
+        from pytest_agenteval.session.run_journal import note_dead_worker
 
         note_dead_worker(info.folder, node.gateway.id)
     told = getattr(node, "workeroutput", {}).get("agenteval")

@@ -43,7 +43,7 @@ class CalibrationFile(pytest.File):
 
     def _item(self, evals: EvalSession) -> CalibrationItem:
         plan = read_calibration(self.path, self.config.rootpath, evals.registry)
-        self._take(plan)
+        self._take_id(plan)
         judges = "+".join(judge.name for judge in evals.cases.judges)
         name = f"{plan.id}[{judges}]" if judges else plan.id
         item: CalibrationItem = CalibrationItem.from_parent(self, name=name, calibration=plan, evals=evals)
@@ -58,7 +58,7 @@ class CalibrationFile(pytest.File):
         for name in names:
             item.add_marker(name)
 
-    def _take(self, plan: CalibrationPlan) -> None:
+    def _take_id(self, plan: CalibrationPlan) -> None:
         """See that no other file has this id: what is found is written down under it."""
         taken = self.config.stash.setdefault(_taken, {})
         first = taken.setdefault(plan.id, self.path)
@@ -91,7 +91,7 @@ class CalibrationItem(pytest.Item):
             pytest.skip(NO_JUDGE)
         if option.setuponly or option.setupplan:
             pytest.skip("no judge is asked without a call")
-        self.found = self._found(evals)
+        self.found = self._calibrate(evals)
         self.user_properties += properties(self.found)
 
     def runtest(self) -> None:
@@ -105,7 +105,7 @@ class CalibrationItem(pytest.Item):
             return "\n".join(shortfalls(self.found))
         return super().repr_failure(excinfo)
 
-    def _found(self, evals: EvalSession) -> dict[str, Any]:
+    def _calibrate(self, evals: EvalSession) -> dict[str, Any]:
         from pytest_agenteval.calibration.analysis import analyze_calibration
         from pytest_agenteval.calibration.storage import calibration_json, store_calibration
         from pytest_agenteval.reports.html.calibration import calibration_page
@@ -118,8 +118,8 @@ class CalibrationItem(pytest.Item):
         try:
             store_calibration(evals.folder, found, calibration_page(found))
         except OSError as failed:  # a full disk
-            told = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
-            pytest.fail(told, pytrace=False)
+            problem = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
+            pytest.fail(problem, pytrace=False)
         unread = list(unreadable(found))
         if unread:
             pytest.fail("\n".join(unread), pytrace=False)
@@ -146,9 +146,9 @@ def shortfalls(found: dict[str, Any]) -> Iterator[str]:
     """Say which thresholds were not reached."""
     from pytest_agenteval.reports.calibration_text import format_shortfall
 
-    missed = [each for each in found["thresholds"] if not each["reached"]]
+    missed = [threshold for threshold in found["thresholds"] if not threshold["reached"]]
     yield f"{found['id']}: {len(missed)} of {len(found['thresholds'])} thresholds not reached"
-    yield from (f"  {format_shortfall(each)}" for each in missed)
+    yield from (f"  {format_shortfall(threshold)}" for threshold in missed)
 
 
 def properties(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -160,10 +160,10 @@ def properties(found: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     counts = found["measured"][-1]["judge"]
     figures = [
-        (f"agenteval.{each['dimension']}.{metric}", f"{one['value']:.4f}")
-        for each in found["measured"]
-        if each["judge"] == counts
-        for metric, one in each["figures"].items()
-        if one["value"] is not None
+        (f"agenteval.{result['dimension']}.{metric}", f"{figure['value']:.4f}")
+        for result in found["measured"]
+        if result["judge"] == counts
+        for metric, figure in result["figures"].items()
+        if figure["value"] is not None
     ]
     return named + figures

@@ -40,18 +40,18 @@ def trial_of(request: pytest.FixtureRequest) -> Trial:
     item = request.node
     if not isinstance(item, TrialItem):
         raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
-    asked = set(item.fixturenames)
-    given = Path(request.getfixturevalue("workspace")) if "workspace" in asked else None
-    return run_trial_for_item(item, given, _change(request, asked))
+    names = set(item.fixturenames)
+    given = Path(request.getfixturevalue("workspace")) if "workspace" in names else None
+    return run_trial_for_item(item, given, _change(request, names))
 
 
-def _change(request: pytest.FixtureRequest, asked: set[str]) -> Callable[[PlannedTask], PlannedTask]:
+def _change(request: pytest.FixtureRequest, names: set[str]) -> Callable[[PlannedTask], PlannedTask]:
     """Put what a conftest's own ``task`` or ``cassette`` gives into the task."""
 
     def change(task: PlannedTask) -> PlannedTask:
-        if "task" in asked:
+        if "task" in names:
             task = request.getfixturevalue("task")
-        if "cassette" in asked:
+        if "cassette" in names:
             task = replace(task, cassette=str(Path(request.getfixturevalue("cassette")).with_suffix("")))
         return task
 

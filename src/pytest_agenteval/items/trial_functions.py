@@ -83,16 +83,16 @@ class TrialFunctions:
             yield item
 
     def _conditions_of(self, file: pytest.Module) -> FolderConditions:
-        known = self._conditions.get(file.parent)
-        if known is None:
+        conditions = self._conditions.get(file.parent)
+        if conditions is None:
             changed = replaced(file)
             _refuse_wide(changed)
-            known = self._conditions[file.parent] = FolderConditions(
+            conditions = self._conditions[file.parent] = FolderConditions(
                 tuple(name for name, _ in changed),
                 _nobody_else_generates(file),
                 _keyword(file.path.parent, self._config.rootpath),
             )
-        return known
+        return conditions
 
     def _marks_of(self, task: PlannedTask, fixtures: tuple[str, ...]) -> list[pytest.Mark]:
         key = (task.kind, task.tags, fixtures)

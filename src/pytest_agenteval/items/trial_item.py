@@ -52,16 +52,16 @@ class TrialItem(pytest.Function):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
-            told = "\n".join(explain_trial(self.trial))
-            return longrepr(told, self.path, self.task.line, reason_below(self.trial))
-        return self._repr_failure_py(excinfo, style) if _is_told(excinfo) else super().repr_failure(excinfo)
+            explanation = "\n".join(explain_trial(self.trial))
+            return longrepr(explanation, self.path, self.task.line, reason_below(self.trial))
+        return self._repr_failure_py(excinfo, style) if _says_all(excinfo) else super().repr_failure(excinfo)
 
     def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Give the words of a miss or a broken trial at once: pytest would look up its own sources."""
-        return str(excinfo.value) if _is_told(excinfo) else super()._repr_failure_py(excinfo, style)
+        return str(excinfo.value) if _says_all(excinfo) else super()._repr_failure_py(excinfo, style)
 
 
-def _is_told(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+def _says_all(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     """Whether what was raised is ours and says all there is to say."""
     raised = excinfo.value
     if isinstance(raised, pytest.xfail.Exception):  # which is a kind of pytest.fail's

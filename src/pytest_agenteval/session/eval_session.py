@@ -74,7 +74,7 @@ class EvalSession:
         self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
         self._none_ended_so = ""
-        self._odd: tuple[str, ...] = ()
+        self._unreadable: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
 
     @cached_property
@@ -114,7 +114,7 @@ class EvalSession:
             return
         if self._none_ended_so:
             yield self._none_ended_so
-        yield from self._odd
+        yield from self._unreadable
         if self.stored is not None:
             yield from self.stored.remarks()
         for agent in self._silent_agents:
@@ -142,7 +142,7 @@ class EvalSession:
     def select(self, items: list[Any]) -> list[Any]:
         """Keep the items that are to be run; give those left out."""
         trials = [item for item in items if hasattr(item, "case")]
-        kept = set(map(id, self._wanted(trials))) if trials else set()
+        kept = set(map(id, self._selected(trials))) if trials else set()
         if self.refusal:
             del items[:]
             return []
@@ -151,11 +151,13 @@ class EvalSession:
         items[:] = [item for item in items if id(item) not in out]
         return left_out
 
-    def _wanted(self, trials: list[Any]) -> list[Any]:
+    def _selected(self, trials: list[Any]) -> list[Any]:
         try:
             earlier = get_run_info(self.config).earlier if self.settings.only else None
             if earlier is not None:
-                self._odd = tuple(f"{earlier.name}: {odd}" for odd in left_out_of(self.settings, earlier))
+                self._unreadable = tuple(
+                    f"{earlier.name}: {problem}" for problem in left_out_of(self.settings, earlier)
+                )
             kept = select(self.settings, trials, earlier)
             if earlier is not None and not kept:
                 self._none_ended_so = none_ended_so(self.settings, trials, earlier)
@@ -174,13 +176,13 @@ class EvalSession:
             self._check_options()
         if self.refusal:
             self.selected, self.calibrations = [], []
-            self._end()
+            self._end_session()
             return
         coming = [*self.selected, *self.calibrations]
         if coming and not dry and not _interrupted(coming[0].session):
             freeze_once("collected")
             try:
-                self._open()
+                self._begin_run()
             except OSError as failed:
                 self._nowhere_to_write(failed)
 
@@ -190,7 +192,7 @@ class EvalSession:
         place = f"results cannot be written to {self.folder.parent}: {why}"
         self.refuse(UsageMistake(f"{place}; --agent-results=FOLDER names another place"))
         self.selected, self.calibrations = [], []
-        self._end()
+        self._end_session()
 
     def _check_options(self) -> None:
         """See that what was asked for can be done with the selected trials, before the first starts."""
@@ -204,12 +206,14 @@ class EvalSession:
             self.refuse(mistake)
 
     def _check_keys(self, live: Sequence[Any]) -> None:
-        asked = ((item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live)
-        check_keys(asked, self.settings.record_chat)
-        judged = ((judge, cassette) for judge in self.cases.judges for cassette in self._judged())
-        check_keys(judged, self.settings.record_chat, "--agent-judge")
+        chats = ((item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live)
+        check_keys(chats, self.settings.record_chat)
+        judge_chats = (
+            (judge, cassette) for judge in self.cases.judges for cassette in self._judged_cassettes()
+        )
+        check_keys(judge_chats, self.settings.record_chat, "--agent-judge")
 
-    def _judged(self) -> Iterator[str]:
+    def _judged_cassettes(self) -> Iterator[str]:
         """Give the chat cassettes of everything that judges will be asked about."""
         for item in self.selected:
             if any(self._asks_judges(grader.name) for grader in item.task.graders):
@@ -220,13 +224,13 @@ class EvalSession:
     def _asks_judges(self, name: str) -> bool:
         return hasattr(self.registry.grader_factory(name), "with_judges")
 
-    def _end(self) -> None:
+    def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
         if not hasattr(self.config, "workerinput"):
             raise pytest.UsageError(self.refusal)
         report_refusal(self.config, self.refusal)
 
-    def _open(self) -> None:
+    def _begin_run(self) -> None:
         """Write down what this run sets out to do; every worker writes the same."""
         open_run(self.folder, self._header())
         planned = ((trial_key(item), item.task.bucket) for item in self.selected)

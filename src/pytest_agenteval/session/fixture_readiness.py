@@ -28,7 +28,7 @@ class FixtureReadiness:
     def __init__(self, config: pytest.Config) -> None:
         self._root = config.rootpath
         self._installed = _packages_of_plugins(config)
-        self._known: dict[int, tuple[Any, list[Any], list[Any]]] = {}
+        self._by_fixtureinfo: dict[int, tuple[Any, list[Any], list[Any]]] = {}
         self.blocking_fixtures: dict[str, int] = {}
 
     def start_policy(self, item: pytest.Function, current: pytest.Item) -> When:
@@ -38,30 +38,32 @@ class FixtureReadiness:
         """
         narrow, wide = self._of(item)
         if narrow:
-            name = self._named(narrow[0])
+            name = self._display_name(narrow[0])
             self.blocking_fixtures[name] = self.blocking_fixtures.get(name, 0) + 1
             return "in turn"
-        if not all(_has_value(each, item, current) for each in wide):
+        if not all(_has_value(definition, item, current) for definition in wide):
             return "later"
         # Where a fixture broke, the item is set up in vain: nobody will ask for its trial.
-        return "in turn" if any(each.cached_result[2] is not None for each in wide) else "now"
+        return "in turn" if any(definition.cached_result[2] is not None for definition in wide) else "now"
 
     def _of(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
         """Give the function-scoped fixtures and the wider ones that are not ours."""
         info = item._fixtureinfo
-        known = self._known.get(id(info))
-        if known is None:
+        entry = self._by_fixtureinfo.get(id(info))
+        if entry is None:
             definitions = self._others(item.fixturenames, info.name2fixturedefs)
             # A trial is in no class: there, pytest gives class scope the extent of function scope.
-            narrow = [each for each in definitions if each.scope in ("function", "class")]
-            wide = [each for each in definitions if each.scope not in ("function", "class")]
-            known = self._known[id(info)] = (info, narrow, wide)
-        return known[1], known[2]
+            narrow = [definition for definition in definitions if definition.scope in ("function", "class")]
+            wide = [definition for definition in definitions if definition.scope not in ("function", "class")]
+            entry = self._by_fixtureinfo[id(info)] = (info, narrow, wide)
+        return entry[1], entry[2]
 
     def _others(self, names: Sequence[str], definitions: Any) -> list[Any]:
         last = [definitions[name][-1] for name in names if definitions.get(name)]
-        asked = [each for each in last if not is_ours(each) or each.argname in CHANGEABLE]
-        return [each for each in asked if is_ours(each) or self._users(each)]
+        relevant = [
+            definition for definition in last if not is_ours(definition) or definition.argname in CHANGEABLE
+        ]
+        return [definition for definition in relevant if is_ours(definition) or self._users(definition)]
 
     def _users(self, definition: Any) -> bool:
         """Whether a fixture is the user's: those that installed plugins hang onto every test do not count."""
@@ -70,7 +72,7 @@ class FixtureReadiness:
         module: str = getattr(definition.func, "__module__", "")
         return module.partition(".")[0] not in self._installed
 
-    def _named(self, definition: Any) -> str:
+    def _display_name(self, definition: Any) -> str:
         code = getattr(inspect.unwrap(definition.func), "__code__", None)
         if is_ours(definition) or code is None:
             return str(definition.argname)
@@ -99,9 +101,9 @@ def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> 
 def replaced(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
     """Give those of our fixtures that a conftest above this collector replaces, with their definitions."""
     manager = item_parent.session._fixturemanager
-    found = ((name, manager.getfixturedefs(name, item_parent)) for name in CHANGEABLE)
+    last = ((name, manager.getfixturedefs(name, item_parent)) for name in CHANGEABLE)
     return tuple(
-        (name, definitions[-1]) for name, definitions in found if definitions and not is_ours(definitions[-1])
+        (name, definitions[-1]) for name, definitions in last if definitions and not is_ours(definitions[-1])
     )
 
 

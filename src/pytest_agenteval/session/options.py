@@ -102,8 +102,8 @@ class Option(Generic[T]):
         """Give what was said with the flag; None for nothing."""
         if not self.flag:
             return None
-        said = config.getoption(self.flag.lstrip("-").replace("-", "_"), default=None)
-        return None if said in ([], False) else said
+        typed = config.getoption(self.flag.lstrip("-").replace("-", "_"), default=None)
+        return None if typed in ([], False) else typed
 
     def parsed(self, raw: RawValue) -> T:
         """Read a value; raises UsageMistake, naming the place, for one that cannot be obeyed."""
@@ -121,8 +121,8 @@ class Option(Generic[T]):
     def _refusal(self, place: str, value: object, wrong: WrongValue) -> Exception:
         from pytest_agenteval.errors import UsageMistake  # only where there is something to refuse
 
-        told = f"{place}: expected {wrong.expected or self.expected}; found {value!r}"
-        return UsageMistake(f"{told}; {wrong.hint}" if wrong.hint else told)
+        message = f"{place}: expected {wrong.expected or self.expected}; found {value!r}"
+        return UsageMistake(f"{message}; {wrong.hint}" if wrong.hint else message)
 
 
 class Chosen:

@@ -1,15 +1,19 @@
-"""Which models, variants and repetitions each task is tried with."""
+"""Which models, variants and repetitions each task is tried with, and the plan of each attempt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import expand_panels, resolve_all
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
+from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask, TrialKey, Variant
+from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
@@ -60,7 +64,7 @@ class CaseFactory:
     def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
         repetitions = self.settings.repetitions or task.repetitions
-        return self._worked_out(tuple(self.settings.models or suite_models or DEFAULT_MODELS), repetitions)
+        return self._cases(tuple(self.settings.models or suite_models or DEFAULT_MODELS), repetitions)
 
     @cached_property
     def judges(self) -> tuple[Model, ...]:
@@ -75,24 +79,24 @@ class CaseFactory:
                 )
         return judges
 
-    def _worked_out(self, models: tuple[str, ...], repetitions: int) -> tuple[Case, ...]:
+    def _cases(self, models: tuple[str, ...], repetitions: int) -> tuple[Case, ...]:
         key = (models, repetitions)
-        if key not in self._known:
-            self._known[key] = tuple(
+        if key not in self._by_models:
+            self._by_models[key] = tuple(
                 Case(model, variant, repetition)
-                for model in self._resolved(models)
+                for model in self._models_named(models)
                 for variant in self._variants
                 for repetition in range(1, repetitions + 1)
             )
-        return self._known[key]
+        return self._by_models[key]
 
-    def _resolved(self, models: tuple[str, ...]) -> tuple[Model, ...]:
+    def _models_named(self, models: tuple[str, ...]) -> tuple[Model, ...]:
         if models not in self._models:
             self._models[models] = resolve_all(models, self.settings.aliases, self.registry.offline_models)
         return self._models[models]
 
     @cached_property
-    def _known(self) -> dict[tuple[tuple[str, ...], int], tuple[Case, ...]]:
+    def _by_models(self) -> dict[tuple[tuple[str, ...], int], tuple[Case, ...]]:
         return {}
 
     @cached_property
@@ -103,3 +107,48 @@ class CaseFactory:
     def _variants(self) -> tuple[Variant, ...]:
         # The unnamed variant is what the others are compared with.
         return (UNNAMED, *self.settings.variants)
+
+
+class Attempts:
+    """Plans each attempt at a trial, and knows how many there were."""
+
+    def __init__(self, settings: Settings, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self._settings = settings
+        self._latest: dict[TrialKey, int] = {}
+
+    def next(self, task: PlannedTask, case: Case) -> Plan:
+        """Plan the next attempt at a trial; the first is 1."""
+        plan = Plan(self._limited(task), case.model, case.variant, case.repetition, 1, self.conditions)
+        attempt = self._latest[plan.key] = self._latest.get(plan.key, 0) + 1
+        return plan if attempt == 1 else replace(plan, attempt=attempt)
+
+    def has_begun(self, key: TrialKey) -> bool:
+        """Whether a trial was planned, or taken over, before."""
+        return key in self._latest
+
+    def take_over(self, trial: Trial) -> None:
+        """Count a trial that another process carried out."""
+        self._latest[trial.key] = trial.attempt
+
+    def _limited(self, task: PlannedTask) -> PlannedTask:
+        """Put the limits of the command line over the task's."""
+        steps, seconds = self._settings.max_steps, self._settings.timeout
+        if steps is None and seconds is None:
+            return task
+        limits = task.limits
+        return replace(
+            task, limits=replace(limits, steps=steps or limits.steps, seconds=seconds or limits.seconds)
+        )
+
+
+def run_conditions(settings: Settings, judges: tuple[Model, ...], folder: Path) -> Conditions:
+    """Give what is the same for every trial of the run that is kept in ``folder``."""
+    return Conditions(
+        record=settings.record,
+        record_chat=settings.record_chat,
+        judges=judges,
+        seed=settings.seed,
+        keep_workspaces=str(folder / "workspaces") if settings.keep_workspaces else "",
+        live=settings.live,
+    )

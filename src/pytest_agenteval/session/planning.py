@@ -36,7 +36,7 @@ STEPS, SECONDS = 50, 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _TaskSource:
     """What the tasks of one file have in common."""
 
     file: Path
@@ -54,11 +54,11 @@ class Planner:
         self._root = root
         self.suites = Suites(root, lambda: registry.toolsets)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
-        self._told: set[tuple[str, KeyPath]] = set()
+        self._reported: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []
         self._folders: dict[Path, bool] = {}  # of tasks; whether one of them is called task.*
         self._started_from: set[str] = set()
-        self._last: _Place | None = None
+        self._last: _TaskSource | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
@@ -66,21 +66,21 @@ class Planner:
 
         What is wrong with a suite is said at the first file below it; the others give no task then.
         """
-        found = self.suites.of(path)
-        if isinstance(found, ProblemsFound):
-            self._raise(tuple(add_placement_hints(found.problems, self._checker, DEFAULT_AGENT)))
+        loaded_suite = self.suites.of(path)
+        if isinstance(loaded_suite, ProblemsFound):
+            self._raise(tuple(add_placement_hints(loaded_suite.problems, self._checker, DEFAULT_AGENT)))
             return ()
-        if not named and path in found.names:
+        if not named and path in loaded_suite.names:
             return ()
-        loaded = self._tasks_in(path, found, named)
-        if not loaded and found.suite is not None:
+        loaded = self._load(path, loaded_suite, named)
+        if not loaded and loaded_suite.suite is not None:
             self._not_tasks.append(path)
         if loaded:
             self._folders[path.parent] = is_task_name(path) or self._folders.get(path.parent, False)
         problems: list[Problem] = []
-        planned = [self._planned(each, found, problems) for each in loaded]
+        planned = [self._plan(task, loaded_suite, problems) for task in loaded]
         self._raise(problems)
-        return tuple(each for each in planned if each is not None)
+        return tuple(task for task in planned if task is not None)
 
     def not_tasks(self) -> list[Path]:
         """Give the files below suites that were met and are no tasks, and that nobody names."""
@@ -91,75 +91,75 @@ class Planner:
         beside = [folder / "workspace" for folder, own in self._folders.items() if not own]
         return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
 
-    def _tasks_in(self, path: Path, found: LoadedSuite, named: bool) -> tuple[LoadedTask, ...]:
+    def _load(self, path: Path, loaded_suite: LoadedSuite, named: bool) -> tuple[LoadedTask, ...]:
         try:
-            top = found.folder or self._root
-            return load_tasks(path, found.suite, top, named=named, alone=found.suite is None)
+            top = loaded_suite.folder or self._root
+            return load_tasks(path, loaded_suite.suite, top, named=named, alone=loaded_suite.suite is None)
         except DoubtfulFile:
             if named or is_task_name(path) or not self.suites.is_named(path):
                 raise
             return ()
         except ProblemsFound as wrong:
-            agent = (found.suite.agent if found.suite else None) or DEFAULT_AGENT
+            agent = (loaded_suite.suite.agent if loaded_suite.suite else None) or DEFAULT_AGENT
             raise ProblemsFound(add_placement_hints(wrong.problems, self._checker, agent)) from None
 
     def _raise(self, problems: Sequence[Problem]) -> None:
         """Raise the problems of a file, its suite or its tools that were not said before."""
-        fresh = [each for each in problems if (each.file, each.path) not in self._told]
-        self._told.update((each.file, each.path) for each in fresh)
+        fresh = [problem for problem in problems if (problem.file, problem.path) not in self._reported]
+        self._reported.update((problem.file, problem.path) for problem in fresh)
         if fresh:
             raise ProblemsFound(dict.fromkeys(fresh))
 
-    def _planned(
-        self, loaded: LoadedTask, found: LoadedSuite, problems: list[Problem]
+    def _plan(
+        self, loaded: LoadedTask, loaded_suite: LoadedSuite, problems: list[Problem]
     ) -> tuple[PlannedTask, TaskSettings] | None:
         unread: list[Problem] = []
-        loaded = self._tried(unread, self._with_files, loaded, found, loaded)
-        task, suite = loaded.task, found.suite
-        said = resolve_settings(task, suite)
+        loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
+        task, suite = loaded.task, loaded_suite.suite
+        settings = resolve_settings(task, suite)
         name = suite.name if suite else ""
         wrong = [
             *unread,
-            *self._taken(name, loaded),
-            *(() if unread else self._config_problems(loaded, said, found)),
+            *self._id_conflict(name, loaded),
+            *(() if unread else self._config_problems(loaded, settings, loaded_suite)),
         ]
-        layers = self._tried(wrong, self._layers_of, loaded, found, ())
+        layers = self._with_problems(wrong, self._layers_of, loaded, loaded_suite, ())
         graders = tuple(each for spec in task.graders for each in self._graders(spec, task))
-        prompts = self._tried(wrong, self._prompts_of, loaded, found, NOTHING)
+        prompts = self._with_problems(wrong, self._prompts_of, loaded, loaded_suite, NOTHING)
         if prompts and not wrong:
             mismatches = find_unread_prompts(
-                self._registry.agent_factory(said.agent or DEFAULT_AGENT), prompts
+                self._registry.agent_factory(settings.agent or DEFAULT_AGENT), prompts
             )
-            wrong += self._problems_of(mismatches, loaded, found)
+            wrong += self._problems_of(mismatches, loaded, loaded_suite)
         problems += wrong
         if wrong:
             return None
-        resources = found.resources
+        resources = loaded_suite.resources
         task_input, texts = complete_input(
-            self._registry, said.agent or DEFAULT_AGENT, graders, task, said.clock, layers
+            self._registry, settings.agent or DEFAULT_AGENT, graders, task, settings.clock, layers
         )
         planned = PlannedTask(
             suite=name,
             id=task.id,
-            agent=said.agent or DEFAULT_AGENT,
+            agent=settings.agent or DEFAULT_AGENT,
             kind=suite.kind if suite else "mixed",
             bucket=loaded.bucket,
             graders=graders,
             input=task_input,
-            file=self._place(loaded.file).short_path,
+            file=self._source_of(loaded.file).short_path,
             line=loaded.line,
-            tags=said.tags,
+            tags=settings.tags,
             description=task.description,
-            settings=said.settings or NOTHING,
+            settings=settings.settings or NOTHING,
             prompts=prompts,
             layers=layers,
             texts=texts,
-            limits=_allowance(said),
-            clock=said.clock,
-            reference=_dumped(task.reference_solution),
+            limits=_allowance(settings),
+            clock=settings.clock,
+            reference=_reference_values(task.reference_solution),
             script=None if task.script is None else tuple(entry.model_dump() for entry in task.script),
             split=task.split,
-            repetitions=said.trials,
+            repetitions=settings.trials,
             cassette=self._cassette(loaded),
             shared=resources.shared,
             tools=resources.tools,
@@ -167,29 +167,29 @@ class Planner:
             on_miss=suite.on_miss if suite else "error",
             live=suite.live if suite else False,
         )
-        return planned, said
+        return planned, settings
 
-    def _tried(
+    def _with_problems(
         self,
         wrong: list[Problem],
         find: Callable[[LoadedTask, LoadedSuite], Any],
         loaded: LoadedTask,
-        found: LoadedSuite,
+        loaded_suite: LoadedSuite,
         otherwise: Any,
     ) -> Any:
         try:
-            return find(loaded, found)
-        except ProblemsFound as found_wrong:
-            wrong += found_wrong.problems
+            return find(loaded, loaded_suite)
+        except ProblemsFound as raised:
+            wrong += raised.problems
             return otherwise
 
-    def _with_files(self, loaded: LoadedTask, found: LoadedSuite) -> LoadedTask:
-        return inline_file_settings(loaded, self._checker, found.folder, self._root)
+    def _with_file_texts(self, loaded: LoadedTask, loaded_suite: LoadedSuite) -> LoadedTask:
+        return inline_file_settings(loaded, self._checker, loaded_suite.folder, self._root)
 
-    def _layers_of(self, loaded: LoadedTask, found: LoadedSuite) -> tuple[str, ...]:
-        if not self._place(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
+    def _layers_of(self, loaded: LoadedTask, loaded_suite: LoadedSuite) -> tuple[str, ...]:
+        if not self._source_of(loaded.file).own_folder and _FIXTURES.isdisjoint(loaded.task.input):
             return ()  # nothing is named, and nothing can lie beside it
-        layers = tuple(map(str, workspace_layers(loaded.task, found.folder, loaded.file, self._root)))
+        layers = tuple(map(str, workspace_layers(loaded.task, loaded_suite.folder, loaded.file, self._root)))
         self._started_from.update(layers)
         return layers
 
@@ -197,19 +197,19 @@ class Planner:
         """Give the grader that is asked for, or each one of the group."""
         members = self._registry.group(spec.name)
         for name, label in members:
-            told = f"{spec.label}: {label}" if spec.label else label
-            yield self._with_outcome(replace(_grader(spec), name=name, label=told), task)
+            label_in_group = f"{spec.label}: {label}" if spec.label else label
+            yield self._with_outcome(replace(_grader(spec), name=name, label=label_in_group), task)
         if not members:
             yield self._with_outcome(_grader(spec), task)
 
     def _with_outcome(self, planned: PlannedGrader, task: Task) -> PlannedGrader:
         """Tell a grader that has such a setting what the task says will be true afterwards."""
-        said = task.reference_solution.expected_outcome if task.reference_solution else None
-        if not said or OUTCOME in planned.config or not self._checker.takes(planned.name, OUTCOME):
+        outcome = task.reference_solution.expected_outcome if task.reference_solution else None
+        if not outcome or OUTCOME in planned.config or not self._checker.takes(planned.name, OUTCOME):
             return planned
-        return replace(planned, config={**planned.config, OUTCOME: said})
+        return replace(planned, config={**planned.config, OUTCOME: outcome})
 
-    def _taken(self, suite: str, loaded: LoadedTask) -> list[Problem]:
+    def _id_conflict(self, suite: str, loaded: LoadedTask) -> list[Problem]:
         """Say so when another file of the suite has a task of this id."""
         here = (loaded.file, loaded.line)
         first = self._ids.setdefault((suite, loaded.task.id), here)
@@ -219,45 +219,49 @@ class Planner:
         return [_problem(loaded, ("id",), "an id that no other task of the suite has", found)]
 
     def _config_problems(
-        self, loaded: LoadedTask, said: TaskSettings, found: LoadedSuite
+        self, loaded: LoadedTask, settings: TaskSettings, loaded_suite: LoadedSuite
     ) -> Iterator[Problem]:
         """Say what does not fit what is registered, in the file that says it: the task's or the suite's."""
-        agent = said.agent or DEFAULT_AGENT
-        mismatches = self._checker.agent(agent, said.settings, loaded.task.input, found.resources.names)
-        mismatches += _toothless(loaded.task, said.settings.get("tools", self._all_offered(said, found)))
+        agent = settings.agent or DEFAULT_AGENT
+        mismatches = self._checker.agent(
+            agent, settings.settings, loaded.task.input, loaded_suite.resources.names
+        )
+        mismatches += _idle_faults(
+            loaded.task, settings.settings.get("tools", self._offered_tools(settings, loaded_suite))
+        )
         for index, spec in enumerate(loaded.task.graders):
             wrong = self._checker.grader(spec) or self._checker.misnamed_tools(
-                spec, agent, found.resources.names
+                spec, agent, loaded_suite.resources.names
             )
             mismatches += (mismatch.below("graders", index) for mismatch in wrong)
-        yield from self._problems_of(mismatches, loaded, found)
+        yield from self._problems_of(mismatches, loaded, loaded_suite)
 
     def _problems_of(
-        self, mismatches: Sequence[ConfigProblem], loaded: LoadedTask, found: LoadedSuite
+        self, mismatches: Sequence[ConfigProblem], loaded: LoadedTask, loaded_suite: LoadedSuite
     ) -> Iterator[Problem]:
         """Say where each stands: in the task's file, or in the suite's."""
         for path, *rest in mismatches:
-            above = _in_suite(path, loaded.task, found.suite)
+            above = _key_in_suite(path, loaded.task, loaded_suite.suite)
             file = self.suites.file_of(loaded.file.parent) if above else None
             if above and file:
                 yield Problem(short_path(file), read_document(file).line_of(above), above, *rest)
             else:
                 yield _problem(loaded, path, *rest)
 
-    def _all_offered(self, said: TaskSettings, found: LoadedSuite) -> Sequence[str]:
+    def _offered_tools(self, settings: TaskSettings, loaded_suite: LoadedSuite) -> Sequence[str]:
         """Give the tools that are offered where no settings name any, as far as the suite alone decides."""
-        if not found.resources.names:
+        if not loaded_suite.resources.names:
             return ()
         try:
-            agent = self._registry.agent_factory(said.agent or DEFAULT_AGENT)
+            agent = self._registry.agent_factory(settings.agent or DEFAULT_AGENT)
         except (UnknownName, NotImported):  # which is told
             return ()
-        return found.resources.names if hasattr(agent, "tools") else ()
+        return loaded_suite.resources.names if hasattr(agent, "tools") else ()
 
-    def _prompts_of(self, loaded: LoadedTask, found: LoadedSuite) -> Mapping[str, str]:
-        if not loaded.task.prompts and not (found.suite and found.suite.prompts):
+    def _prompts_of(self, loaded: LoadedTask, loaded_suite: LoadedSuite) -> Mapping[str, str]:
+        if not loaded.task.prompts and not (loaded_suite.suite and loaded_suite.suite.prompts):
             return NOTHING
-        files = prompt_files(loaded.task, found.suite, found.folder, loaded.file, self._root)
+        files = prompt_files(loaded.task, loaded_suite.suite, loaded_suite.folder, loaded.file, self._root)
         key = tuple(files.items())
         if key not in self._prompts:
             self._prompts[key] = {name: text_of(path) for name, path in key}
@@ -265,13 +269,13 @@ class Planner:
 
     def _cassette(self, loaded: LoadedTask) -> str:
         """Give where the task's recordings lie: ``cassettes/`` and the task's path below ``evals/``."""
-        base = self._place(loaded.file).cassette
+        base = self._source_of(loaded.file).cassette
         return base if loaded.index is None else name_or_older(base, loaded.task.id, ".yaml", ".chat")
 
-    def _place(self, file: Path) -> _Place:
+    def _source_of(self, file: Path) -> _TaskSource:
         """Give what all tasks of a file have of it, worked out once."""
         if self._last is None or self._last.file != file:
-            self._last = _Place(file, short_path(file), is_task_name(file), self._recordings(file))
+            self._last = _TaskSource(file, short_path(file), is_task_name(file), self._recordings(file))
         return self._last
 
     def _recordings(self, file: Path) -> str:
@@ -282,7 +286,7 @@ class Planner:
         return f"{root}cassettes{os.sep}{place}"
 
 
-def _toothless(task: Task, offered: Sequence[str] | None) -> list[ConfigProblem]:
+def _idle_faults(task: Task, offered: Sequence[str] | None) -> list[ConfigProblem]:
     """Say which faults would never short_circuit, because their tool is not offered."""
     if not offered:
         return []
@@ -293,7 +297,7 @@ def _toothless(task: Task, offered: Sequence[str] | None) -> list[ConfigProblem]
     ]
 
 
-def _in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | None:
+def _key_in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | None:
     """Give the key of the suite's file that a value comes from; None where the task says it itself."""
     if suite is None:
         return None
@@ -320,15 +324,15 @@ def _grader(spec: GraderSpec) -> PlannedGrader:
     )
 
 
-def _allowance(said: TaskSettings) -> Allowance:
-    limits = said.limits
-    return _allowed(limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd)
+def _allowance(settings: TaskSettings) -> Allowance:
+    limits = settings.limits
+    return _shared_allowance(limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd)
 
 
 @cache
-def _allowed(steps: int, seconds: float, tokens: int | None, cost_usd: float | None) -> Allowance:
+def _shared_allowance(steps: int, seconds: float, tokens: int | None, cost_usd: float | None) -> Allowance:
     return Allowance(steps, seconds, tokens, cost_usd)
 
 
-def _dumped(reference: Any) -> Mapping[str, Any] | None:
+def _reference_values(reference: Any) -> Mapping[str, Any] | None:
     return None if reference is None else reference.model_dump()

@@ -11,9 +11,8 @@ import pytest
 
 from pytest_agenteval.engine.pool import Slot
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.session.attempts import Attempts
 from pytest_agenteval.session.fixture_readiness import FixtureReadiness
-from pytest_agenteval.session.parametrization import trial_key
+from pytest_agenteval.session.parametrization import Attempts, trial_key
 
 
 class Prefetcher:
@@ -108,9 +107,9 @@ class UpcomingItems:
 
     def next(self, most: int) -> Sequence[pytest.Item]:
         """Give at most so many items that were not given before, in the order in which they will run."""
-        found = self._session.items[self._next : self._next + most]
-        self._next += len(found)
-        return found
+        coming = self._session.items[self._next : self._next + most]
+        self._next += len(coming)
+        return coming
 
 
 class WorkerUpcomingItems(UpcomingItems):

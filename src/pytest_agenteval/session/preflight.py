@@ -10,7 +10,7 @@ from pytest_agenteval.chat.models import missing_key
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 
-_OTHERWISE = {
+_INSTEAD = {
     "--agent-model": "choose a model that needs none: --agent-model=rules",
     "--agent-judge": "leave the option out: what only a judge can tell is then undecided",
 }
@@ -33,11 +33,13 @@ def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: st
         if variable:
             missing[model.name] = variable
     if missing:
-        raise UsageMistake("\n".join(_said(option, name, variable) for name, variable in missing.items()))
+        raise UsageMistake(
+            "\n".join(_key_problem(option, name, variable) for name, variable in missing.items())
+        )
 
 
-def _said(option: str, name: str, variable: str) -> str:
+def _key_problem(option: str, name: str, variable: str) -> str:
     return (
         f"{option}={name}: no key: the environment variable {variable} is not set\n"
-        f"  set it, or {_OTHERWISE[option]}"
+        f"  set it, or {_INSTEAD[option]}"
     )

@@ -46,17 +46,19 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
 
 def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
     """Raise UsageMistake for each file of a variant that no agent of these tasks asks for."""
-    known = _Known(registry)
+    prompts = _PromptsOfAgents(registry)
     for task in tasks:
-        known.add(task)
-    if not known.by_agent:  # nothing is selected
+        prompts.add(task)
+    if not prompts.by_agent:  # nothing is selected
         return
-    wrong = [line for variant in variants for line in known.unread_of(variant)]
+    wrong = [line for variant in variants for line in prompts.unread_of(variant)]
     if wrong:
-        raise UsageMistake("\n".join([*wrong, *map(_prompts_line, known.by_agent, known.by_agent.values())]))
+        raise UsageMistake(
+            "\n".join([*wrong, *map(_prompts_line, prompts.by_agent, prompts.by_agent.values())])
+        )
 
 
-class _Known:
+class _PromptsOfAgents:
     """The prompts of every agent that is to act, with those that suites and tasks name."""
 
     def __init__(self, registry: Registry) -> None:
@@ -111,12 +113,12 @@ FORBIDDEN = frozenset("@[]: ,/")
 
 def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Variant, ...]:
     """Read each ``NAME=PATH``, paths taken from ``folder``; ``place`` is where they were said."""
-    found = tuple(_variant(text, place, folder) for text in texts)
-    names = [variant.name for variant in found]
+    variants = tuple(_variant(text, place, folder) for text in texts)
+    names = [variant.name for variant in variants]
     for name in names:
         if names.count(name) > 1:
             raise UsageMistake(f"{place}: the variant {name!r} is named more than once")
-    return found
+    return variants
 
 
 def _variant(text: str, place: str, folder: Path) -> Variant:

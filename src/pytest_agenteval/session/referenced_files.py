@@ -36,14 +36,14 @@ def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Pat
     Every task file below the suite is looked into, those too that pytest was not asked to collect.
     """
     places = (suite_dir, root / "fixtures", root)
-    found = (
+    paths = (
         Path(os.path.normpath(place / name))
         for file in _data_files(suite_dir)
         if is_of_suite(file)
         for name in _names_in(file)
         for place in (file.parent, *places)
     )
-    return ReferencedFiles(found, suite_dir)
+    return ReferencedFiles(paths, suite_dir)
 
 
 def _data_files(folder: Path) -> Iterator[Path]:

@@ -38,7 +38,7 @@ class RegistrationCheck:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._fitting: set[tuple[str, str, str]] = set()
+        self._accepted: set[tuple[str, str, str]] = set()
 
     def agent(
         self,
@@ -54,7 +54,7 @@ class RegistrationCheck:
         try:
             factory: Any = self._registry.agent_factory(name)
         except UnknownName as unknown:
-            return [_unknown(unknown).below("agent")]
+            return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found)]
         refusal = construction_fault(AGENT, factory, settings)
@@ -62,10 +62,10 @@ class RegistrationCheck:
             return [ConfigProblem(("agent",), AGENT.how, refusal)]
         key = ("agent", name, canonical(settings) if settings else "")
         wrong: tuple[ConfigProblem, ...] = ()
-        if key not in self._fitting:
+        if key not in self._accepted:
             wrong = find_config_problems(name, factory, settings) or _unfit_settings(factory, settings)
         if not wrong:
-            self._fits(key)
+            self._accept(key)
             wrong = self._without_tool(factory, settings, tools)
         wrong = tuple(mismatch.below("settings") for mismatch in wrong)
         asked = getattr(factory, "input_problems", None)
@@ -76,12 +76,14 @@ class RegistrationCheck:
         """Say what keeps this grader, or any of a group's, from being made."""
         members = self._registry.group(spec.name)
         if members:
-            each = (spec.model_copy(update={"name": member}) for member, _ in members)
-            return tuple(dict.fromkeys(mismatch for one in each for mismatch in self.grader(one)))
+            specs = (spec.model_copy(update={"name": member}) for member, _ in members)
+            return tuple(
+                dict.fromkeys(mismatch for member_spec in specs for mismatch in self.grader(member_spec))
+            )
         key = ("grader", spec.name, canonical(spec.config) if spec.config else "")
-        wrong = () if key in self._fitting else self._grader(spec)
+        wrong = () if key in self._accepted else self._grader(spec)
         if not wrong:
-            self._fits(key)
+            self._accept(key)
         return wrong
 
     def takes(self, name: str, setting: str) -> bool:
@@ -138,22 +140,22 @@ class RegistrationCheck:
             if name not in offered and _is_nearly(name, offered)
         )
 
-    def _fits(self, key: tuple[str, str, str]) -> None:
+    def _accept(self, key: tuple[str, str, str]) -> None:
         # Only what fits is kept: what is unknown now may be offered by a conftest further down.
-        if len(self._fitting) > MOST_KEPT:
-            self._fitting.clear()
-        self._fitting.add(key)
+        if len(self._accepted) > MOST_KEPT:
+            self._accepted.clear()
+        self._accepted.add(key)
 
     def _without_tool(
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
         """Say which tools are named that nobody offers."""
         names = settings.get("tools", ()) if hasattr(factory, "tools") else ()
-        known = {*self._registry.tools, *tools} if names else ()
-        unknown = [(index, name) for index, name in enumerate(names) if name not in known]
+        offered = {*self._registry.tools, *tools} if names else ()
+        unknown = [(index, name) for index, name in enumerate(names) if name not in offered]
         return tuple(
             ConfigProblem(
-                ("tools", at), _one_of(known, name), f"{name!r}, no registered tool", nearest(name, known)
+                ("tools", at), _one_of(offered, name), f"{name!r}, no registered tool", nearest(name, offered)
             )
             for at, name in unknown
         )
@@ -162,7 +164,7 @@ class RegistrationCheck:
         try:
             factory = self._registry.grader_factory(spec.name)
         except UnknownName as unknown:
-            return (_unknown(unknown).below("name"),)
+            return (_unknown_name(unknown).below("name"),)
         except NotImported as lost:
             return (ConfigProblem(("name",), lost.expected, lost.found),)
         wrong = find_config_problems(spec.name, factory, spec.config)
@@ -170,11 +172,11 @@ class RegistrationCheck:
             try:
                 factory(**spec.config)
             except Exception as refused:  # the grader says what it wants of its settings
-                wrong = (self._hinted(_refused(spec.name, refused), factory, spec.config),)
+                wrong = (self._with_hint(_from_refusal(spec.name, refused), factory, spec.config),)
         return tuple(mismatch.below("config") for mismatch in wrong)
 
     @staticmethod
-    def _hinted(mismatch: ConfigProblem, factory: Any, config: Mapping[str, Any]) -> ConfigProblem:
+    def _with_hint(mismatch: ConfigProblem, factory: Any, config: Mapping[str, Any]) -> ConfigProblem:
         """Say how a function that grades is known, where one was taken for a function that makes a grader."""
         if (
             mismatch.hint
@@ -201,11 +203,11 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
     if not is_dataclass(factory) or not isinstance(factory, type):
         return ()
     # A version is the grader's own word on itself, wherever it is written down.
-    wanted = {field.name for field in fields(factory) if field.init} - {"version"}
+    names = {field.name for field in fields(factory) if field.init} - {"version"}
     unknown = [
-        ConfigProblem((key,), _one_of(wanted), f"unknown key {key!r}", nearest(key, wanted))
+        ConfigProblem((key,), _one_of(names), f"unknown key {key!r}", nearest(key, names))
         for key in settings
-        if key not in wanted
+        if key not in names
     ]
     return tuple(unknown) or _mistyped(name, factory, settings)
 
@@ -241,29 +243,29 @@ def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[Co
         # As JSON: a list is a tuple there, and a text is no number.
         _adapter(factory).validate_json(canonical(settings), strict=True)
     except ValidationError as error:
-        found: dict[KeyPath, ConfigProblem] = {}
+        by_path: dict[KeyPath, ConfigProblem] = {}
         for detail in error.errors(include_url=False):
-            mismatch = _told(name, detail, settings)
-            found.setdefault(mismatch.path, mismatch)  # several branches of a union complain of one value
-        return tuple(found.values())
+            mismatch = _from_pydantic(name, detail, settings)
+            by_path.setdefault(mismatch.path, mismatch)  # several branches of a union complain of one value
+        return tuple(by_path.values())
     except Exception:  # types that pydantic cannot read: the class itself has to say what it wants
         return ()
     return ()
 
 
-def _told(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
+def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
     from pytest_agenteval.tasks.validation_errors import value_text
 
     if detail["type"] in ("value_error", "assertion_error"):
-        refused = _refused(name, detail["ctx"]["error"])
-        return refused if refused.path else refused._replace(path=_real(detail["loc"], settings))
+        refused = _from_refusal(name, detail["ctx"]["error"])
+        return refused if refused.path else refused._replace(path=_path_in_file(detail["loc"], settings))
     if detail["type"].startswith("missing"):
         return _missing_setting(detail["loc"][-1])
     expected = detail["msg"].lower().removeprefix("input should be ")
-    return ConfigProblem(_real(detail["loc"], settings), expected, value_text(detail["input"]))
+    return ConfigProblem(_path_in_file(detail["loc"], settings), expected, value_text(detail["input"]))
 
 
-def _real(loc: KeyPath, settings: Any) -> KeyPath:
+def _path_in_file(loc: KeyPath, settings: Any) -> KeyPath:
     """Keep the steps that stand in the file: pydantic adds the names of branches."""
     path: KeyPath = ()
     for step in loc:
@@ -275,13 +277,13 @@ def _real(loc: KeyPath, settings: Any) -> KeyPath:
     return path
 
 
-def _refused(name: str, refused: object) -> ConfigProblem:
+def _from_refusal(name: str, refused: object) -> ConfigProblem:
     if isinstance(refused, WrongSetting):
         return ConfigProblem(refused.path, refused.expected, refused.found, refused.hint)
     return ConfigProblem((), f"settings that {name} takes", str(refused) or type(refused).__name__)
 
 
-def _unknown(unknown: UnknownName) -> ConfigProblem:
+def _unknown_name(unknown: UnknownName) -> ConfigProblem:
     return ConfigProblem((), _one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
 
 

@@ -41,8 +41,8 @@ def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
 
 
 def _judge_names(trial: Trial) -> Iterator[str]:
-    asked = (event for event in trial.transcript.events if event.kind == "judge_ask")
-    return (event.details["role"].partition(" for ")[0] for event in asked)
+    asks = (event for event in trial.transcript.events if event.kind == "judge_ask")
+    return (event.details["role"].partition(" for ")[0] for event in asks)
 
 
 class StoredTrials:
@@ -52,28 +52,28 @@ class StoredTrials:
         self.runs = tuple(load_run(folder) for folder in dict.fromkeys(map(Path.resolve, folders)))
         models = (model for run in self.runs for model in run.header.models)
         self._models = {model.name: Model(model.name, model.id, model.offline) for model in models}
-        self._found: dict[TrialKey, tuple[Run, JournalEntry]] = {}
+        self._by_key: dict[TrialKey, tuple[Run, JournalEntry]] = {}
         self._of_task: dict[tuple[str, str, str], list[TrialKey]] = {}
-        self._asked: set[tuple[str, str, str]] = set()
+        self._tasks_met: set[tuple[str, str, str]] = set()
         self._cases: dict[tuple[tuple[str, str, int], ...], tuple[Case, ...]] = {}
         self._variants: dict[str, Variant] = {"": UNNAMED}
         for run in self.runs:
             for entry in run.entries:
-                self._take(run, entry)
+                self._add(run, entry)
 
     def cases(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give the cases in which the task was tried; equal ones of two tasks are the same object."""
         name = task.suite, task.id, task.agent
-        self._asked.add(name)
+        self._tasks_met.add(name)
         keys = self._of_task.get(name, ())
-        asked = tuple((key.model, key.variant, key.repetition) for key in keys)
-        if asked not in self._cases:
-            self._cases[asked] = tuple(map(self._case, keys))
-        return self._cases[asked]
+        tried = tuple((key.model, key.variant, key.repetition) for key in keys)
+        if tried not in self._cases:
+            self._cases[tried] = tuple(map(self._case, keys))
+        return self._cases[tried]
 
     def reader(self, key: TrialKey) -> Callable[[], Trial]:
         """Give what reads a trial's whole record."""
-        run, entry = self._found[key]
+        run, entry = self._by_key[key]
         return partial(run.trial, entry)
 
     @property
@@ -86,7 +86,7 @@ class StoredTrials:
         for run in self.runs:
             name = run.folder.name
             keys = [entry.key for entry in run.entries]
-            strays = sum((key.suite, key.task, key.agent) not in self._asked for key in keys)
+            strays = sum((key.suite, key.task, key.agent) not in self._tasks_met for key in keys)
             if strays:
                 stored = pluralize(len(keys), "stored trial")
                 yield f"{name}: no task here for {strays} of {stored}: not graded again"
@@ -94,12 +94,12 @@ class StoredTrials:
                 yield f"{name}: {run.never_ended}: there is nothing to grade again"
             yield from (f"{name}: {each}" for each in first_unreadable(run.odd))
 
-    def _take(self, run: Run, entry: JournalEntry) -> None:
+    def _add(self, run: Run, entry: JournalEntry) -> None:
         key = entry.key
-        first = self._found.setdefault(key, (run, entry))[0]
+        first = self._by_key.setdefault(key, (run, entry))[0]
         if first is not run:
-            told = f"{key.task}[{key.model}-{key.repetition}]"
-            raise UsageMistake(f"--agent-regrade: {told} is in {first.folder.name} and in {run.folder.name}")
+            trial = f"{key.task}[{key.model}-{key.repetition}]"
+            raise UsageMistake(f"--agent-regrade: {trial} is in {first.folder.name} and in {run.folder.name}")
         self._of_task.setdefault((key.suite, key.task, key.agent), []).append(key)
 
     def _case(self, key: TrialKey) -> Case:

@@ -27,9 +27,9 @@ def reason_below(trial: Trial) -> str:
 
 def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
     """Give a report's text, and what alone of it stands in pytest's short summary, under -vv too."""
-    told = [f"{each}\n" for each in text.splitlines()]
+    lines = [f"{line}\n" for line in text.splitlines()]
     return ReprExceptionInfo(
-        ReprTraceback([ReprEntryNative(told)], None, "native"),
+        ReprTraceback([ReprEntryNative(lines)], None, "native"),
         ReprFileLocation(str(file), line, in_short),
     )
 
@@ -42,16 +42,16 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     only.
     """
     trial: Trial = item.trial
-    told = "setup" if trial.ending == "errored" else "call"
+    telling_phase = "setup" if trial.ending == "errored" else "call"
     if report.when == "setup":
         # The item only waited; the time is the agent's.
         report.duration = max(report.duration, trial.seconds)
-    if report.when == told or (report.when == "teardown" and item.config.getoption("xmlpath", None)):
+    if report.when == telling_phase or (report.when == "teardown" and item.config.getoption("xmlpath", None)):
         report.user_properties += trial_properties(trial, _transcripts(item))
-    if report.when == told:
+    if report.when == telling_phase:
         report.sections += _sections(trial)
-    if report.when == told == "setup":
-        text = _broken(trial)
+    if report.when == telling_phase == "setup":
+        text = _error_text(trial)
         report.longrepr = longrepr(text, item.path, item.task.line, text.partition("\n")[0])
     if report.when == "teardown":
         item.trial = None
@@ -76,11 +76,11 @@ def _transcripts(item: Any) -> str:
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:
-    told = (("Captured agent output", trial.output), ("Captured agent log", trial.log))
-    return [(title, text) for title, text in told if text]
+    captured = (("Captured agent output", trial.output), ("Captured agent log", trial.log))
+    return [(title, text) for title, text in captured if text]
 
 
-def _broken(trial: Trial) -> str:
+def _error_text(trial: Trial) -> str:
     """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
     head = short_reason(trial)
     first, _, body = trial.message.partition("\n")
@@ -110,13 +110,15 @@ def call_trial_finished(config: pytest.Config, trial: Trial, failed: dict[str, s
 def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Give each plugin's hook by itself, so that one that raises keeps no other from being called."""
     hook = config.hook.pytest_agenteval_trial_finished
-    found = hook.get_hookimpls()
-    if any(each.wrapper or each.hookwrapper for each in found):  # they are around all the others
+    implementations = hook.get_hookimpls()
+    if any(
+        implementation.wrapper or implementation.hookwrapper for implementation in implementations
+    ):  # they are around all the others
         yield NAME, hook
         return
-    for each in reversed(found):
-        others = [other.plugin for other in found if other.plugin is not each.plugin]
-        yield _place(each), config.pluginmanager.subset_hook_caller(NAME, others)
+    for implementation in reversed(implementations):
+        others = [other.plugin for other in implementations if other.plugin is not implementation.plugin]
+        yield _place(implementation), config.pluginmanager.subset_hook_caller(NAME, others)
 
 
 def _place(implementation: Any) -> str:

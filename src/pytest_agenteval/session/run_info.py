@@ -73,7 +73,7 @@ def get_run_info(config: pytest.Config) -> RunInfo:
         if worker is not None:
             config.stash[run_info_key] = RunInfo.from_controller(worker["agenteval"])
         else:
-            _keep(config, _chosen(config, read_settings(config)))
+            _remember(config, _choose(config, read_settings(config)))
     return config.stash[run_info_key]
 
 
@@ -85,18 +85,18 @@ def worker_run_info(config: pytest.Config) -> RunInfo:
     try:
         return get_run_info(config)
     except UsageMistake as mistake:
-        info = _chosen(config, Settings())._replace(mistake=str(mistake))
-        _keep(config, info)
+        info = _choose(config, Settings())._replace(mistake=str(mistake))
+        _remember(config, info)
         return info
 
 
-def _keep(config: pytest.Config, info: RunInfo) -> None:
+def _remember(config: pytest.Config, info: RunInfo) -> None:
     config.stash[run_info_key] = info
     # Workers are gone by then: each may have refused, and no file of theirs is left behind.
     config.add_cleanup(lambda: info.refusal.unlink(missing_ok=True))
 
 
-def _chosen(config: pytest.Config, settings: Settings) -> RunInfo:
+def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
     now = datetime.now(UTC)
     # Four digits of chance: two runs may begin in one second.
     chance = os.urandom(2).hex()

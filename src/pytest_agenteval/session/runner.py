@@ -15,17 +15,15 @@ from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.attempts import Attempts, run_conditions
 from pytest_agenteval.session.executor_setup import executor_context, make_executor
 from pytest_agenteval.session.output_capture import redirect_trial_output
-from pytest_agenteval.session.parametrization import trial_key
+from pytest_agenteval.session.parametrization import Attempts, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
 from pytest_agenteval.session.progress_line import ProgressLine
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.session.stop_signal import StopListener
-from pytest_agenteval.session.watchdogs import watch_controller, watch_interrupts
+from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
@@ -133,10 +131,10 @@ class TrialRunner:
         try:
             return self._when_ended(slot, item)
         except OSError as failed:  # a full disk: what cannot be written down is not given out
-            told = f"the run cannot be written to {self._folder}: {failed.strerror or failed}"
+            problem = f"the run cannot be written to {self._folder}: {failed.strerror or failed}"
             if not hasattr(self._config, "workerinput"):
-                item.session.shouldstop = f"{told}; nothing more is begun"
-            pytest.fail(told, pytrace=False)
+                item.session.shouldstop = f"{problem}; nothing more is begun"
+            pytest.fail(problem, pytrace=False)
 
     def _when_ended(self, slot: Slot, item: Any) -> Trial:
         trial = self._pool.wait(slot, 0)

@@ -27,12 +27,12 @@ def learn_secrets(settings: Settings) -> None:
     KNOWN.know_variables(key_names_known())
     for table in settings.aliases.values():
         if isinstance(table, Mapping):
-            _learn_of(table)
+            _learn_table(table)
     for pattern in settings.redact:
         _learn_pattern(pattern)
 
 
-def _learn_of(table: Mapping[str, Any]) -> None:
+def _learn_table(table: Mapping[str, Any]) -> None:
     KNOWN.know_variables([str(table.get("api_key_env", ""))])
     KNOWN.know_address(str(table.get("api_base", "")))
     params = table.get("params")
@@ -68,23 +68,23 @@ def hide_in_report(report: pytest.TestReport) -> None:
 
 def hide_in_warning(recorded: warnings.WarningMessage) -> None:
     """Take secrets out of what a warning says."""
-    said = recorded.message
-    if isinstance(said, str):
-        recorded.message = KNOWN.text(said)
+    message = recorded.message
+    if isinstance(message, str):
+        recorded.message = KNOWN.text(message)
     else:
-        said.args = without_secrets(said.args)
+        message.args = without_secrets(message.args)
 
 
-def without_secrets(told: Any) -> Any:
+def without_secrets(value: Any) -> Any:
     """Give pytest's own picture of an exception without secrets; its parts can be changed in place."""
-    if isinstance(told, str):
-        return KNOWN.text(told)
-    if isinstance(told, list | tuple):
-        return type(told)(map(without_secrets, told))
-    if is_dataclass(told) and not isinstance(told, type):
-        for each in fields(told):
-            setattr(told, each.name, without_secrets(getattr(told, each.name)))
-    return told
+    if isinstance(value, str):
+        return KNOWN.text(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(without_secrets, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            setattr(value, field.name, without_secrets(getattr(value, field.name)))
+    return value
 
 
 def hide_on_terminal(reporter: Any) -> None:

@@ -29,8 +29,8 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
     kept = _of_split(settings, trials)
     if earlier is not None:
         ended = _endings(earlier)
-        asked = set(_asked(settings.only)[0])
-        kept = [trial for trial in kept if asked & ended.get(trial.case.plan(trial.task).key, {"not_run"})]
+        endings = set(_parse_only(settings.only)[0])
+        kept = [trial for trial in kept if endings & ended.get(trial.case.plan(trial.task).key, {"not_run"})]
     if settings.sample is not None:
         drawn = sample((trial.task for trial in kept), settings.sample, settings.seed)
         kept = [trial for trial in kept if (trial.task.suite, trial.task.id) in drawn]
@@ -40,14 +40,14 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
 def none_ended_so(settings: Settings, trials: Iterable[T], earlier: Path) -> str:
     """Say where endings were looked up, for a selection that has come out empty."""
     number = len(_of_split(settings, trials))
-    said = f"--agent-only={settings.only}: nothing to try: none of {pluralize(number, 'trial')} ended so"
-    return f"{said} in run {earlier.name}" if number else ""
+    reason = f"--agent-only={settings.only}: nothing to try: none of {pluralize(number, 'trial')} ended so"
+    return f"{reason} in run {earlier.name}" if number else ""
 
 
 def left_out_of(settings: Settings, earlier: Path) -> Iterator[str]:
     """Say what nothing could be chosen from: what cannot be read, and trials that have no ending."""
     run = load_run(earlier)
-    if run.never_ended and "not_run" not in _asked(settings.only)[0]:
+    if run.never_ended and "not_run" not in _parse_only(settings.only)[0]:
         yield f"{run.never_ended}: --agent-only=not_run@{earlier.name} tries them"
     yield from first_unreadable(run.odd)
 
@@ -60,13 +60,13 @@ def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tup
     buckets: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
         buckets.setdefault((task.suite, task.bucket), set()).add((task.suite, task.id))
-    place: Callable[[tuple[str, str]], bytes] = lambda name: _place(name, seed)  # noqa: E731
+    place: Callable[[tuple[str, str]], bytes] = lambda name: _rank(name, seed)  # noqa: E731
     return {name for names in buckets.values() for name in sorted(names, key=place)[:size]}
 
 
 def earlier_run(settings: Settings, root: Path) -> Path:
     """Find the run that ``--agent-only`` names, else the latest; raises UsageMistake when there is none."""
-    _, name = _asked(settings.only)
+    _, name = _parse_only(settings.only)
     return find_run(settings.results or root / RESULTS, name or "latest")
 
 
@@ -74,11 +74,11 @@ def _of_split(settings: Settings, trials: Iterable[T]) -> list[T]:
     return [trial for trial in trials if settings.split in ("all", trial.task.split)]
 
 
-def _place(name: tuple[str, str], seed: int) -> bytes:
+def _rank(name: tuple[str, str], seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\0{name[0]}\0{name[1]}".encode()).digest()
 
 
-def _asked(only: str) -> tuple[list[str], str]:
+def _parse_only(only: str) -> tuple[list[str], str]:
     """Read ``missed,errored`` or ``missed,errored@RUN``: endings, and the run's name."""
     names, _, run = only.partition("@")
     endings = [name.strip() for name in names.split(",") if name.strip()]

@@ -36,9 +36,9 @@ def read_settings(config: pytest.Config) -> Settings:
 def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, Any]) -> RawValue | None:
     """Give what was said first by rank; an empty variable says nothing."""
     here = config.invocation_params.dir
-    said = row.on_command_line(config)
-    if said is not None:
-        raw = RawValue(said, str(row.flag), here)
+    typed = row.on_command_line(config)
+    if typed is not None:
+        raw = RawValue(typed, str(row.flag), here)
         row.refuse_blank(raw)
         return raw
     if row.flag and os.environ.get(row.variable):

@@ -59,11 +59,11 @@ def _tools(suite: Suite, folder: Path, root: Path, toolsets: Toolsets) -> SuiteR
     from pytest_agenteval.tools.toolsets import files_of_tools, load_tools
 
     files = [entry for entry in suite.tools if entry not in toolsets]
-    found = dict(zip(files, suite_paths(folder, "tools", files, root, root, "file"), strict=True))
-    tools = tuple(str(found.get(entry, entry)) for entry in suite.tools)
+    places = dict(zip(files, suite_paths(folder, "tools", files, root, root, "file"), strict=True))
+    tools = tuple(str(places.get(entry, entry)) for entry in suite.tools)
     names = tuple(name for entry in tools for name in load_tools(entry, toolsets=toolsets))
     return SuiteResources(
-        tools, names, files=tuple(file for path in found.values() for file in files_of_tools(path))
+        tools, names, files=tuple(file for path in places.values() for file in files_of_tools(path))
     )
 
 
@@ -110,9 +110,13 @@ class Suites:
 
     def pass_threshold(self, task: PlannedTask) -> float:
         """Give the mean score at which the task's suite counts a task as passed."""
-        for found in self._suites.values():
-            if isinstance(found, LoadedSuite) and found.suite is not None and found.suite.name == task.suite:
-                return found.suite.task_pass_threshold
+        for loaded in self._suites.values():
+            if (
+                isinstance(loaded, LoadedSuite)
+                and loaded.suite is not None
+                and loaded.suite.name == task.suite
+            ):
+                return loaded.suite.task_pass_threshold
         return 1.0
 
     def file_of(self, folder: Path) -> Path | None:
@@ -150,10 +154,10 @@ class Suites:
 
         The first time, every task of the suite is read: ask only of a file that is no task for certain.
         """
-        found = self.of(path)
-        if isinstance(found, ProblemsFound) or found.folder is None:
+        loaded = self.of(path)
+        if isinstance(loaded, ProblemsFound) or loaded.folder is None:
             return False
-        return path in found.names or path in self._named_by_tasks(found.folder)
+        return path in loaded.names or path in self._named_by_tasks(loaded.folder)
 
     def _named_by_tasks(self, folder: Path) -> ReferencedFiles:
         if folder not in self._by_tasks:
@@ -171,7 +175,7 @@ class Suites:
         if file is None:
             return NO_SUITE
         if file not in self._suites:
-            self._suites[file] = self._loaded(file)
+            self._suites[file] = self._load(file)
         return self._suites[file]
 
     def _take_name(self, name: str, file: Path) -> None:
@@ -183,7 +187,7 @@ class Suites:
             problem = Problem(short_path(file), line, ("name",), "a name that no other suite has", found)
             raise ProblemsFound([problem])
 
-    def _loaded(self, file: Path) -> LoadedSuite | ProblemsFound:
+    def _load(self, file: Path) -> LoadedSuite | ProblemsFound:
         try:
             suite = load_suite(file)
             self._take_name(suite.name, file)

@@ -20,9 +20,9 @@ from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.text_width import StyledLine, wrap
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
-from pytest_agenteval.session.dead_workers import forget_dead_workers
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
+from pytest_agenteval.session.run_journal import forget_dead_workers
 from pytest_agenteval.stash import registry_key, run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import end_run
@@ -42,8 +42,8 @@ def collection_header(evals: EvalSession) -> list[str]:
     trials = evals.selected
     tasks = {(item.task.suite, item.task.id) for item in trials}
     models = {item.case.model.name: item.case.model for item in trials}
-    who = [_introduced(name, model.offline, model.id) for name, model in models.items()]
-    judges = [_introduced(judge.name, judge.offline, judge.id) for judge in evals.cases.judges]
+    who = [_introduce(name, model.offline, model.id) for name, model in models.items()]
+    judges = [_introduce(judge.name, judge.offline, judge.id) for judge in evals.cases.judges]
     judged = f"; judged by {', '.join(judges)}" if judges else ""
     lines = []
     if trials:
@@ -57,7 +57,7 @@ def collection_header(evals: EvalSession) -> list[str]:
     return [*lines, *(f"agenteval: {line}" for line in not_tasks_lines(evals))]
 
 
-def _introduced(name: str, offline: bool, id: str) -> str:
+def _introduce(name: str, offline: bool, id: str) -> str:
     if offline:
         return f"{name} ({OFFLINE_NOTES.get(id, 'offline, no LLM')})"
     return name if name == id else f"{name} ({id})"
@@ -69,8 +69,8 @@ def end(session: pytest.Session, status: int) -> None:
     try:
         _write_end(config, status)
     except OSError as failed:  # a full disk: what was found is shown all the same
-        told = f"how the run ended cannot be written to {_folder(config)}: {failed.strerror or failed}"
-        add_remarks(config, Remarks(lines=(told,)))
+        remark = f"how the run ended cannot be written to {_folder(config)}: {failed.strerror or failed}"
+        add_remarks(config, Remarks(lines=(remark,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
     _end_xml(config)
 
@@ -110,14 +110,14 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     reporter.write_sep("=", "agent evals")
     *tables, where = summary_lines(view, width)
     for line in (*_calibrations(config, width), *tables, *_scorecards(config, run, width, talkative), where):
-        _write(reporter, _kept(line, config))
+        _write(reporter, _where_kept(line, config))
     for remark in remark_lines(config):
         first, *traceback = remark.splitlines()
         for piece in (*wrap(first, width), *traceback):
             reporter.write_line(piece)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        found = [line.text for line in _calibrations(config, WIDE)]
-        written = summary_markdown(view) + (code_block(found) if found else "")
+        calibrations = [line.text for line in _calibrations(config, WIDE)]
+        written = summary_markdown(view) + (code_block(calibrations) if calibrations else "")
         append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), written)
 
 
@@ -139,11 +139,11 @@ def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) ->
 def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     """Give what judges' comparisons with labels found, with the place of each page."""
     folder, kept = _folder(config), config.stash[run_info_key].kept
-    for found in read_calibrations(folder):
+    for calibration in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_text import calibration_lines
 
-        page = str(_below(page_path(folder, found["id"]), config)) if kept else "not kept"
-        yield from (*calibration_lines(found, page, width), StyledLine(""))
+        page = str(_relative(page_path(folder, calibration["id"]), config)) if kept else "not kept"
+        yield from (*calibration_lines(calibration, page, width), StyledLine(""))
 
 
 def remove_unwanted_run(config: pytest.Config) -> None:
@@ -181,16 +181,16 @@ def _write(reporter: Any, line: StyledLine) -> None:
     reporter.write_line(line.text, **looks.get(line.style, {}))
 
 
-def _kept(line: StyledLine, config: pytest.Config) -> StyledLine:
+def _where_kept(line: StyledLine, config: pytest.Config) -> StyledLine:
     """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
     if not line.text.startswith("run: "):
         return line
     if not config.stash[run_info_key].kept:
         return StyledLine("run: not kept (--agent-results=none)")
-    return StyledLine(f"run: {_below(_folder(config), config)}")
+    return StyledLine(f"run: {_relative(_folder(config), config)}")
 
 
-def _below(folder: Path, config: pytest.Config) -> Path:
+def _relative(folder: Path, config: pytest.Config) -> Path:
     here = config.invocation_params.dir
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
