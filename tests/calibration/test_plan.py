@@ -47,15 +47,15 @@ def test_a_calibration_is_read_with_rubric_and_labels(here: Path) -> None:
 
 def test_a_packaged_rubric_goes_by_its_name(here: Path) -> None:
     """A rubric of this package needs no file; its dimensions without a label are not compared."""
-    example = {"input": {"fact": "f", "before": "b"}, "output": "d", "scores": {"coherence": 1}}
+    example = {"input": {"task": "t", "calls": "c"}, "output": "d", "scores": {"completeness": 1}}
     project(here, examples=[example])
-    text = (here / FILE).read_text().replace("tidy.jinja", "pkm_append_coherence")
+    text = (here / FILE).read_text().replace("tidy.jinja", "task_fulfilment")
     (here / FILE).write_text(text)
 
     plan = read_calibration(here / FILE, here, installed_registry())
 
-    assert plan.rubric.name == "pkm_append_coherence"
-    assert plan.dimensions == ("coherence",)
+    assert plan.rubric.name == "task_fulfilment"
+    assert plan.dimensions == ("completeness",)
 
 
 def test_a_threshold_is_for_all_dimensions_or_for_each(here: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_value_that_cannot_be_obeyed(here: Path, more: str, place: str) -> Non
     ("old", "new", "wanted"),
     [
         ("tidy.jinja", "tydy.jinja", f"{FILE}:4: rubric\n  expected: a file: evals/calibration/tydy.jinja"),
-        ("rubric: tidy.jinja", "rubric: pkm_insight", "did you mean 'pkm_insight_quality'?"),
+        ("rubric: tidy.jinja", "rubric: task_fulfil", "did you mean 'task_fulfilment'?"),
         ("tidy.jsonl", "tydy.jsonl", "did you mean 'tidy.jsonl'?"),
     ],
 )

@@ -88,10 +88,10 @@ def test_without_a_judge_it_says_what_is_missing(here: Path, command: Agenteval)
 
 
 def test_a_packaged_rubric_is_found_by_the_name_of_the_labels(here: Path, command: Agenteval) -> None:
-    """``pkm_append_coherence.csv`` needs no --rubric; another scale of labels may be said."""
-    head = "input.fact,input.before,output,coherence\n"
-    write(here, {"pkm_append_coherence.csv": head + "f,b,order 1 tone 1,5\nf,b,order 0 tone 0,1\n"})
-    done = command("pkm_append_coherence.csv", "--scale", "1", "5")
+    """``task_fulfilment.csv`` needs no --rubric; another scale of labels may be said."""
+    head = "input.task,input.calls,output,completeness\n"
+    write(here, {"task_fulfilment.csv": head + "t,c,order 1 tone 1,10\nt,c,order 0 tone 0,1\n"})
+    done = command("task_fulfilment.csv", "--scale", "1", "10")
     assert "1 skipped" in done.out, done.out + done.err
 
 
@@ -117,7 +117,7 @@ def test_problems_of_labels_are_told(here: Path, command: Agenteval) -> None:
     ("arguments", "said"),
     [
         (("none.jsonl",), "none.jsonl: expected a file of labels or a calibration; there is none"),
-        ((LABELS,), "which rubric? say --rubric=R: a .jinja file, or one of ko_arg_agreement"),
+        ((LABELS,), "which rubric? say --rubric=R: a .jinja file, or one of "),
         ((LABELS, *RUBRIC, "--threshold", "spearman"), "expected figure=number, as in spearman=0.7"),
         (
             (LABELS, *RUBRIC, "--threshold", "mae=1", "--threshold", "mae.order=1"),

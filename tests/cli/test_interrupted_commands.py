@@ -23,7 +23,6 @@ from pathlib import Path
 Path(__file__).with_name("begun").touch()
 time.sleep(600)
 """
-FILES = 1500
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as terminals send them")
 
@@ -54,27 +53,6 @@ def test_ctrl_c_ends_a_validation_that_has_found_nothing_yet(tmp_path: Path) -> 
     write(tmp_path, {f"evals/{name}": content for name, content in files.items()})
     ended = interrupted(tmp_path, ["validate", "evals"], (tmp_path / "evals/begun").exists)
     assert ended == (130, "agenteval: interrupted\n")
-
-
-def test_an_import_that_ctrl_c_has_ended_is_made_anew(tmp_path: Path) -> None:
-    """What it leaves behind says that it is an import, and is replaced as any other."""
-    theirs = tmp_path / "theirs"
-    for number in range(FILES):
-        path = theirs / f"tasks/one/workspace/{number // 50}/{number}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    write(theirs, {"suite.json": {"name": "pkm"}, "tasks/one/task.json": task("one", agent="pkm")})
-    importing = ["import", "memex", "theirs", "--to", "ours"]
-    ended = interrupted(tmp_path, importing, lambda: len(list(tmp_path.glob("ours/**/*.md"))) > 20)
-    copied = len(list(tmp_path.glob("ours/**/*.md")))
-    said = "agenteval: the import is not whole: --force makes it anew\nagenteval: interrupted\n"
-    assert ended == (130, said)
-    assert 20 < copied < FILES
-    again = subprocess.run(
-        [sys.executable, "-c", COMMAND, *importing, "--force"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert again.returncode == 0, again
-    assert len(list(tmp_path.glob("ours/**/*.md"))) == FILES
 
 
 def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> tuple[int, str]:

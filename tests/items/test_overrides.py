@@ -34,7 +34,7 @@ def looking(conftest: str, wants: str, **more: Any) -> dict[str, Any]:
         "conftest.py": LOOKING + conftest,
         "evals/suite.yaml": suite(more="agent: looker\n"),
         "evals/look/task.json": task("look", wants=wants, trials_per_run=2, **more),
-        "evals/look/workspace/PKM/own.md": "mine",
+        "evals/look/workspace/notes/own.md": "mine",
     }
 
 
@@ -55,17 +55,12 @@ OTHER = """
 def task(task):
     return replace(task, input={"content": "Other!"})
 """
-NOTE = """
-@pytest.fixture(autouse=True)
-def extra(pkm_tree):
-    (pkm_tree / "note").touch()
-"""
 
 
 @pytest.mark.parametrize(
     ("conftest", "wants"),
-    [("", "own.md"), (ADDED, "added"), (NEW, "new"), (OTHER, "Other!"), (NOTE, "note")],
-    ids=["plain", "changed workspace", "new workspace", "changed task", "pkm_tree"],
+    [("", "own.md"), (ADDED, "added"), (NEW, "new"), (OTHER, "Other!")],
+    ids=["plain", "changed workspace", "new workspace", "changed task"],
 )
 def test_a_conftest_changes_what_the_agent_is_given(
     pytester: pytest.Pytester, conftest: str, wants: str

@@ -53,12 +53,18 @@ def test_every_missing_key_is_named_at_once(pytester: pytest.Pytester) -> None:
     )
 
 
+PANEL = """
+def pytest_agenteval_register(registry):
+    registry.judge_panel("three", ("openai/gpt-4o", "claude", "gemini"))
+"""
+
+
 def test_the_keys_of_a_whole_panel_are_named_at_once(pytester: pytest.Pytester) -> None:
     """Judges are models too: nobody mends one key to be told of the next."""
     judged = task("here", graders=[{"name": "judge", "config": {"rubric": "task_fulfilment"}}])
-    write(pytester.path, {**TWO, "evals/a/task.json": judged})
+    write(pytester.path, {**TWO, "evals/a/task.json": judged, "conftest.py": PANEL})
 
-    result = run(pytester, "--agent-judge=ko")
+    result = run(pytester, "--agent-judge=three")
 
     result.stderr.fnmatch_lines(["*OPENAI_API_KEY*", "*ANTHROPIC_API_KEY*", "*GEMINI_API_KEY*"])
 

@@ -121,10 +121,7 @@ def pytest_agenteval_register(registry):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_prompt_file_that_nobody_reads_is_a_usage_error(pytester: pytest.Pytester, workers: int) -> None:
     """Before any trial, with the name that is near and all names that the agents have."""
-    tasks = {
-        f"evals/{agent}.json": task(agent, agent=agent) for agent in ("saying", "made", "pkm", "tool_calling")
-    }
-    tasks["evals/pkm.json"]["input"]["fact_id"] = "2026/11/03.md#ts_1"
+    tasks = {f"evals/{agent}.json": task(agent, agent=agent) for agent in ("saying", "made", "tool_calling")}
     own = {"long/sytem.md": "x", "long/tone.md": "y", "long/system.md": "{% include 'tone' %}"}
     write(pytester.path, {"conftest.py": SAYING, "evals/suite.yaml": suite(), **tasks, **own})
 
@@ -135,7 +132,6 @@ def test_a_prompt_file_that_nobody_reads_is_a_usage_error(pytester: pytest.Pytes
         [
             "ERROR: --agent-prompt long: nobody reads its prompt 'sytem'; did you mean 'system'?",
             "  prompts of the agent made: again, system",
-            "  prompts of the agent pkm: entry, identity, insight, language, *, workflow",
             "  prompts of the agent saying: again, system",
             "  prompts of the agent tool_calling: system",
         ]

@@ -12,7 +12,7 @@ from pytest_agenteval.benchmarks.memex.journal.entries import prepared
 from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.workspace.workspace import Workspace
-from tests.suites import only_our_plugin, run, write
+from tests.suites import only_our_plugin, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 
@@ -129,3 +129,16 @@ def test_a_task_is_an_entry_and_its_graders(
             {entry.key.task + entry.key.suite: json.dumps(str(entry.digests)) for entry in entries}
         )
     assert digests[0] == digests[1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_id_that_is_none_is_told_at_its_line(pytester: pytest.Pytester) -> None:
+    """Before any trial starts, as any other key of a task."""
+    wrong = task("greet", agent="card", input={"content": "Say hello to Mina.", "fact_id": "ts_1"})
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": wrong})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    lines = ["evals/task.json:5: input.fact_id", "*the id of an entry, like 2026/09/17.md#ts_1*", "*'ts_1'*"]
+    result.stdout.fnmatch_lines(lines, consecutive=True)
