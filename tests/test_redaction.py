@@ -17,8 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.calibration.storage import store_calibration
-from pytest_agenteval.cassettes import Redactor
 from pytest_agenteval.cassettes.interaction import chat_request
+from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial_redaction import redact_trial

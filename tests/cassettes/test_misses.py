@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes import Interaction, Library, Request, Response
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.interaction import (
+    Interaction,
+    Request,
+    Response,
     chat_interaction,
     chat_request,
     tool_interaction,
     tool_request,
 )
+from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.errors import CassetteMiss
 
 NAME = "cassettes/ko/L3/L3-001.yaml"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes import Library, Tape
 from pytest_agenteval.cassettes.files import Recording, read, write
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_interaction, tool_request, tool_response
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 
 NAME = Path("a.yaml")

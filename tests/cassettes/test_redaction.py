@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.cassettes import Library, Redactor
 from pytest_agenteval.cassettes.interaction import (
     Interaction,
     Request,
@@ -19,6 +18,8 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.request_identity import key_of
 
 SECRET = 'pa"ss/wörd+\\9'

@@ -14,10 +14,10 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
-from pytest_agenteval.cassettes import Interaction, Library, Request, Response
 from pytest_agenteval.cassettes.cassette import Mode
 from pytest_agenteval.cassettes.files import Recording, write
-from pytest_agenteval.cassettes.interaction import tool_interaction
+from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
+from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.tool import ToolSpec

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes import Interaction, Library, Request, Tape
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.interaction import (
+    Interaction,
+    Request,
     chat_interaction,
     tool_answer,
     tool_call,
@@ -18,6 +19,8 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Tape
 
 
 def search(word: str, result: str) -> Interaction:

@@ -111,7 +111,7 @@ def test_replay_loads_neither_vcr_nor_yaml_before_a_file_is_read(tmp_path: Path)
     program = f"""
 import sys
 from pathlib import Path
-from pytest_agenteval.cassettes import Library
+from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.interaction import tool_request
 assert "yaml" not in sys.modules and "pytest" not in sys.modules
 tape = Library().open(Path({str(path)!r}), "none", "tool")

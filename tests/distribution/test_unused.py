@@ -96,3 +96,30 @@ def test_the_plugin_can_be_turned_off(plain: Path) -> None:
     )
     assert done.returncode == 0
     assert "--agent-model" not in done.stdout
+
+
+def test_a_trial_without_tools_loads_no_recordings_and_no_http(tmp_path: Path) -> None:
+    """What plays, compares and redacts requests is loaded by the first tool, or agent of the user's own."""
+    evals = tmp_path / "evals"
+    evals.mkdir()
+    (evals / "suite.json").write_text('{"name": "s", "kind": "regression"}')
+    (evals / "t.json").write_text(
+        '{"id": "t", "input": {"content": "x"}, "script": [{"text": "y"}],'
+        ' "graders": [{"name": "answer_contains", "config": {"text": "y"}}]}'
+    )
+    out = _run(tmp_path, "-q", "evals", "--agent-model=scripted")
+    assert "1 passed" in out
+    ours = [name.strip("' ") for name in out.split("OURS ")[1].split("\n")[0].strip("[]").split(",")]
+    prefix = "pytest_agenteval.cassettes."
+    assert {name.removeprefix(prefix) for name in ours if name.startswith(prefix)} == {
+        "http",
+        "http.patch_sockets",
+        "http.patch_threads",
+        "http.patches",
+        "http.scope",
+    }
+    assert not [
+        name
+        for name in ours
+        if name.startswith(("pytest_agenteval.tools.http", "pytest_agenteval.tools.openapi"))
+    ]

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from pytest_agenteval.cassettes import Interaction, Library, Request, Response, Tape
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.http.patches import taped_http
-from pytest_agenteval.cassettes.interaction import tool_interaction
+from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape

@@ -33,11 +33,12 @@ def may_be_of_vcrpy(text: str) -> bool:
 
 def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
     """Give the content of a cassette of vcrpy's in the form that our own reader takes; raises NotOfVcrpy."""
+    import vcr
     from vcr.serialize import deserialize
-    from vcr.serializers import jsonserializer, yamlserializer
 
+    serializer = vcr.VCR().serializers["json" if is_json else "yaml"]
     try:
-        requests, responses, *_ = deserialize(text, jsonserializer if is_json else yamlserializer)
+        requests, responses, *_ = deserialize(text, serializer)
         pairs = zip(requests, responses, strict=True)
         return {
             "interactions": [

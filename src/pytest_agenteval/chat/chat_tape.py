@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.scope import untaped
-from pytest_agenteval.cassettes.interaction import Request, chat_reply, chat_request, chat_response
-from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply, credible_usage
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.plan import Model, RecordMode
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.interaction import Request
+    from pytest_agenteval.cassettes.tape import Tape
 
 # Where and how long to ask says nothing of what is asked.
 ROUTING = frozenset({"api_base", "request_seconds"})
@@ -70,6 +72,8 @@ class ChatTape:
         settings: ChatSettings,
     ) -> Request:
         """Write the next ask as it stands in the cassette; asking counts it."""
+        from pytest_agenteval.cassettes.interaction import chat_request
+
         self._asks += 1
         asked = {
             "model": self._model.id,
@@ -83,11 +87,15 @@ class ChatTape:
 
     def play(self, request: Request) -> Reply | None:
         """Give the recorded reply, or None."""
+        from pytest_agenteval.cassettes.interaction import chat_reply
+
         played = None if self._off else self._tape.play(request)
         return None if played is None else replace(_read(chat_reply(played)), taped=True)
 
     def record(self, request: Request, reply: Reply) -> None:
         """Keep a reply that was really given."""
+        from pytest_agenteval.cassettes.interaction import chat_response
+
         if not self._off:
             self._tape.record(request, chat_response(_written(reply)))
 

@@ -176,6 +176,10 @@ def _set_up(trial: _TrialUnderWay, context: WorkerContext) -> _Stage:
         registered=context.tools(task),
     )
     own = OwnRequests(plan, box, recorder)
+    if context.may_make_requests(task):
+        # Not at the first request: a process that is forked while a thread imports waits for that for ever.
+        import pytest_agenteval.cassettes.library
+        import pytest_agenteval.tools.tape  # noqa: F401
     with own.answering(closing=False):  # an agent, and the threads that it starts, serve later trials too
         agent = context.agent(task)
         prompts, prompt_digest = context.prompts(task, plan.variant)

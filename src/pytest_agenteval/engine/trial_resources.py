@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.chat.chat import Chat
-from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.limits import Budget
@@ -18,6 +17,7 @@ from pytest_agenteval.records.plan import Allowance, Model, Plan
 from pytest_agenteval.records.recorder import Recorder
 
 if TYPE_CHECKING:
+    from pytest_agenteval.chat.chat_tape import ChatTape
     from pytest_agenteval.tools.tape import ToolTape
 
 

@@ -101,6 +101,11 @@ class WorkerContext:
         """Give the tools that the task may offer, by name: its suite's and the registered ones."""
         return {**self.registry.tools, **self.suite_tools(task)} if task.tools else self.registry.tools
 
+    def may_make_requests(self, task: PlannedTask) -> bool:
+        """Whether a trial runs code that may ask by itself: tools, or an agent that is none of ours."""
+        agent = self.registry.agent_factory(task.agent)
+        return bool(self.tools(task)) or not _is_ours(agent)
+
     def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task's suite declares, by name and in its order."""
         if task.tools not in self._tools:
@@ -131,7 +136,7 @@ class WorkerContext:
     def _has_user_agents(self) -> bool:
         """Whether any agent of this process is none of ours, and may ask whatever it likes by itself."""
         kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
-        return any(not kind.__module__.startswith("pytest_agenteval.") for kind in kinds)
+        return not all(map(_is_ours, kinds))
 
     @contextmanager
     def setup_excluded(self) -> Iterator[None]:
@@ -178,3 +183,7 @@ class WorkerContext:
 def _unused(cassette: Cassette, can_be_asked: Callable[[Request], bool]) -> UnusedRecordings:
     stale = [slot for slot, request in enumerate(cassette.requests) if not can_be_asked(request)]
     return UnusedRecordings(len(cassette), tuple(sorted(cassette.unused_slots)), tuple(stale))
+
+
+def _is_ours(agent: object) -> bool:
+    return str(getattr(agent, "__module__", "")).startswith("pytest_agenteval.")

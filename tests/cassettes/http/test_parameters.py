@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes import Interaction, Library, Request, Response
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded
+from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
+from pytest_agenteval.cassettes.library import Library
 
 URL = "http://shop.test/search"
 

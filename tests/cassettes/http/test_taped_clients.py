@@ -14,11 +14,13 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pytest_agenteval.cassettes import Interaction, Library, Request, Response, Tape
 from pytest_agenteval.cassettes.cassette import Mode
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, untaped
+from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Tape
 from tests.cassettes.http.server import Server, serving
 
 httpx = pytest.importorskip("httpx")

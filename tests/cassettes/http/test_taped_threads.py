@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes import Library
 from pytest_agenteval.cassettes.http.patches import own_requests, remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, current, untaped
+from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.threads import DaemonThreads
 from tests.cassettes.http.server import Server, serving
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes import Library, Request, Response, Tape
 from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
+from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.http.declaration import ToolDeclaration

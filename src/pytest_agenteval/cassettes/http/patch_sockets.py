@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +10,6 @@ from typing import Any
 from weakref import WeakSet
 
 from pytest_agenteval.cassettes.http.scope import answering, current, untaped
-from pytest_agenteval.cassettes.interaction import Request
 from pytest_agenteval.sockets import socket_class
 
 _WATCHERS = "_agenteval_watching_sockets"
@@ -144,11 +142,15 @@ _REFUSALS: dict[str, Callable[..., None]] = {
 def _refuse(uri: str) -> None:
     scope = answering()
     if scope is not None and not scope.live:
+        from pytest_agenteval.cassettes.interaction import Request
+
         raise scope.refusal(Request("CONNECT", uri))
 
 
 def _is_here(name: str) -> bool:
     """Whether nobody has to be asked for the address of a name."""
+    import ipaddress
+
     with suppress(ValueError):
         ipaddress.ip_address(name.partition("%")[0])
         return True

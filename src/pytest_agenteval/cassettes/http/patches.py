@@ -7,28 +7,23 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.cassettes.http import (
-    patch_aiohttp,
-    patch_httpx,
-    patch_sockets,
-    patch_stdlib_http,
-    patch_threads,
-    patch_urllib3,
-)
+from pytest_agenteval.cassettes.http import patch_sockets, patch_threads
 from pytest_agenteval.cassettes.http.scope import Scope, current, scoped
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.cassettes.request_identity import CallMatcher, http_request_matcher
-from pytest_agenteval.cassettes.tape import Tape
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+    from pytest_agenteval.cassettes.request_identity import CallMatcher
+    from pytest_agenteval.cassettes.tape import Tape
 
 PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
 """Owner and name of a function, and what makes ours of it."""
+MakePoints: TypeAlias = Callable[[Any], PatchPoints]
 
 
 class Patch(NamedTuple):
@@ -40,13 +35,13 @@ class Patch(NamedTuple):
     real: Any
 
 
-LIBRARIES: Mapping[str, Callable[[Any], PatchPoints]] = {
-    "httpx": patch_httpx.patch_points,
-    "httpx2": patch_httpx.patch_points,
-    "aiohttp": patch_aiohttp.patch_points,
-    "urllib3": patch_urllib3.patch_points,
-    "urllib.request": patch_stdlib_http.patch_points,
-    "http.client": patch_stdlib_http.patch_points_of_client,
+LIBRARIES: Mapping[str, MakePoints | str] = {
+    "httpx": "patch_httpx:patch_points",
+    "httpx2": "patch_httpx:patch_points",
+    "aiohttp": "patch_aiohttp:patch_points",
+    "urllib3": "patch_urllib3:patch_points",
+    "urllib.request": "patch_stdlib_http:patch_points",
+    "http.client": "patch_stdlib_http:patch_points_of_client",
     "socket": patch_sockets.patch_points,
     "ssl": patch_sockets.patch_points_of_tls,
     "threading": patch_threads.patch_points,
@@ -55,6 +50,7 @@ LIBRARIES: Mapping[str, Callable[[Any], PatchPoints]] = {
     "asyncio.queues": patch_threads.patch_points_of_queues,
     "multiprocessing.pool": patch_threads.patch_points_of_pools,
 }
+"""What says which functions of a library are patched: loaded once the library is, where it is a text."""
 
 _lock = threading.Lock()
 _patches: list[Patch] = []
@@ -101,9 +97,10 @@ class _Patching(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._real
         self._real.exec_module(module)
+        make_points = _make_points(module.__name__)
         with _lock:
             if _patches:
-                _patch(module)
+                _patch(module, make_points)
 
 
 _awaiting = _Awaiting()
@@ -114,10 +111,11 @@ def install() -> None:
     patch_sockets.watch()
     if _awaiting not in sys.meta_path:
         sys.meta_path.insert(0, _awaiting)
-    modules = list(_imported())
+    # Before the lock is taken: another thread may import what a patch's own module imports, and wait for it.
+    imported = [(module, _make_points(module.__name__)) for module in _imported()]
     with _lock:
-        for module in modules:
-            _patch(module)
+        for module, make_points in imported:
+            _patch(module, make_points)
         for patch in _patches:
             if getattr(patch.owner, patch.name) is not patch.ours:
                 setattr(patch.owner, patch.name, patch.ours)
@@ -144,10 +142,20 @@ def _imported() -> Iterator[ModuleType]:
                 yield import_module(name)
 
 
-def _patch(module: ModuleType) -> None:
+def _make_points(library: str) -> MakePoints:
+    """Give what says which functions of a library are patched."""
+    points = LIBRARIES[library]
+    if not isinstance(points, str):
+        return points
+    module, _, function = points.partition(":")
+    make_points: MakePoints = getattr(import_module(f"{__package__}.{module}"), function)
+    return make_points
+
+
+def _patch(module: ModuleType, make_points: MakePoints) -> None:
     if not any(module is each for each in _patched):
         _patched.append(module)
-        _put(LIBRARIES[module.__name__](module))
+        _put(make_points(module))
 
 
 def _put(points: PatchPoints) -> None:
@@ -176,8 +184,11 @@ def taped_http(
     network. Subprocesses are outside of every scope.
     """
     install()
-    rules = matching if isinstance(matching, ParamMatchers) else ParamMatchers(matching or {})
-    with scoped(Scope((tape, *shared), http_request_matcher(rules))) as scope:
+
+    def compare() -> CallMatcher:
+        return _request_matcher(matching)
+
+    with scoped(Scope((tape, *shared), compare)) as scope:
         yield scope
 
 
@@ -191,7 +202,7 @@ def own_requests(
     that goes on dies at its next request.
     """
     install()
-    scope = Scope(tapes, _by_what_is_asked(), passing=passing)
+    scope = Scope(tapes, _request_matcher, passing=passing)
     try:
         with scoped(scope):
             yield scope
@@ -200,7 +211,10 @@ def own_requests(
             scope.close()
 
 
-@cache
-def _by_what_is_asked() -> CallMatcher:
-    """Compare requests that are no tool's: every parameter counts."""
-    return http_request_matcher(ParamMatchers({}))
+def _request_matcher(matching: Mapping[str, Any] | ParamMatchers | None = None) -> CallMatcher:
+    """Compare requests by the rules of their parameters; of those that are no tool's, every one counts."""
+    from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+    from pytest_agenteval.cassettes.request_identity import http_request_matcher
+
+    matchers = matching if isinstance(matching, ParamMatchers) else ParamMatchers(matching or {})
+    return http_request_matcher(matchers)

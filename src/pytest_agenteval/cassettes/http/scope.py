@@ -8,13 +8,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.miss_report import describe_request
-from pytest_agenteval.cassettes.request_identity import CallMatcher, Key, key_of
-from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import RequestRefused
 from pytest_agenteval.records.transcript import TapeStatus
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.interaction import Request, Response
+    from pytest_agenteval.cassettes.request_identity import CallMatcher, Key
+    from pytest_agenteval.cassettes.tape import Tape
+
+# Every trial has a scope, and most make no request: what reads and compares requests is loaded by the first.
 
 _ENDED = "the trial has ended: nothing more is sent"
 
@@ -23,6 +28,8 @@ class NotRecorded(RequestRefused):
     """Says which request no tape answers, and which cassette lacks it."""
 
     def __init__(self, request: Request, cassette: str) -> None:
+        from pytest_agenteval.cassettes.miss_report import describe_request
+
         super().__init__(
             f"{describe_request(request)} is not recorded in {cassette}, and nothing may be sent"
         )
@@ -48,7 +55,7 @@ class Scope:
     def __init__(
         self,
         tapes: Sequence[Tape] | Callable[[], Sequence[Tape]] = (),
-        matcher: CallMatcher | None = None,
+        matcher: Callable[[], CallMatcher] | None = None,
         *,
         passing: bool = False,
     ) -> None:
@@ -84,8 +91,9 @@ class Scope:
 
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
+        matcher = self._call_matcher
         for tape in self._tapes:
-            found = tape.find((request,), self._matcher)
+            found = tape.find((request,), matcher)
             if found is not None:
                 self.played += 1
                 return found.response
@@ -95,6 +103,8 @@ class Scope:
 
     def refusal(self, request: Request) -> NotRecorded | NothingSent:
         """Note a request that is not answered, if it is new, and give what is to be raised."""
+        from pytest_agenteval.cassettes.request_identity import key_of
+
         asked = self._own.cassette.redactor.request(request)
         refused = NotRecorded(asked, self._own.cassette.name)
         if os.getpid() != self._process:  # a copy of this process, whose notes nobody reads
@@ -110,6 +120,10 @@ class Scope:
         """Keep what was really answered."""
         self._own.record(request, response)
         self.recorded += 1
+
+    @cached_property
+    def _call_matcher(self) -> CallMatcher | None:
+        return None if self._matcher is None else self._matcher()
 
     @property
     def _tapes(self) -> Sequence[Tape]:
