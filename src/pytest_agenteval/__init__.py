@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.agent import AgentFunction as AgentFunction
     from pytest_agenteval.agents.agent import PreparesInput as PreparesInput
     from pytest_agenteval.agents.agent import ReportsEndState as ReportsEndState
+    from pytest_agenteval.agents.loop import StopCondition as StopCondition
     from pytest_agenteval.agents.loop import converse as converse
+    from pytest_agenteval.agents.required_finish import RepeatedCallGuard as RepeatedCallGuard
+    from pytest_agenteval.agents.required_finish import run_until_complete as run_until_complete
     from pytest_agenteval.agents.tool_calling import ToolCallingAgent as ToolCallingAgent
     from pytest_agenteval.chat.chat import Chat as Chat
     from pytest_agenteval.chat.chat import ChatFactory as ChatFactory
@@ -44,17 +47,36 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.grader import JudgedGrader as JudgedGrader
     from pytest_agenteval.graders.grader import JudgeUnavailable as JudgeUnavailable
     from pytest_agenteval.graders.judge.aggregation import Judgement as Judgement
+    from pytest_agenteval.graders.judge.aggregation import Vote as Vote
+    from pytest_agenteval.graders.judge.evidence_text import cut_middle as cut_middle
+    from pytest_agenteval.graders.judge.evidence_text import join_within as join_within
     from pytest_agenteval.graders.judge.grader import WithJudges as WithJudges
+    from pytest_agenteval.graders.judge.grader import dimension_check as dimension_check
     from pytest_agenteval.graders.judge.grader import grade_from_judgement as grade_from_judgement
+    from pytest_agenteval.graders.judge.grader import judgement_details as judgement_details
     from pytest_agenteval.graders.judge.grader import no_judge_grade as no_judge_grade
     from pytest_agenteval.graders.judge.panel import ask_judges as ask_judges
     from pytest_agenteval.graders.judge.rubric import Rubric as Rubric
     from pytest_agenteval.graders.judge.rubric import read_rubric as read_rubric
+    from pytest_agenteval.graders.judge.rubric import read_rubric_file as read_rubric_file
     from pytest_agenteval.graders.matching.matcher_types import Matcher as Matcher
     from pytest_agenteval.graders.matching.matchers import matcher_of as matcher_of
     from pytest_agenteval.graders.settings import WrongSetting as WrongSetting
+    from pytest_agenteval.importers.command import add_common_arguments as add_common_arguments
+    from pytest_agenteval.importers.output_files import make_project as make_project
+    from pytest_agenteval.importers.output_files import write_yaml as write_yaml
+    from pytest_agenteval.importers.source_files import misshapen as misshapen
+    from pytest_agenteval.importers.source_files import read_json as read_json
+    from pytest_agenteval.importers.source_files import read_text as read_text
+    from pytest_agenteval.importers.stored_runs import ImportedRun as ImportedRun
+    from pytest_agenteval.importers.stored_runs import replace_imported_runs as replace_imported_runs
+    from pytest_agenteval.importers.tool_cassettes import RecordedCall as RecordedCall
+    from pytest_agenteval.importers.tool_cassettes import write_tool_cassette as write_tool_cassette
+    from pytest_agenteval.json_values import fold_text as fold_text
+    from pytest_agenteval.limits import Clock as Clock
     from pytest_agenteval.name_table import UnknownName as UnknownName
     from pytest_agenteval.prompts import Prompts as Prompts
+    from pytest_agenteval.prompts import read_templates as read_templates
     from pytest_agenteval.records.evidence import Answer as Answer
     from pytest_agenteval.records.evidence import Evidence as Evidence
     from pytest_agenteval.records.evidence import FileText as FileText
@@ -63,10 +85,12 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.evidence import TreeDiff as TreeDiff
     from pytest_agenteval.records.grade import Check as Check
     from pytest_agenteval.records.grade import Grade as Grade
+    from pytest_agenteval.records.plan import Kind as Kind
     from pytest_agenteval.records.plan import Model as Model
     from pytest_agenteval.records.plan import Plan as Plan
     from pytest_agenteval.records.plan import PlannedTask as PlannedTask
     from pytest_agenteval.records.plan import TrialKey as TrialKey
+    from pytest_agenteval.records.recorder import Recorder as Recorder
     from pytest_agenteval.records.tool import ToolSpec as ToolSpec
     from pytest_agenteval.records.transcript import Ask as Ask
     from pytest_agenteval.records.transcript import Event as Event
@@ -96,8 +120,12 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.tool import Fault as Fault
     from pytest_agenteval.tools.tool import Tool as Tool
     from pytest_agenteval.tools.tool import ToolFailed as ToolFailed
+    from pytest_agenteval.tools.tool import ToolFunction as ToolFunction
     from pytest_agenteval.tools.tool import ToolResult as ToolResult
     from pytest_agenteval.tools.toolbox import ToolBox as ToolBox
+    from pytest_agenteval.value_paths import ABSENT as ABSENT
+    from pytest_agenteval.value_paths import parse_path as parse_path
+    from pytest_agenteval.value_paths import value_at as value_at
     from pytest_agenteval.workspace.workspace import OutsideWorkspace as OutsideWorkspace
     from pytest_agenteval.workspace.workspace import Workspace as Workspace
 
@@ -112,7 +140,14 @@ _NAMES = {
         "PreparesInput",
         "ReportsEndState",
     ),
-    "agents.loop": ("converse",),
+    "agents.loop": (
+        "StopCondition",
+        "converse",
+    ),
+    "agents.required_finish": (
+        "RepeatedCallGuard",
+        "run_until_complete",
+    ),
     "agents.tool_calling": ("ToolCallingAgent",),
     "chat.chat": (
         "Chat",
@@ -148,22 +183,55 @@ _NAMES = {
         "JudgedGrader",
         "JudgeUnavailable",
     ),
-    "graders.judge.aggregation": ("Judgement",),
+    "graders.judge.aggregation": (
+        "Judgement",
+        "Vote",
+    ),
+    "graders.judge.evidence_text": (
+        "cut_middle",
+        "join_within",
+    ),
     "graders.judge.grader": (
         "WithJudges",
+        "dimension_check",
         "grade_from_judgement",
+        "judgement_details",
         "no_judge_grade",
     ),
     "graders.judge.panel": ("ask_judges",),
     "graders.judge.rubric": (
         "Rubric",
         "read_rubric",
+        "read_rubric_file",
     ),
     "graders.matching.matcher_types": ("Matcher",),
     "graders.matching.matchers": ("matcher_of",),
     "graders.settings": ("WrongSetting",),
+    "importers.command": ("add_common_arguments",),
+    "importers.output_files": (
+        "make_project",
+        "write_yaml",
+    ),
+    "importers.source_files": (
+        "misshapen",
+        "read_json",
+        "read_text",
+    ),
+    "importers.stored_runs": (
+        "ImportedRun",
+        "replace_imported_runs",
+    ),
+    "importers.tool_cassettes": (
+        "RecordedCall",
+        "write_tool_cassette",
+    ),
+    "json_values": ("fold_text",),
+    "limits": ("Clock",),
     "name_table": ("UnknownName",),
-    "prompts": ("Prompts",),
+    "prompts": (
+        "Prompts",
+        "read_templates",
+    ),
     "records.evidence": (
         "Answer",
         "Evidence",
@@ -177,11 +245,13 @@ _NAMES = {
         "Grade",
     ),
     "records.plan": (
+        "Kind",
         "Model",
         "Plan",
         "PlannedTask",
         "TrialKey",
     ),
+    "records.recorder": ("Recorder",),
     "records.tool": ("ToolSpec",),
     "records.transcript": (
         "Ask",
@@ -222,9 +292,15 @@ _NAMES = {
         "Fault",
         "Tool",
         "ToolFailed",
+        "ToolFunction",
         "ToolResult",
     ),
     "tools.toolbox": ("ToolBox",),
+    "value_paths": (
+        "ABSENT",
+        "parse_path",
+        "value_at",
+    ),
     "workspace.workspace": (
         "OutsideWorkspace",
         "Workspace",

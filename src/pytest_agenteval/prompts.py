@@ -20,12 +20,16 @@ ENDING = ".jinja"
 
 
 @cache
-def packaged(folder: str) -> Mapping[str, str]:
-    """Read the templates of a folder inside this package: name without ending, to text."""
-    found = files("pytest_agenteval").joinpath(folder).iterdir()
+def read_templates(package: str, folder: str = "prompts") -> Mapping[str, str]:
+    """Read the ``.jinja`` files of a folder inside a package: name without the ending, to text.
+
+    For an agent class beside a folder ``prompts``: ``templates = read_templates(__package__)``. The texts
+    are read once.
+    """
+    entries = files(package).joinpath(folder).iterdir()
     return {
         file.name.removesuffix(ENDING): file.read_text(encoding="utf-8")
-        for file in sorted(found, key=lambda file: file.name)
+        for file in sorted(entries, key=lambda file: file.name)
         if file.name.endswith(ENDING)
     }
 

@@ -30,6 +30,7 @@ class Missing(Enum):
 
 
 ABSENT: Final = Missing.ABSENT
+"""What ``value_at`` gives where nothing stands at the path."""
 
 
 class PathError(ValueError):

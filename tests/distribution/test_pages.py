@@ -17,7 +17,7 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.ending import UNGRADED
 from pytest_agenteval.errors import CAUSES, ProblemsFound, TrialBroken
 from pytest_agenteval.factories import accepted_settings
-from pytest_agenteval.prompts import packaged
+from pytest_agenteval.prompts import read_templates
 from pytest_agenteval.records.evidence import Answer, Evidence, Tree
 from pytest_agenteval.records.grade import CRASH, UNDECIDED, Check, Grade
 from pytest_agenteval.records.transcript import Message, ToolCall
@@ -315,4 +315,6 @@ def test_prompts_are_listed_by_their_names() -> None:
     text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     for agent in ("card", "pkm"):
         (row,) = re.findall(rf"^\| `{agent}` \| (.*) \|$", text, re.MULTILINE)
-        assert set(re.findall(r"`(\w+)`", row)) == set(packaged(f"benchmarks/memex/{agent}_agent/prompts"))
+        assert set(re.findall(r"`(\w+)`", row)) == set(
+            read_templates(f"pytest_agenteval.benchmarks.memex.{agent}_agent")
+        )

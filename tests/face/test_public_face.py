@@ -37,7 +37,7 @@ def _names_for_types() -> dict[str, str]:
 def _first_sentence(name: str) -> str:
     """Give the first sentence of a docstring; that of an alias stands below it in its module."""
     value, module = getattr(pytest_agenteval, name), pytest_agenteval._MODULE_OF[name]
-    if inspect.isclass(value) or inspect.isfunction(value):
+    if inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value)):
         text = inspect.getdoc(value) or ""
     else:
         tree = ast.parse((FACE.parent / f"{module.replace('.', '/')}.py").read_text("utf-8")).body

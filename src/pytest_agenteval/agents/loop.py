@@ -14,6 +14,7 @@ from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult
 
 StopCondition = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
+"""Says, of the calls of one reply and their results, whether the conversation is over."""
 
 
 def until_no_calls(answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:

@@ -12,6 +12,7 @@ from pytest_agenteval.records.record import NOTHING, Record, read_versioned, ver
 
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 Kind = Literal["capability", "regression", "mixed"]
+"""What a suite is for: in a capability suite a low score is missed, in any other it fails."""
 
 
 class TrialKey(NamedTuple):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request, Response
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
+"""What a tool calls: it takes the arguments as one map, and returns a JSON value or an awaitable of one."""
 
 
 class ToolFailed(Exception):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.prompts import Form, Prompts, packaged
+from pytest_agenteval.prompts import Form, Prompts, read_templates
 
 TOKEN_CHARS = 12
 
@@ -48,7 +48,7 @@ def _block(name: str, text: str, token: str) -> str:
 
 
 Combine = Literal["mean", "median", "majority"]
-FOLDER = "graders/judge"
+PACKAGE = "pytest_agenteval.graders.judge"
 RATIONALE = "rationale"
 UNKNOWN = "unknown"
 LETTERS = ascii_uppercase
@@ -154,7 +154,7 @@ def _form(body: str) -> Form:
 
 @cache
 def _frame() -> Prompts:
-    return Prompts(packaged(f"{FOLDER}/frame"), {})
+    return Prompts(read_templates(PACKAGE, "frame"), {})
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:

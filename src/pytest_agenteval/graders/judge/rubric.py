@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.graders.judge.prompt import FOLDER, RATIONALE, Combine, Dimension, Rubric
-from pytest_agenteval.prompts import Form, InvalidForm, packaged
+from pytest_agenteval.graders.judge.prompt import PACKAGE, RATIONALE, Combine, Dimension, Rubric
+from pytest_agenteval.prompts import Form, InvalidForm, read_templates
 from pytest_agenteval.tasks.yaml_reading import YamlLineIndex, read_yaml
 
 __all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "read_rubric_file"]
@@ -40,7 +40,7 @@ def packaged_rubric(name: str) -> Rubric:
 
     What is registered beside it, the registry knows.
     """
-    texts = packaged(f"{FOLDER}/rubrics")
+    texts = read_templates(PACKAGE, "rubrics")
     if name not in texts:
         hint = nearest(name, texts) or f"known: {', '.join(texts)}"
         raise ValueError(f"there is no rubric {name!r}; {hint}")

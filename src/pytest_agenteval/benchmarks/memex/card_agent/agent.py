@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, card_tools
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
 from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, read
 from pytest_agenteval.benchmarks.memex.journal.journal_agent import JournalAgent
-from pytest_agenteval.prompts import Prompts, packaged
+from pytest_agenteval.prompts import Prompts, read_templates
 from pytest_agenteval.tools.tool import Tool
 
 
@@ -30,7 +30,7 @@ class CardAgent(JournalAgent):
     that is unfinished even then is no error: the end state says what is missing.
     """
 
-    templates: ClassVar[Mapping[str, str]] = packaged("benchmarks/memex/card_agent/prompts")
+    templates: ClassVar[Mapping[str, str]] = read_templates(f"{__package__}")
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
         """Tell from transcript and disk how far the card has come; also true after a crash."""

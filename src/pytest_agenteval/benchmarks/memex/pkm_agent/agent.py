@@ -33,7 +33,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.specs import (
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.write_tools import edit, move, remove, write
 from pytest_agenteval.limits import Clock
-from pytest_agenteval.prompts import Prompts, packaged
+from pytest_agenteval.prompts import Prompts, read_templates
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool, ToolFunction, ToolResult
 from pytest_agenteval.workspace.workspace import Workspace
@@ -73,7 +73,7 @@ class PkmAgent(JournalAgent):
     Whether the user wants an entry kept is for the model to decide: no filter looks at it before.
     """
 
-    templates: ClassVar[Mapping[str, str]] = packaged("benchmarks/memex/pkm_agent/prompts")
+    templates: ClassVar[Mapping[str, str]] = read_templates(f"{__package__}")
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> dict[str, Any]:
         """Tell from the transcript how the entry was dealt with; also true after a crash."""
