@@ -116,9 +116,19 @@ class Registry:
         self._graders.take(name, f"a group: {name}", claimant())
         self._groups[name] = tuple(members)
 
-    def tool(self, tool: Tool) -> None:
-        """Offer a tool under its own name, to every task."""
-        self._tools.take(tool.spec.name, tool, claimant())
+    def tool(self, tool: Tool | str, *, name: str = "") -> None:
+        """Offer a tool to every task, under its own name; a text that says where it is needs ``name``.
+
+        For one that only some suites are to have, see ``toolset``.
+        """
+        if not isinstance(tool, str):
+            self._tools.take(tool.spec.name, tool, claimant())
+        elif name:
+            self._tools.take(name, tool, claimant())
+        else:
+            raise UsageMistake(
+                f"the tool {tool!r}: expected name=..., as it is not imported yet; by {claimant()}"
+            )
 
     def toolset(self, name: str, files: Sequence[Place]) -> None:
         """Offer a set of tools, which a suite takes with ``tools: [name]``.

@@ -1,0 +1,1 @@
+"""How well does an agent greet? A benchmark of one question."""
