@@ -108,6 +108,8 @@ class WorkerContext:
 
     def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task's suite declares, by name and in its order."""
+        if not task.tools:
+            return {}
         if task.tools not in self._tools:
             from pytest_agenteval.tools.toolsets import load_tools
 

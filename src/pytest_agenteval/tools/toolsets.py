@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from pytest_agenteval.errors import Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import read_document, short_path
-from pytest_agenteval.tools.http.http_tool import tools_of
 from pytest_agenteval.tools.tool import Tool
 
 Stamps: TypeAlias = "tuple[tuple[Path, int], ...]"
@@ -85,4 +84,6 @@ def _read(path: Path) -> tuple[dict[str, Tool], tuple[Path, ...]]:
         from pytest_agenteval.tools.openapi.reading import openapi_tools
 
         return openapi_tools(document)
+    from pytest_agenteval.tools.http.http_tool import tools_of
+
     return tools_of(document), (path,)
