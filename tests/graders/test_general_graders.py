@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.builtin import GRADERS
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.graders import outcome, transcript
+from pytest_agenteval.graders.outcome.answer import AnswerMatches
+from pytest_agenteval.graders.outcome.files import FileExists
+from pytest_agenteval.graders.transcript.order import CallsInOrder
 from tests.suites import only_our_plugin, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 
-CLASSES = [getattr(room, name) for room in (outcome, transcript) for name in room.__all__]
+PLACES = [place.split(":") for place in GRADERS.values()]
+CLASSES = [getattr(import_module(f"pytest_agenteval.{module}"), name) for module, name in PLACES]
 FITTING: dict[str, dict[str, Any]] = {
     "file_exists": {"paths": ["a.md"], "absent": ["b.md"]},
     "file_contains": {"path": "*.md", "texts": ["HELLO"], "fold": True},
@@ -46,9 +51,9 @@ def test_a_grader_is_a_frozen_value_with_a_version_and_a_threshold(grader: Any) 
 
 def test_lists_and_tuples_make_equal_graders() -> None:
     """Settings come from JSON and from Python alike."""
-    assert outcome.FileExists(["a"], ["b"]) == outcome.FileExists(("a",), ("b",))
-    assert transcript.CallsInOrder(["a"]) == transcript.CallsInOrder(("a",))
-    assert canonical(outcome.AnswerMatches(["a"]).patterns) == '["a"]'
+    assert FileExists(["a"], ["b"]) == FileExists(("a",), ("b",))
+    assert CallsInOrder(["a"]) == CallsInOrder(("a",))
+    assert canonical(AnswerMatches(["a"]).patterns) == '["a"]'
 
 
 def test_every_grader_grades_a_trial_by_its_registered_name(

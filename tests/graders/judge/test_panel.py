@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.errors import LimitReached, ProviderDown
-from pytest_agenteval.graders.judge import Judgement, ask_judges
-from pytest_agenteval.graders.judge.panel import MAX_TOKENS
+from pytest_agenteval.graders.judge.aggregation import Judgement
+from pytest_agenteval.graders.judge.panel import MAX_TOKENS, ask_judges
 from tests.graders.judge.judges import TestJudge, judge, rubric, run
 
 RUBRIC = rubric()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.graders.judge import packaged_rubric, read_rubric
+from pytest_agenteval.graders.judge.rubric import packaged_rubric, read_rubric
 from tests.graders.judge.judges import BODY, FRONT, rubric, rubric_text
 
 RUBRICS = installed_registry()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.graders.outcome import AnswerContains, AnswerJson, AnswerMatches
+from pytest_agenteval.graders.outcome.answer import AnswerContains, AnswerJson, AnswerMatches
 from pytest_agenteval.graders.settings import WrongSetting
 from tests.graders.sample_evidence import left
 

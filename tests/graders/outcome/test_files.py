@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.outcome import FileContains, FileExists, FileMatches, FileUnchanged
+from pytest_agenteval.graders.outcome.file_contents import FileContains, FileMatches
+from pytest_agenteval.graders.outcome.files import FileExists, FileUnchanged
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.evidence import FileText
 from tests.graders.sample_evidence import BINARY, LARGE, LINK, Content, left

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.transcript import CallArguments
+from pytest_agenteval.graders.transcript.arguments import CallArguments
 from tests.graders.sample_evidence import call, did
 
 TRIAL = did(

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.transcript import CallCeiling, StepCeiling, TokenCeiling
-from pytest_agenteval.graders.transcript.budgets import budget_score
+from pytest_agenteval.graders.transcript.budgets import CallCeiling, StepCeiling, TokenCeiling, budget_score
 from tests.graders.sample_evidence import asked, call, did
 
 

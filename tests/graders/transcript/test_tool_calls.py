@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.graders.transcript import ToolCalled, ToolNotCalled
+from pytest_agenteval.graders.transcript.tool_usage import ToolCalled, ToolNotCalled
 from tests.graders.sample_evidence import call, did
 
 TRIAL = did("search", call("fetch", error="timeout"), "search", call("save", by="seed"), call("fetch"))

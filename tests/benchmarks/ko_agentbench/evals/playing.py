@@ -11,7 +11,7 @@ import yaml
 
 from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.graders.outcome import AnswerMatches
+from pytest_agenteval.graders.outcome.answer import AnswerMatches
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import ToolResult

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.benchmarks.memex.graders import CardCompletion, CardMustContain, CardTemplateChoice
+from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
+from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain
 from pytest_agenteval.graders.grader import Grader
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade

@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.graders import (
-    CardCompletion,
-    CardMustContain,
-    CardNumbersGiven,
-    CardTemplateChoice,
-    PkmCompletion,
-    PkmFactsFiled,
-)
+from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
+from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain, CardNumbersGiven
+from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
+from pytest_agenteval.benchmarks.memex.graders.pkm_facts import PkmFactsFiled
 from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.transcript import Transcript

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.graders import PkmCompletion
+from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Transcript
 from tests.benchmarks.memex.graders.sample_trials import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.benchmarks.memex.graders import PkmAppendCoherence, PkmInsightQuality
+from pytest_agenteval.benchmarks.memex.graders.pkm_judged import PkmAppendCoherence, PkmInsightQuality
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.grade import Grade

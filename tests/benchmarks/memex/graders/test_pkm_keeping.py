@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.graders import PkmNoOverwrite
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker
-from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import count_lines, line_survival
+from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import (
+    PkmNoOverwrite,
+    count_lines,
+    line_survival,
+)
 from pytest_agenteval.records.evidence import FileText, Tree
 from tests.benchmarks.memex.graders.sample_trials import Files, graded, tree, trial
 

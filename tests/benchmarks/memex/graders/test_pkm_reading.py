@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.graders import PkmReadBeforeWrite
+from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Message, ToolCall
 from tests.benchmarks.memex.graders.sample_trials import call, graded, trial

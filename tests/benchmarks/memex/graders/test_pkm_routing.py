@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.graders import PkmRoutedCorrectly
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import clean_path, lies_in, pkm_path, upstream_path
+from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
 from pytest_agenteval.records.evidence import FileText, Tree
 from tests.benchmarks.memex.graders.sample_trials import SKIPPED, Files, graded, tree, trial
 

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.benchmarks.memex.graders import (
-    PkmCompletion,
-    PkmNoOverwrite,
-    PkmReadBeforeWrite,
-    PkmRoutedCorrectly,
-)
+from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
+from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import PkmNoOverwrite
+from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
+from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
 from pytest_agenteval.records.evidence import Evidence
 from tests.benchmarks.memex.graders.sample_trials import call, graded, tree, trial
 
