@@ -156,7 +156,9 @@ class Task(Spec):
     timeout_seconds: Positive | None = Field(
         default=None, description="a number of seconds above 0; `limits.seconds` comes before it"
     )
-    limits: Limits = Field(default=Limits(), description="a map of limits: steps, seconds, tokens, cost_usd")
+    limits: Limits = Field(
+        default=Limits.model_construct(), description="a map of limits: steps, seconds, tokens, cost_usd"
+    )
     clock: Clock | None = Field(default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00")
     agent: Named | None = Field(default=None, description="the name of a registered agent")
     split: Split = Field(default="dev", description="dev or held_out")
@@ -175,7 +177,9 @@ class SuiteDefaults(Spec):
     """What holds for each task of a suite that does not say otherwise."""
 
     trials_per_run: Count | None = Field(default=None, description="a whole number, 1 or more")
-    limits: Limits = Field(default=Limits(), description="a map of limits: steps, seconds, tokens, cost_usd")
+    limits: Limits = Field(
+        default=Limits.model_construct(), description="a map of limits: steps, seconds, tokens, cost_usd"
+    )
     clock: Clock | None = Field(default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00")
     model: Models = Field(default=(), description="the name of a model, or a list of names")
     tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
@@ -189,7 +193,9 @@ class Suite(TwoSpellings):
     description: Text = Field(default="", description="a text: what the suite is about")
     agent: Named | None = Field(default=None, description="the name of a registered agent")
     kind: Kind = Field(default="mixed", description="capability, regression or mixed")
-    defaults: SuiteDefaults = Field(default=SuiteDefaults(), description="a map: what holds for each task")
+    defaults: SuiteDefaults = Field(
+        default=SuiteDefaults.model_construct(), description="a map: what holds for each task"
+    )
     prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
     settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
     tools: tuple[Named, ...] = Field(

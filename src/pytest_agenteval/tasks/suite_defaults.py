@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from pytest_agenteval.tasks.spec import Limits, Suite, SuiteDefaults, Task
 
 T = TypeVar("T")
-_NO_DEFAULTS = SuiteDefaults()
-_NO_LIMITS = Limits()
+_NO_DEFAULTS = SuiteDefaults.model_construct()
+_NO_LIMITS = Limits.model_construct()
 
 
 @dataclass(frozen=True, slots=True)
