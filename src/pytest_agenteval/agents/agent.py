@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -11,6 +10,7 @@ from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.workspace.workspace import Workspace
@@ -18,8 +18,7 @@ from pytest_agenteval.workspace.workspace import Workspace
 NextTurn: TypeAlias = Callable[[], Awaitable[str | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentContext:
+class AgentContext(FrozenValue, frozen=True):
     """Everything an agent may use in one trial.
 
     ``workspace`` is the trial's own tree, made when first used; ``tools`` the box through which every call

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement
 from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, MetricThreshold
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.agreement import Agreement, agreement, reaches
 from pytest_agenteval.scoring.bootstrap import BootstrapEstimate, BootstrapSettings, bootstrap_estimate
 from pytest_agenteval.scoring.inter_rater import krippendorff_alpha
@@ -18,8 +18,7 @@ PANEL = ""
 """The name of all judges together."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeAgreement:
+class JudgeAgreement(FrozenValue, frozen=True):
     """How one judge, or all together, did in one dimension; ``noise`` is None where each was asked once."""
 
     judge: str
@@ -28,8 +27,7 @@ class JudgeAgreement:
     noise: JudgeNoise | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(FrozenValue, frozen=True):
     """An ask whose score lay away from the label."""
 
     ask: ExampleJudgement
@@ -43,8 +41,7 @@ class Disagreement:
         return abs(self.label - self.score)
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableReplies:
+class UnreadableReplies(FrozenValue, frozen=True):
     """How many of a judge's ``asks`` brought nothing that could be read, and the commonest problem."""
 
     judge: str
@@ -58,8 +55,7 @@ class UnreadableReplies:
         return self.count == self.asks > 0
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationAnalysis:
+class CalibrationAnalysis(FrozenValue, frozen=True):
     """Everything that was worked out of the answers.
 
     ``agreements`` has the judges in their order and, where there are several, all together at the end: those

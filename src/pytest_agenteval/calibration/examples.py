@@ -9,14 +9,14 @@ from typing import Literal, get_args
 
 from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING, Usage
 
 LabelSource = Literal["human", "constructed"]
 SOURCES: tuple[LabelSource, ...] = get_args(LabelSource)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledExample:
+class LabelledExample(FrozenValue, frozen=True):
     """One thing to judge, with a label from 0 to 1 for some or all dimensions.
 
     ``values`` holds everything that the rubric shows, by name; ``output`` is the value that is judged.
@@ -42,8 +42,7 @@ class LabelledExample:
         return {name: value for name, value in self.values.items() if name != self.output}
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleJudgement:
+class ExampleJudgement(FrozenValue, frozen=True):
     """One example, asked about once: all judges side by side. ``repetition`` counts from 1."""
 
     example: LabelledExample

@@ -6,11 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.validation_errors import value_text
 
@@ -19,8 +19,7 @@ JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
 A_ROW = "an object with input, output and scores"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelRow:
+class LabelRow(FrozenValue, frozen=True):
     """One example as it was written: its line, its parts by key, and the column that each came from."""
 
     line: int

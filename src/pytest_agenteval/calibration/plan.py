@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -12,6 +11,7 @@ from pytest_agenteval.calibration.examples import LabelledExample, describe_labe
 from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.agreement import METRICS
 from pytest_agenteval.tasks.calibration import Calibration, load_calibration
 from pytest_agenteval.tasks.documents import Document, read_bytes, short_path
@@ -21,8 +21,7 @@ SCORED = "scored"
 """A threshold of its own kind: how many examples have to have a score, for fewer say little."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricThreshold:
+class MetricThreshold(FrozenValue, frozen=True):
     """A figure that has to be reached in one dimension."""
 
     metric: str
@@ -30,8 +29,7 @@ class MetricThreshold:
     threshold: float
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationPlan:
+class CalibrationPlan(FrozenValue, frozen=True):
     """What judges are asked about, and how their scores are compared with the labels.
 
     ``file`` and ``line`` are where it is written, ``labels`` is the file of its examples, as shown to people;

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
 from pytest_agenteval.canonical import canonical, plain
+from pytest_agenteval.records.record import FrozenValue
 
 Body: TypeAlias = "str | bytes | None"
 Headers: TypeAlias = Mapping[str, Sequence[str]]
@@ -49,16 +50,14 @@ class Response:
         _settle(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Interaction:
+class Interaction(FrozenValue, frozen=True):
     """One request with its response."""
 
     request: Request
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(FrozenValue, frozen=True):
     """What a recorded tool gave back: a result, or an error as the map ``{"type", "message"}``."""
 
     result: Any = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import NOTHING
 from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.records.record import FrozenValue
 
 WORDS = ("exact", "folded", "ignore", "contains")
 KNOWN = "exact, folded, ignore, contains or {number: TOLERANCE}"
@@ -20,8 +20,7 @@ _SCALARS = _AS_THEY_ARE | {float}
 _NONE = object()
 
 
-@dataclass(frozen=True, slots=True)
-class ParamMatcher:
+class ParamMatcher(FrozenValue, frozen=True):
     """One of the four words, or ``number`` with how far two numbers may be apart."""
 
     word: str

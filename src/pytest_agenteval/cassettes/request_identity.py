@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from pytest_agenteval.canonical import canonical, digest_text
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Body, Request, text_of, tool_call
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.records.record import FrozenValue
 
 Address: TypeAlias = tuple[str, str]
 Key: TypeAlias = tuple[str, str, str]
@@ -25,8 +25,7 @@ Args: TypeAlias = Mapping[str, Any]
 _FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
 
 
-@dataclass(frozen=True, slots=True)
-class CallMatcher:
+class CallMatcher(FrozenValue, frozen=True):
     """How the arguments of calls are read out of requests, and when two calls are the same.
 
     ``read_recorded`` gives the arguments of a recorded request, or None for one that is not this tool's,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,13 +20,13 @@ from pytest_agenteval.errors import AgentEvalError, ProblemsFound, TrialBroken
 from pytest_agenteval.graders.judge.panel import ask_judges
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedTask
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import ErrorDetails
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleJudge:
+class ExampleJudge(FrozenValue, frozen=True):
     """A model that judges one example, and the chat to ask it through, which knows what it has taken."""
 
     model: Model

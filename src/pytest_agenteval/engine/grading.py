@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ from pytest_agenteval.records.bounds import bounded_grade, bounded_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import PlannedGrader
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import ErrorDetails
 from pytest_agenteval.registry import Registry
 
@@ -42,8 +42,7 @@ UNDECIDED = (JudgeUnavailable, LimitReached)
 """What our judges raise where they cannot be asked any more: the grade is undecided, and nothing broke."""
 
 
-@dataclass(frozen=True, slots=True)
-class GradingResult:
+class GradingResult(FrozenValue, frozen=True):
     """Every grade of a trial, in the task's order, and what broke it, if a grader did."""
 
     grades: tuple[Grade, ...]

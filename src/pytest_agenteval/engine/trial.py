@@ -29,6 +29,7 @@ from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.tools.faults import faults_of
@@ -71,8 +72,7 @@ class _TrialState:
             self.traceback = bounded_text(user_frames_first(raised))
 
 
-@dataclass(frozen=True, slots=True)
-class _TrialUnderWay:
+class _TrialUnderWay(FrozenValue, frozen=True):
     """A plan being carried out: what only this trial has, and its state."""
 
     plan: Plan
@@ -152,8 +152,7 @@ async def _act(trial: _TrialUnderWay, context: WorkerContext) -> None:
         state.fail(trial.recorder.broken)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(FrozenValue, frozen=True):
     """All that an agent needs to act, made before the trial's clock starts."""
 
     agent: Any

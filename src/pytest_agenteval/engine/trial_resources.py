@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import Allowance, Model, Plan
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def _retry(plan: Plan, option: str) -> str:
     return shlex.join(["pytest", plan.task.file, "-k", plan.task.id, option, *who])
 
 
-@dataclass(frozen=True, slots=True)
-class TrialJudge:
+class TrialJudge(FrozenValue, frozen=True):
     """A model that judges one trial for one grader, and the chat to ask it through."""
 
     model: Model

@@ -23,7 +23,7 @@ class _DataclassFields:
         return _dataclass_fields(kind)
 
 
-class Value(msgspec.Struct, frozen=True):
+class FrozenValue(msgspec.Struct, frozen=True):
     """A frozen value of ours, equal to every other with the same content.
 
     ``dataclasses.asdict``, ``fields`` and ``replace`` take it as they take a dataclass, which it is not: each
@@ -37,7 +37,7 @@ class Value(msgspec.Struct, frozen=True):
 
 
 # forbid_unknown_fields: a key that is misspelt, or of a later version, must not be lost in silence.
-class Record(Value, frozen=True, forbid_unknown_fields=True):
+class Record(FrozenValue, frozen=True, forbid_unknown_fields=True):
     """What is to be done or what happened: a value that is written as JSON, read back, and sent anywhere."""
 
     def __hash__(self) -> int:
@@ -118,7 +118,7 @@ def _hashable(value: Any) -> Any:
 
 
 @cache
-def _dataclass_fields(kind: type[Value]) -> Mapping[str, Any]:
+def _dataclass_fields(kind: type[FrozenValue]) -> Mapping[str, Any]:
     from dataclasses import field, make_dataclass
 
     described: list[Any] = [

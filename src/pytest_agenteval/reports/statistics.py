@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
@@ -27,16 +27,14 @@ TaskName = tuple[str, str]
 Tasks = Mapping[TaskName, Sequence[JournalEntry]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(FrozenValue, frozen=True):
     """A mean over tasks, and how many tasks could tell."""
 
     value: float
     tasks: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUse:
+class ResourceUse(FrozenValue, frozen=True):
     """What all finished attempts took, those before the last too.
 
     ``usd`` is the sum of the known prices, None when none is known; ``unpriced`` counts attempts without,
@@ -50,8 +48,7 @@ class ResourceUse:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatistics:
+class GroupStatistics(FrozenValue, frozen=True):
     """What a report says of a group of trials.
 
     ``averaged`` trials of ``planned`` are in ``mean``, ``full``, ``pass_1`` and the tasks passed.
@@ -92,8 +89,7 @@ class GroupStatistics:
     chats: TapeCounts
 
 
-@dataclass(frozen=True, slots=True)
-class GroupScope:
+class GroupScope(FrozenValue, frozen=True):
     """What a group set out to do: tasks, trials, k, and the mean score at which a task counts as passed."""
 
     tasks: int

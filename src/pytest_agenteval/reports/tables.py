@@ -7,9 +7,9 @@ same everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import NOT_KNOWN, escape_markdown, one_line
 from pytest_agenteval.reports.text_width import (
     INDENT,
@@ -46,8 +46,7 @@ class Note(NamedTuple):
     bad: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTable:
+class ReportTable(FrozenValue, frozen=True):
     """A title, a name for each row below the head ``head``, groups of columns, and what is said around them.
 
     ``caveats`` stand above the figures: what has to be known before these are read. ``notes`` stand below.

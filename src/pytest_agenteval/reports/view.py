@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.formatting import model_label, pluralize, printable
@@ -27,8 +27,7 @@ OFFLINE_NOTES = {
 Group = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteView:
+class SuiteView(FrozenValue, frozen=True):
     """One suite with one model and variant: a row for each bucket, and all of them together.
 
     ``note`` says what an offline model is. ``begun`` counts trials of ``total.not_run`` that were begun.
@@ -49,8 +48,7 @@ class SuiteView:
         return model_label(self.model, self.variant)
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(FrozenValue, frozen=True):
     """A trial that did not pass, with the reason in one line and the last lines of its traceback."""
 
     key: TrialKey
@@ -61,8 +59,7 @@ class Miss:
     traceback: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(FrozenValue, frozen=True):
     """Everything a report says of a run; ``misses`` are worst first, errored trials last.
 
     ``warnings`` say what makes the figures doubtful.

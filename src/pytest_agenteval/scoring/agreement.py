@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.bootstrap import (
     DEFAULT_BOOTSTRAP,
     BootstrapEstimate,
@@ -49,8 +49,7 @@ AT_MOST = frozenset({"mae"})
 """Figures that are the better the less they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(FrozenValue, frozen=True):
     """How scores agree with the labels of one dimension.
 
     ``examples`` have a label, ``scored`` of them at least one score; ``pairs`` counts the scores. ``figures``

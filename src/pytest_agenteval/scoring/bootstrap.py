@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
 from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.intervals import Interval
 
 T = TypeVar("T")
@@ -16,8 +16,7 @@ T = TypeVar("T")
 FEWEST = 2
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapSettings:
+class BootstrapSettings(FrozenValue, frozen=True):
     """How often examples are drawn anew, from which seed, and how sure an interval shall be."""
 
     draws: int = 1000
@@ -28,8 +27,7 @@ class BootstrapSettings:
 DEFAULT_BOOTSTRAP = BootstrapSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapEstimate:
+class BootstrapEstimate(FrozenValue, frozen=True):
     """A statistic with its interval.
 
     ``value`` is None where it is undefined, ``interval`` where none can be given; ``reason`` says why.

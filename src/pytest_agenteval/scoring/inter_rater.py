@@ -6,10 +6,10 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.correlation import Pair
 
 MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval"]
@@ -86,8 +86,7 @@ MOST_OF_THEIR_OWN = 6
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
+class Confusion(FrozenValue, frozen=True):
     """How often a label of the row's category met a score of the column's."""
 
     categories: tuple[float, ...]

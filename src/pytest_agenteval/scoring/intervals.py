@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.quantiles import normal_quantile, t_quantile
 from pytest_agenteval.scoring.trial_score import checked_score, mean_score
 
 NO_SPREAD = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(FrozenValue, frozen=True):
     """Where a figure lies with the confidence ``level``: from ``low`` to ``high``, ends included."""
 
     low: float
@@ -26,8 +25,7 @@ class Interval:
     level: float
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(FrozenValue, frozen=True):
     """A mean of trial scores, and how sure it is.
 
     ``trials`` counts the decided trials, ``clusters`` the tasks they belong to. ``interval`` is

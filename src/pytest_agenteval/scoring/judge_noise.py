@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_agenteval.errors import UndefinedStatistic
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.bootstrap import (
     DEFAULT_BOOTSTRAP,
     BootstrapEstimate,
@@ -17,8 +17,7 @@ from pytest_agenteval.scoring.bootstrap import (
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeNoise:
+class JudgeNoise(FrozenValue, frozen=True):
     """How the scores of the same examples move from ask to ask.
 
     ``spread`` is the standard deviation within an example, ``flips`` the share of examples that passed in one

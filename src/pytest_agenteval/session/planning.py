@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints
@@ -35,8 +35,7 @@ STEPS, SECONDS = 50, 300.0
 """What a trial may use where neither task nor suite says anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskSource:
+class _TaskSource(FrozenValue, frozen=True):
     """What the tasks of one file have in common."""
 
     file: Path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.session.referenced_files import ReferencedFiles, files_named_by_tasks
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import (
@@ -70,8 +69,7 @@ def _tools(suite: Suite, folder: Path, root: Path, toolsets: Toolsets) -> SuiteR
 NO_FILES = ReferencedFiles((), Path())
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSuite:
+class LoadedSuite(FrozenValue, frozen=True):
     """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``.
 
     ``names`` are the files and folders that the suite names: they hold no tasks.

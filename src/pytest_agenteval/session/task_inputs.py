@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedGrader

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from pytest_agenteval.canonical import JSON
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import (
     Document,
     lines_of_ids,
@@ -43,8 +44,7 @@ class DoubtfulFile(ProblemsFound):
     """A file that may be a broken task or somebody's data: whoever names it as data settles that."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedTask:
+class LoadedTask(FrozenValue, frozen=True):
     """A task and where it was written; ``index`` is None for a task in a file of its own."""
 
     task: Task

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.spec import Suite, Task
@@ -85,8 +85,7 @@ def suite_paths(
     return tuple(one for one in found.values() if isinstance(one, Path))
 
 
-@dataclass(frozen=True, slots=True)
-class _Trouble:
+class _Trouble(FrozenValue, frozen=True):
     """Why a path that an author wrote leads nowhere."""
 
     expected: str
@@ -94,8 +93,7 @@ class _Trouble:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _LookUp:
+class _LookUp(FrozenValue, frozen=True):
     """Looks for a folder or a file below several places, and never outside of them and the root."""
 
     places: tuple[Path, ...]

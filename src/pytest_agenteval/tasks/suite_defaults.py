@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.spec import Limits, Suite, SuiteDefaults, Task
 
 T = TypeVar("T")
@@ -13,8 +13,7 @@ _NO_DEFAULTS = SuiteDefaults.model_construct()
 _NO_LIMITS = Limits.model_construct()
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSettings:
+class TaskSettings(FrozenValue, frozen=True):
     """The task's own values over its suite's; command line and project settings come on top of these."""
 
     agent: str | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from pytest_agenteval.cassettes.http.patches import taped_http
@@ -24,6 +23,7 @@ from pytest_agenteval.cassettes.request_identity import Address, CallMatcher, ad
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
 from pytest_agenteval.errors import CassetteMiss, NoKey, UsageMistake
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import TapeStatus, ToolCall
 from pytest_agenteval.tools.tool import (
     Tool,
@@ -45,8 +45,7 @@ OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then
 LET_IT_OUT = "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
 
 
-@dataclass(frozen=True, slots=True)
-class TapedAnswer:
+class TapedAnswer(FrozenValue, frozen=True):
     """What came of a call: its result, how the tape took part, and what was asked and not recorded."""
 
     tape: TapeStatus

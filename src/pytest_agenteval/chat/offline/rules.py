@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
@@ -32,8 +32,7 @@ _ASKING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(FrozenValue, frozen=True):
     """What to say, and which tools to call with what."""
 
     text: str = ""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import floor
 from statistics import fmean, median
 from typing import Any
 
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.reply_parser import Scores
+from pytest_agenteval.records.record import FrozenValue
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(FrozenValue, frozen=True):
     """What one judge found, and everything that it replied.
 
     ``problem`` says why no reply could be read; it is empty where one could. ``order`` names the candidates
@@ -36,8 +35,7 @@ class Vote:
         return {**said, "raw": list(self.raw), **{key: value for key, value in told.items() if value}}
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(FrozenValue, frozen=True):
     """What all judges found together: one score for each dimension, None where that could not be told."""
 
     rubric: Rubric

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -14,6 +13,7 @@ from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judge
 from pytest_agenteval.graders.judge.panel import ask_judge, gather_all
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.reply_parser import parse_comparison
+from pytest_agenteval.records.record import FrozenValue
 
 Ballot = Mapping[str, Vote]
 """What one judge found, by the candidates' real names."""
@@ -21,8 +21,7 @@ Ballot = Mapping[str, Vote]
 SAME = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(FrozenValue, frozen=True):
     """What all judges found of each candidate, by its real name."""
 
     judgements: Mapping[str, Judgement]

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.prompts import Form, Prompts, read_templates
+from pytest_agenteval.records.record import FrozenValue
 
 TOKEN_CHARS = 12
 
@@ -54,8 +55,7 @@ UNKNOWN = "unknown"
 LETTERS = ascii_uppercase
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(FrozenValue, frozen=True):
     """One thing that is scored by itself, and what it asks."""
 
     name: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeAlias
 
 from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, UNKNOWN, Rubric
+from pytest_agenteval.records.record import FrozenValue
 
 Scores: TypeAlias = Mapping[str, float | None]
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
@@ -23,8 +23,7 @@ class UnreadableReply(ValueError):
     """A reply that holds no verdict; the text says what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(FrozenValue, frozen=True):
     """What a judge found: a score from 0 to 1 for each dimension, None where it could not tell."""
 
     scores: Scores

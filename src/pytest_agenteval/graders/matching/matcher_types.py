@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Protocol
 
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.json_values import equal, fold_texts, is_part_of, number_of
 from pytest_agenteval.patterns import Pattern
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.value_paths import ABSENT
 
 # Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
@@ -27,8 +27,7 @@ class Matcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(FrozenValue, frozen=True):
     """The value is this one."""
 
     value: Any
@@ -42,8 +41,7 @@ class Exact:
         return brief(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Subset:
+class Subset(FrozenValue, frozen=True):
     """The value holds at least this."""
 
     value: Any
@@ -57,8 +55,7 @@ class Subset:
         return f"at least {brief(self.value)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Contains:
+class Contains(FrozenValue, frozen=True):
     """The value is a text that contains this text, or a list that has this item."""
 
     value: Any
@@ -75,8 +72,7 @@ class Contains:
         return f"a value that contains {brief(self.value)}"
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(FrozenValue, frozen=True):
     """The value is one of these."""
 
     values: tuple[Any, ...]
@@ -90,8 +86,7 @@ class OneOf:
         return f"one of {', '.join(map(brief, self.values))}"
 
 
-@dataclass(frozen=True, slots=True)
-class NearNumber:
+class NearNumber(FrozenValue, frozen=True):
     """The value is this number, or a text that is one, give or take a margin."""
 
     number: int | float
@@ -113,8 +108,7 @@ class NearNumber:
         return f"{self.number} ± {self.margin}{share}" if self.margin else f"the number {self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class MatchesPattern:
+class MatchesPattern(FrozenValue, frozen=True):
     """The value is a text in which this pattern is found."""
 
     pattern: Pattern
@@ -127,8 +121,7 @@ class MatchesPattern:
         return f"a text that matches {brief(self.pattern.pattern)}"
 
 
-@dataclass(frozen=True, slots=True)
-class AnyValue:
+class AnyValue(FrozenValue, frozen=True):
     """There is a value, whatever it is."""
 
     def matches(self, found: Any) -> bool:
@@ -139,8 +132,7 @@ class AnyValue:
         return "any value"
 
 
-@dataclass(frozen=True, slots=True)
-class NoValue:
+class NoValue(FrozenValue, frozen=True):
     """There is no value."""
 
     def matches(self, found: Any) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard, Total, scorecard_of
 from pytest_agenteval.reports.view import SuiteView, view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -13,8 +13,7 @@ from pytest_agenteval.store.run_reader import Run
 Rulers = Mapping[str, frozenset[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(FrozenValue, frozen=True):
     """A suite with one model and variant in one run.
 
     ``scorecard`` is there where a benchmark makes one of its grades. ``rulers`` names what each task was
@@ -40,8 +39,7 @@ class Standing:
         return self.view.total.mean.mean if self.view.total.mean else None
 
 
-@dataclass(frozen=True, slots=True)
-class Leaderboard:
+class Leaderboard(FrozenValue, frozen=True):
     """All standings of one suite, best first, those without a figure last."""
 
     suite: str

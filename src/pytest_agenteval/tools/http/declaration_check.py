@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.validation_errors import value_text
 from pytest_agenteval.tools.http.declaration import (
     Chosen,
@@ -28,8 +28,7 @@ RULES = ("exact", "folded", "ignore", "contains")
 _ODD_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class DeclarationProblem:
+class DeclarationProblem(FrozenValue, frozen=True):
     """A problem whose file is not known here; the path starts at the tool."""
 
     path: KeyPath

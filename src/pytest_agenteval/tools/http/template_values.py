@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical, compact
+from pytest_agenteval.records.record import FrozenValue
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 Args: TypeAlias = Mapping[str, Any]
@@ -61,8 +61,7 @@ class Argument(Value):
         return {self._name: sent}
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(FrozenValue, frozen=True):
     """A stretch of a text: plain, a secret or an argument."""
 
     text: str = ""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import Document, short_path
 from pytest_agenteval.tasks.validation_errors import value_text
 
@@ -16,8 +17,7 @@ MOST_STEPS = 20
 """References in a row before they are taken for a ring."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(FrozenValue, frozen=True):
     """One operation of the document, with what it shares with others of its path."""
 
     path: str

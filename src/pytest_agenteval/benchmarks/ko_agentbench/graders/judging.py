@@ -34,6 +34,7 @@ from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
 from pytest_agenteval.graders.judge.rubric import read_rubric_file
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.record import FrozenValue
 
 ROUNDING = 1e-9
 UPSTREAM_LOWEST = 1
@@ -77,8 +78,7 @@ class JudgePanel:
         return MetricResult(score, f"{format_score(score)}: {judgement.rationale}", more=more)
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamVote:
+class UpstreamVote(FrozenValue, frozen=True):
     """What one judge said, as the benchmark takes it: a whole number of the scale, or None for a failure."""
 
     judge: str
@@ -144,8 +144,7 @@ def no_judge_result() -> MetricResult:
 JudgedFunction: TypeAlias = Callable[[KoTask, KoTrace, JudgePanel], Awaitable[MetricResult]]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedMetric:
+class JudgedMetric(FrozenValue, frozen=True):
     """A metric that needs judges: its label, both ways to work it out, and what judges are asked in each.
 
     A mode in which no judge is asked has no rubric.

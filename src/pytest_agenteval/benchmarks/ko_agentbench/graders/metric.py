@@ -10,6 +10,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTa
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 
 
@@ -50,8 +51,7 @@ def upstream_error_result(raised: UpstreamError) -> MetricResult:
     return MetricResult(0.0, reason, more={"upstream_error": str(raised)})
 
 
-@dataclass(frozen=True, slots=True)
-class CodeMetric:
+class CodeMetric(FrozenValue, frozen=True):
     """A metric that needs no judge: what reports call it, and both ways to work it out.
 
     ``upstream`` is None for a metric that the benchmark documents and no longer has in its code.

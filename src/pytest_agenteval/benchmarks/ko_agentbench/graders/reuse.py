@@ -21,13 +21,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTr
 from pytest_agenteval.canonical import plain
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.json_values import equal, fold_texts
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 
 Call = tuple[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDefaults:
+class ToolDefaults(FrozenValue, frozen=True):
     """What a tool takes for granted: its defaults, and the differences that its ``matching`` ignores.
 
     A search for more words is another search, also where a recording of the shorter one would answer it.

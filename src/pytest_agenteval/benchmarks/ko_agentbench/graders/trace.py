@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING, ToolCall
 
 LOG_STATE = "ko_agentbench"
@@ -36,8 +37,7 @@ class KoCall:
         return bool(self.success) and not self.error
 
 
-@dataclass(frozen=True, slots=True)
-class KoMessage:
+class KoMessage(FrozenValue, frozen=True):
     """One message of the conversation; ``seeded`` ones were given, not said."""
 
     role: str
@@ -45,8 +45,7 @@ class KoMessage:
     seeded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KoTrace:
+class KoTrace(FrozenValue, frozen=True):
     """One trial: its calls in order, its answer, and what the benchmark's log would say of it.
 
     ``success`` is the benchmark's technical flag: there was a reply. ``messages`` is None where the log holds

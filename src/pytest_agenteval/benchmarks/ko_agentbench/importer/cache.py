@@ -18,6 +18,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.importers.source_files import misshapen, read_all
+from pytest_agenteval.records.record import FrozenValue
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
@@ -82,8 +83,7 @@ def _flag(text: str) -> bool | str:
     return True if lower in _TRUE else False if lower in _FALSE else text
 
 
-@dataclass(frozen=True, slots=True)
-class CachedCall:
+class CachedCall(FrozenValue, frozen=True):
     """One entry: a call's normalised arguments and what the tool gave; ``stale`` when no key leads to it.
 
     ``file`` is the name of its file, without the ending: the key that once led to it.
@@ -97,8 +97,7 @@ class CachedCall:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Collision:
+class Collision(FrozenValue, frozen=True):
     """Several entries for the same call: the one that is kept, and the others."""
 
     kept: CachedCall

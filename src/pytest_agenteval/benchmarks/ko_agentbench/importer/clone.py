@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.importers.source_files import misshapen, not_json, read_json, read_text
+from pytest_agenteval.records.record import FrozenValue
 
 LEVELS = tuple(f"L{number}" for number in range(1, 8))
 Fields = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceTask:
+class SourceTask(FrozenValue, frozen=True):
     """One task of the benchmark as its file says it; ``level`` is that of the file."""
 
     id: str
@@ -52,8 +51,7 @@ class SourceTask:
         return _maps(context.get("context_tests"))
 
 
-@dataclass(frozen=True, slots=True)
-class Clone:
+class Clone(FrozenValue, frozen=True):
     """A folder that holds the benchmark."""
 
     root: Path

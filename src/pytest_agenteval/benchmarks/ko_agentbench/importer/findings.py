@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from pytest_agenteval.records.record import FrozenValue
 
 What = Literal["oddity", "change"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(FrozenValue, frozen=True):
     """One thing worth knowing about a task; a ``change`` is one that the import made because of it."""
 
     task: str

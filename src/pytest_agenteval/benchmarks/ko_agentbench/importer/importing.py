@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
@@ -37,14 +36,14 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.importers.stored_runs import ImportedRun, imported_runs, replace_imported_runs
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Trial
 
 COMMAND = ("agenteval", "import", NAME)
 """How the commands begin whose runs an import replaces."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
+class ImportRequest(FrozenValue, frozen=True):
     """What is to be imported where, and by which command; ``force`` writes over an earlier import.
 
     ``mode`` is that of the tasks' graders. Logged runs are always graded as the benchmark's code grades.
@@ -59,8 +58,7 @@ class ImportRequest:
     mode: Mode = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
+class ImportResult(FrozenValue, frozen=True):
     """What was imported: counts, findings, the names of runs, and files of others beside the new ones."""
 
     tasks: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
@@ -21,6 +20,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.importers.source_files import misshapen
+from pytest_agenteval.records.record import FrozenValue
 
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
 REPORT = "evaluation_report.json"
@@ -40,8 +40,7 @@ EVALUATED_KEYS = (
 """The keys of a task that the benchmark's evaluator takes from the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedResult:
+class LoggedResult(FrozenValue, frozen=True):
     """One result of a log, where it stands, and when it was begun, as far as the log can say."""
 
     level: str
@@ -55,8 +54,7 @@ class LoggedResult:
         return str(self.fields["task_id"])
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedRun:
+class LoggedRun(FrozenValue, frozen=True):
     """What one model did: the latest log of each level. Times are as the log has them, without a zone."""
 
     model: str
@@ -65,8 +63,7 @@ class LoggedRun:
     results: tuple[LoggedResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(FrozenValue, frozen=True):
     """A published evaluation: who judged, and each task's metrics by their names."""
 
     file: Path

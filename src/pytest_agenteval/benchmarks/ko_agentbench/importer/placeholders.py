@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.value_paths import ABSENT, loose_path, value_at
 
 MOST_DEEP = 6
@@ -50,8 +51,7 @@ _STEP = re.compile(r"step(\d+)\.(.+)")
 _PATH = re.compile(r"(?:^\w+|\.\w+|\[\d+\])+")
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceholderSource:
+class PlaceholderSource(FrozenValue, frozen=True):
     """Where a placeholder's value comes from: the place of an earlier call, and a path or a mere name."""
 
     call: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall
@@ -22,13 +21,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import (
     steps,
 )
 from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.record import FrozenValue
 
 MAX_FACT_CHARS = 160
 Turns = list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(FrozenValue, frozen=True):
     """The turns, and what could not be made of the data as it stands."""
 
     turns: Turns

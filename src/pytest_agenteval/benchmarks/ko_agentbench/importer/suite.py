@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import solve
 from pytest_agenteval.importers.output_files import make_project, write_yaml
 from pytest_agenteval.importers.tool_cassettes import RecordedCall, write_tool_cassette
 from pytest_agenteval.records.plan import Kind
+from pytest_agenteval.records.record import FrozenValue
 
 STALE = "stale"
 
@@ -65,8 +65,7 @@ MAX_TITLE_CHARS = 80
 WRITTEN_BY_HAND = "manual"
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFile:
+class TaskFile(FrozenValue, frozen=True):
     """A task file's content, where it goes, and what was not taken over as it stood."""
 
     id: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +32,7 @@ from pytest_agenteval.graders.grader import Grader
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Event, Transcript
 from pytest_agenteval.records.trial import Digests, Ending, Trial
@@ -42,8 +42,7 @@ PACKAGE = "pytest_agenteval"
 MODE = "upstream"
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedMetrics:
+class PublishedMetrics(FrozenValue, frozen=True):
     """What a report says of a task, and who judged; without a report there are neither."""
 
     metrics: Mapping[str, Any] | None = None

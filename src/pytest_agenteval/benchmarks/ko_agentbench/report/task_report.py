@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, PASS_SHARE
 from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Trial
 
 PASS_NAME = "pass@k"
@@ -26,8 +26,7 @@ LOGGED = "ko_agentbench"
 """Where an imported trial's state holds what the benchmark's log says of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReport:
+class TaskReport(FrozenValue, frozen=True):
     """What the benchmark would say of one task; ``upstream`` when every metric was worked out in its way."""
 
     task: str

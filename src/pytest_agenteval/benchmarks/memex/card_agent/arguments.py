@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue, template_problems
 from pytest_agenteval.benchmarks.memex.journal.entries import FactId, describe_value, fact_id
 from pytest_agenteval.errors import nearest
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -27,8 +27,7 @@ TAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CardDraft:
+class CardDraft(FrozenValue, frozen=True):
     """A card as the agent wants it saved; what was not given is empty or None."""
 
     fact: FactId

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import yaml
 
 from pytest_agenteval.benchmarks.memex.journal.entries import describe_value
+from pytest_agenteval.records.record import FrozenValue
 
 _KIND_WORDS = {
     "filled": "text",
@@ -21,8 +21,7 @@ _KIND_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(FrozenValue, frozen=True):
     """One field of a template; ``parts`` are the fields of each member where it holds a list of objects."""
 
     name: str
@@ -39,8 +38,7 @@ class Field:
         return f"{self.name}{star} ({', '.join(part for part in said if part)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(FrozenValue, frozen=True):
     """One shape a card can have; of the fields in ``either`` one is enough."""
 
     id: str

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import ToolCall
 
 NO_TEMPLATE_ID = "classic_card"
 """What a stored template without an id counts as."""
 
 
-@dataclass(frozen=True, slots=True)
-class CardEndState:
+class CardEndState(FrozenValue, frozen=True):
     """What is known of one card.
 
     ``card`` is what its file holds, None when there is no file. ``saved`` says that a save of this very card

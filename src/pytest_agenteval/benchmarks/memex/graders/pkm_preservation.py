@@ -14,6 +14,7 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, 
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.records.evidence import Evidence, FileText
 from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.record import FrozenValue
 
 LIKE = 0.6
 """The share of a line's words that one new line must hold to be the same line, edited."""
@@ -28,8 +29,7 @@ MOST_COMPARED = 200
 _WORDS = re.compile(r"[\u3040-\ud7ff]|[^\W\u3040-\ud7ff]+")
 
 
-@dataclass(frozen=True, slots=True)
-class LineSurvival:
+class LineSurvival(FrozenValue, frozen=True):
     """What became of the lines of one text: how many there were, how many are kept, how many only edited."""
 
     lines: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -12,6 +11,7 @@ import yaml
 from pytest_agenteval.benchmarks.memex.graders.end_state import State, UnreadableState
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
 from pytest_agenteval.records.evidence import Evidence, Tree
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import ToolCall
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ NO_TEMPLATE_ID = "classic_card"
 _FACT_ID = re.compile(r"(?P<day>.+)\.md#(?P<entry>ts_[0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Insight:
+class Insight(FrozenValue, frozen=True):
     """What an entry's card says that the entry means, and to which other entries it is tied."""
 
     text: str

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pytest_agenteval.benchmarks.memex.importer.suites import SOURCE_SUITE_FILE,
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.importers.output_files import write_yaml
 from pytest_agenteval.importers.source_files import read_json
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import workspace_layers
@@ -22,8 +22,7 @@ SUITE_FILE = "suite.yaml"
 MARK = "# Written by agenteval import memex.\n"
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredNames:
+class RegisteredNames(FrozenValue, frozen=True):
     """What a task may name: agents, graders, and whether a grader takes a configuration.
 
     ``refused`` gives why it does not, or an empty text; ``has_mode`` says whether a grader counts in modes.
@@ -35,8 +34,7 @@ class RegisteredNames:
     has_mode: Callable[[str], bool] = lambda name: False
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedSuite:
+class ImportedSuite(FrozenValue, frozen=True):
     """A suite that was imported: where it is now, its tasks, what was changed, what cannot run and why.
 
     ``others`` are files there that are not of this import.

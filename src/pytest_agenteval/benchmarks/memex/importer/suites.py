@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.importers.source_files import misshapen, read_json
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import SPELLINGS
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
@@ -32,8 +32,7 @@ EVENING = "T20:30:00+00:00"
 """Entries are those of a day that is nearly over, whenever the suite runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSuite:
+class SourceSuite(FrozenValue, frozen=True):
     """A suite's folder, its tasks' files, and what a suite.yaml of ours says of it.
 
     ``changes`` say in what that differs from their own suite file.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, time
 from itertools import zip_longest
 from typing import Any
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import OutsideWorkspace, Workspace
 
@@ -30,8 +30,7 @@ _HEADING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FactId:
+class FactId(FrozenValue, frozen=True):
     """Which entry of which day."""
 
     text: str
@@ -61,8 +60,7 @@ def fact_id(text: object) -> FactId | None:
     return FactId(found[0], found[1], found[2])
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(FrozenValue, frozen=True):
     """One entry of a daily file: when it was written, and what it says."""
 
     written: datetime

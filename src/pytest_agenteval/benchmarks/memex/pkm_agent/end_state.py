@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.specs import EDIT, INSIGHT, MOVE, REMOVE, SKIP, WRITE
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import ToolCall
 
 _WRITING = frozenset((WRITE, EDIT))
 _CHANGING = _WRITING | {MOVE, REMOVE}
 
 
-@dataclass(frozen=True, slots=True)
-class PkmEndState:
+class PkmEndState(FrozenValue, frozen=True):
     """What is known of one entry's way into the knowledge base.
 
     It is complete when it was filed and has its insight, or when it was skipped and no file was touched.

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from subprocess import PIPE
@@ -24,6 +23,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matches_pattern, matching_files
 from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -52,8 +52,7 @@ MOST_BYTES = 256 * 1024
 Spans: TypeAlias = Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class GrepQuery:
+class GrepQuery(FrozenValue, frozen=True):
     """What to look for, where, and how to show it."""
 
     pattern: str
@@ -66,8 +65,7 @@ class GrepQuery:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class GrepHits:
+class GrepHits(FrozenValue, frozen=True):
     """A file's lines, and which of them match, as pairs of first and last from 0."""
 
     place: PkmPath

@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_path, format_path, parts_of
 from pytest_agenteval.errors import nearest
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.workspace import Workspace
 
@@ -60,8 +60,7 @@ _MACHINE_FOLDERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PkmPath:
+class PkmPath(FrozenValue, frozen=True):
     """Something in the knowledge base, there or not: its names from the root, and where it really is."""
 
     parts: tuple[str, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import (
@@ -16,6 +15,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import (
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import KnowledgeBase, PkmPath
 from pytest_agenteval.errors import FixtureBroken
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.globs import matches, select
 from pytest_agenteval.workspace.workspace import Workspace
@@ -66,8 +66,7 @@ MAX_NAMES = 1000
 USUAL_DEPTH = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(FrozenValue, frozen=True):
     """The knowledge base at one glance.
 
     ``tree`` draws it, two spaces a level, folders with a slash at the end. ``entries`` counts the names it

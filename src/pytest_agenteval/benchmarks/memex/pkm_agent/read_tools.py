@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_argument, number, required_text, texts
@@ -16,6 +15,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     lines_of,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matching_files
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tools.tool import ToolFailed
 
 REMINDER = "\n<reminder>"
@@ -87,8 +87,7 @@ MOST_FILES = 100
 _GLOB = frozenset("*?[{")
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(FrozenValue, frozen=True):
     """Lines of a file as they are shown, and which of how many they are."""
 
     text: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import ToolSpec
 
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -46,8 +46,7 @@ def template_cues(text: str) -> list[str]:
 TITLE_WORDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class CardEntry:
+class CardEntry(FrozenValue, frozen=True):
     """An entry as the user message gave it."""
 
     fact_id: str

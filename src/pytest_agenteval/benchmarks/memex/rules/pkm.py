@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
 )
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 
 INSIGHT = "update_timeline_card_insight"
@@ -30,8 +30,7 @@ _LOOKING = ("Read", "Grep")
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class PkmEntry:
+class PkmEntry(FrozenValue, frozen=True):
     """An entry as the user message gave it, and the files that were there."""
 
     fact_id: str
@@ -44,8 +43,7 @@ class PkmEntry:
         return f"{' '.join(self.text.split())} <!-- fact_id: {self.fact_id} -->"
 
 
-@dataclass(frozen=True, slots=True)
-class PastCall:
+class PastCall(FrozenValue, frozen=True):
     """One call that was made: in which reply, of which tool, and what came of it."""
 
     reply: int

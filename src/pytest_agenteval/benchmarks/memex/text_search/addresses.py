@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from pytest_agenteval.records.record import FrozenValue
 
 _ADDRESS = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?:[^\s/@?#]*@)?(?P<host>[^\W_](?:[\w-]*\.)+[^\W\d_]{2,})\.?(?::\d+)?"
@@ -21,8 +22,7 @@ _CUTS_TOO = re.compile(r"[()\[\]（）]+")
 _AT_EDGES = ".,;:!?'*_~()[]…"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(FrozenValue, frozen=True):
     """Where something stands: a host, a path, and what was asked there."""
 
     host: str

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from pytest_agenteval.records.record import FrozenValue
 
 _MONTHS = (
     "january jan januar jänner janvier enero gennaio janeiro januari",
@@ -77,8 +78,7 @@ _DOTTED = re.compile(_ALONE + r"(?P<hour>\d{1,2})\.(?P<minute>[0-5]\d)(?![\d:]|\
 _NAMED_TIME = re.compile(r"\b(?P<noon>noon|정오|正午)|\b(?:midnight|자정|午夜)")
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
+class Day(FrozenValue, frozen=True):
     """A day of a year, or of any year."""
 
     month: int

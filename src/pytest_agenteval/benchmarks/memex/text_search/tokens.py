@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
+
+from msgspec.structs import replace
+
+from pytest_agenteval.records.record import FrozenValue
 
 _HANGUL, _KATAKANA = "\uac00-\ud7a3\u1100-\u11ff\u3130-\u318f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 _UNSPACED = (
@@ -46,8 +49,7 @@ _NOT_BEFORE_A_SIGN = frozenset(")].,%°")
 _COLOUR = re.compile(r"#[0-9a-f]{3,8}\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(FrozenValue, frozen=True):
     """A word, a letter of a word, or a number.
 
     ``readings`` are a number's values, 1,900 having two. ``starts`` says that a run of letters begins here,
