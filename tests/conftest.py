@@ -35,7 +35,7 @@ SECONDS: dict[str, float] = {
     "calibration/test_page.py": 10,
     "calibration/test_calibration_item.py": 10,
     "session/test_canaries.py": 7,
-    "cli/test_cli_calibrate.py": 7,
+    "cli/test_calibrate.py": 7,
     "chat/test_streaming.py": 10,
     "chat/test_retries.py": 8,
     "chaos/test_scenarios.py": 5,

@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.run_metadata import RunModel
 from tests.benchmarks.ko_agentbench.report.sample_runs import every_level, ko_run
-from tests.cli.test_cli_report import RUNS, here, said
+from tests.cli.test_report import RUNS, here, said
 
 __all__ = ["here"]
 
