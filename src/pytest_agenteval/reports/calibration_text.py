@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.reports.formatting import format_cost, format_figure, one_line, pluralize
 from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
-from pytest_agenteval.reports.text_width import INDENT, WIDEST, StyledLine, clamp_width, shorten_middle, wrap
+from pytest_agenteval.reports.text_width import (
+    INDENT,
+    WIDEST,
+    StyledLine,
+    clamp_width,
+    shorten_middle,
+    wrapped_lines,
+)
+from pytest_agenteval.scoring.agreement import AT_MOST
 
 SHOWN = 5
-"""Disagreements that are told; the page has more."""
+"""Disagreements that are shown; the page has more."""
 MOST_NAME = 20
-MOST_SAID = 160
+MOST_REASON = 160
 PANEL = "all judges together"
 
 SCORED_METRIC = "scored"
@@ -33,19 +41,22 @@ FIGURES = {
 
 
 def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[StyledLine]:
-    """Give the table of a calibration, its thresholds, its largest disagreements and where its page is."""
+    """Give the table of a calibration, its thresholds, its largest disagreements and where its page is.
+
+    ``data`` is what ``calibration_json`` gave, ``page`` the path of the page.
+    """
     width = clamp_width(width)
-    lines = [StyledLine(shorten_middle(_title(data), width), "bold"), StyledLine(INDENT + _against(data))]
-    for judge in dict.fromkeys(each["judge"] for each in data["measured"]):
+    lines = [
+        StyledLine(shorten_middle(_title(data), width), "bold"),
+        StyledLine(INDENT + _label_sources(data)),
+    ]
+    for judge in dict.fromkeys(agreement["judge"] for agreement in data["measured"]):
         lines += [StyledLine(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
         lines += body_lines(_table(data, judge), width, indent=2 * INDENT)
-        lines += [
-            StyledLine(piece, "dim") for text in _remarks(data, judge) for piece in wrap(INDENT + text, width)
-        ]
-    for text in _together(data):
-        lines += [StyledLine(piece) for piece in wrap(INDENT + text, width)]
-    lines += _thresholds(data, width)
-    lines += _disagreements(data, width)
+        lines += [line for note in _judge_notes(data, judge) for line in wrapped_lines(note, width, "dim")]
+    lines += [line for note in _panel_notes(data) for line in wrapped_lines(note, width)]
+    lines += _threshold_lines(data, width)
+    lines += _disagreement_lines(data, width)
     return [*lines, StyledLine(f"{INDENT}page: {page}")]
 
 
@@ -53,7 +64,7 @@ def judge_label(data: JsonObject, judge: str) -> str:
     """Say which model a judge is; all of them together where the name is empty."""
     if not judge:
         return f"{PANEL} ({data['combine']})"
-    return f"judge {judge_model_label(next(each for each in data['judges'] if each['name'] == judge))}"
+    return f"judge {judge_model_label(next(known for known in data['judges'] if known['name'] == judge))}"
 
 
 def judge_model_label(judge: JsonObject) -> str:
@@ -64,29 +75,29 @@ def judge_model_label(judge: JsonObject) -> str:
     return name if name == id else f"{name} ({id})"
 
 
-def format_threshold(wanted: JsonObject) -> str:
+def format_threshold(threshold: JsonObject) -> str:
     """Say what a threshold asks for: ``spearman of coherence 0.7 or more``."""
-    side = "or less" if wanted["metric"] == "mae" else "or more"
-    return f"{wanted['metric']} of {wanted['dimension']} {wanted['threshold']:g} {side}"
+    side = "or less" if threshold["metric"] in AT_MOST else "or more"
+    return f"{threshold['metric']} of {threshold['dimension']} {threshold['threshold']:g} {side}"
 
 
-def format_shortfall(wanted: JsonObject) -> str:
+def format_shortfall(threshold: JsonObject) -> str:
     """Say what a threshold asks for and what was found, with so many digits that they differ."""
-    found, text = wanted["found"], format_threshold_value(wanted)
+    value, text = threshold["found"]["value"], format_threshold_value(threshold)
     if (
-        wanted["metric"] != SCORED_METRIC
-        and found["value"] is not None
-        and float(format_statistic(found["value"])) == wanted["threshold"]
+        threshold["metric"] != SCORED_METRIC
+        and value is not None
+        and float(format_statistic(value)) == threshold["threshold"]
     ):
-        text = f"{found['value']:.6f}"
-    return f"{format_threshold(wanted)} (found {text})"
+        text = f"{value:.6f}"
+    return f"{format_threshold(threshold)} (found {text})"
 
 
 def format_unreadable(judge: JsonObject) -> str:
     """Say how many of a judge's replies could not be read, and why."""
     unread = judge["unread"]
     replies = pluralize(unread["asks"], "reply")
-    problem = one_line(unread["problem"], MOST_SAID)
+    problem = one_line(unread["problem"], MOST_REASON)
     return f"{one_line(judge['name'], MOST_NAME)}: {unread['count']} of {replies} cannot be read: {problem}"
 
 
@@ -95,28 +106,40 @@ def format_statistic(value: float | None) -> str:
     return format_figure(abs(value) if value is not None and -0.005 < value < 0 else value)
 
 
-def format_threshold_value(wanted: JsonObject) -> str:
+def format_threshold_value(threshold: JsonObject) -> str:
     """Say what was found of what a threshold is about: a figure, or a number of examples."""
-    found = wanted["found"]
-    is_count = wanted["metric"] == SCORED_METRIC and found["value"] is not None
-    return f"{found['value']:.0f}" if is_count else format_estimate(found)
+    estimate = threshold["found"]
+    is_count = threshold["metric"] == SCORED_METRIC and estimate["value"] is not None
+    return f"{estimate['value']:.0f}" if is_count else format_estimate(estimate)
 
 
-def format_estimate(found: JsonObject) -> str:
+def format_estimate(estimate: JsonObject) -> str:
     """Say what was found: ``0.55, 95 % 0.31 to 0.72``, or why nothing was."""
-    if found["value"] is None:
-        return f"none: {found['reason']}"
-    value = format_statistic(found["value"])
-    return f"{value}, {format_estimate_interval(found, ' to ')}" if "low" in found else value
+    if estimate["value"] is None:
+        return f"none: {estimate['reason']}"
+    value = format_statistic(estimate["value"])
+    return f"{value}, {format_estimate_interval(estimate, ' to ')}" if "low" in estimate else value
 
 
-def format_estimate_interval(found: JsonObject, between: str = "-") -> str:
+def format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
     """Write the interval of a figure, which may reach below 0."""
-    if "low" not in found:
+    if "low" not in estimate:
         return ""
-    if found["low"] < 0 and between == "-":
-        between = ".."
-    return f"{format_statistic(found['low'])}{between}{format_statistic(found['high'])}"
+    if estimate["low"] < 0 and between == "-":
+        between = ".."  # a dash would be taken for a minus
+    return f"{format_statistic(estimate['low'])}{between}{format_statistic(estimate['high'])}"
+
+
+def format_noise(noise: JsonObject) -> str:
+    """Say how far a judge's scores move when it is asked again."""
+    spread, flips = noise["spread"], noise["flips"]
+    if spread["value"] is None:
+        return f"noise not known: {spread['reason']}"
+    interval = f" ({format_estimate_interval(spread, ' to ')})" if "low" in spread else ""
+    deviation = f"standard deviation {format_statistic(spread['value'])}{interval}"
+    between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
+    share = f"{flips['value']:.0%} of {pluralize(noise['examples'], 'example')}{between}"
+    return f"{deviation}; {share} flip between pass and fail"
 
 
 def _title(data: JsonObject) -> str:
@@ -124,106 +147,108 @@ def _title(data: JsonObject) -> str:
     return one_line(f"calibration {data['id']} (rubric {rubric['name']} {rubric['version']})", WIDEST)
 
 
-def _against(data: JsonObject) -> str:
+def _label_sources(data: JsonObject) -> str:
     """Say what judges are compared with: where labels come from is never left out."""
-    asked = f", each asked about {data['repeats']} times" if data["repeats"] > 1 else ""
-    return f"compared with {data['labels']['said']}{asked}"
+    repeats = f", each asked about {data['repeats']} times" if data["repeats"] > 1 else ""
+    return f"compared with {data['labels']['said']}{repeats}"
 
 
 def _table(data: JsonObject, judge: str) -> ReportTable:
     """Give a row for each figure and a column for each dimension."""
     columns = tuple(
-        Column(shorten_middle(each["dimension"], MOST_NAME), (str(each["scored"]), *_figure_cells(each)))
-        for each in data["measured"]
-        if each["judge"] == judge
+        Column(
+            shorten_middle(agreement["dimension"], MOST_NAME),
+            (str(agreement["scored"]), *_figure_cells(agreement)),
+        )
+        for agreement in _agreements(data, judge)
     )
     return ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (columns,))
 
 
-def _figure_cells(measured: JsonObject) -> Iterator[str]:
+def _figure_cells(agreement: JsonObject) -> Iterator[str]:
     for metric in FIGURES:
-        figure = measured["figures"][metric]
-        yield f"{format_statistic(figure['value'])} {format_estimate_interval(figure)}".strip()
+        estimate = agreement["figures"][metric]
+        yield f"{format_statistic(estimate['value'])} {format_estimate_interval(estimate)}".strip()
 
 
-def _confusion(each: JsonObject) -> str:
-    """Write how often each category of the labels met each of the scores: a row for each label."""
-    found = each["confusion"]
-    categories = ", ".join(f"{category:g}" for category in found["categories"])
-    rows = " / ".join(" ".join(map(str, row)) for row in found["rows"])
-    return f"{each['dimension']}, labels {categories} by scores: {rows}"
+def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
+    """Give how one judge did, dimension by dimension."""
+    return [agreement for agreement in data["measured"] if agreement["judge"] == judge]
 
 
-def _remarks(data: JsonObject, judge: str) -> Iterator[str]:
+def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
     """Say what stands behind a judge's figures: why some are missing, what it could not tell, its noise."""
-    yield from (format_unreadable(one) for one in data["judges"] if one["name"] == judge and "unread" in one)
-    for each in data["measured"]:
-        if each["judge"] != judge:
-            continue
-        name = each["dimension"]
-        yield _confusion(each)
-        left = each["examples"] - each["scored"]
-        if left:
-            yield f"{name}: no score for {left} of {pluralize(each['examples'], 'example')}"
-        shown = {metric: each["figures"][metric] for metric in FIGURES}
-        missing = {metric: one for metric, one in shown.items() if one["value"] is None}
-        for reason in dict.fromkeys(one["reason"] for one in missing.values()):
-            metrics = [metric for metric, one in missing.items() if one["reason"] == reason]
-            yield f"{name}: no {', '.join(metrics)}: {reason}"
-        if "noise" in each:
-            yield f"{name}, asked {data['repeats']} times: {format_noise(each['noise'])}"
+    for known in data["judges"]:
+        if known["name"] == judge and "unread" in known:
+            yield format_unreadable(known)
+    for agreement in _agreements(data, judge):
+        name = agreement["dimension"]
+        yield _confusion(agreement)
+        unscored = agreement["examples"] - agreement["scored"]
+        if unscored:
+            yield f"{name}: no score for {unscored} of {pluralize(agreement['examples'], 'example')}"
+        yield from (f"{name}: {text}" for text in _undefined(agreement["figures"]))
+        if "noise" in agreement:
+            yield f"{name}, asked {data['repeats']} times: {format_noise(agreement['noise'])}"
 
 
-def format_noise(found: JsonObject) -> str:
-    """Say how far a judge's scores move when it is asked again."""
-    spread, flips = found["spread"], found["flips"]
-    if spread["value"] is None:
-        return f"noise not known: {spread['reason']}"
-    moved = f"standard deviation {format_statistic(spread['value'])}{_bracketed(spread)}"
-    between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
-    share = f"{flips['value']:.0%} of {pluralize(found['examples'], 'example')}{between}"
-    return f"{moved}; {share} flip between pass and fail"
+def _confusion(agreement: JsonObject) -> str:
+    """Write how often each category of the labels met each of the scores: a row for each label."""
+    confusion = agreement["confusion"]
+    categories = ", ".join(f"{category:g}" for category in confusion["categories"])
+    rows = " / ".join(" ".join(map(str, row)) for row in confusion["rows"])
+    return f"{agreement['dimension']}, labels {categories} by scores: {rows}"
 
 
-def _bracketed(found: JsonObject) -> str:
-    return f" ({format_estimate_interval(found, ' to ')})" if "low" in found else ""
+def _undefined(figures: JsonObject) -> Iterator[str]:
+    """Name the figures of the table that have no value, those with one reason together."""
+    reasons = {metric: figures[metric]["reason"] for metric in FIGURES if figures[metric]["value"] is None}
+    for reason in dict.fromkeys(reasons.values()):
+        yield f"no {', '.join(metric for metric, why in reasons.items() if why == reason)}: {reason}"
 
 
-def _together(data: JsonObject) -> Iterator[str]:
-    for name, found in data["among_judges"].items():
-        yield f"the judges among themselves, {name}: alpha {format_estimate(found)}"
-    used = [each["usage"] for each in data["judges"] if each["usage"]]
-    if used:
-        asks, costs = sum(each["asks"] for each in used), [each["cost_usd"] for each in used]
-        known = sum(each["tokens"] for each in used)
-        untold = any(each["asks"] and not each["tokens"] and each["cost_usd"] is None for each in used)
-        taken = "tokens unknown" if untold else pluralize(known, "token")
-        paid = format_cost(None if None in costs else sum(costs), 0)
-        yield f"judges: {pluralize(asks, 'reply')}, {taken}, {paid}"
+def _panel_notes(data: JsonObject) -> Iterator[str]:
+    """Say how far the judges agree with each other, and what all of them took."""
+    for name, estimate in data["among_judges"].items():
+        yield f"the judges among themselves, {name}: alpha {format_estimate(estimate)}"
+    usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
+    if usages:
+        asks, costs = sum(usage["asks"] for usage in usages), [usage["cost_usd"] for usage in usages]
+        # Replies that took no tokens and have no price: nobody told what they took.
+        unknown = any(usage["asks"] and not usage["tokens"] and usage["cost_usd"] is None for usage in usages)
+        tokens = "tokens unknown" if unknown else pluralize(sum(usage["tokens"] for usage in usages), "token")
+        cost = format_cost(None if None in costs else sum(costs), 0)
+        yield f"judges: {pluralize(asks, 'reply')}, {tokens}, {cost}"
 
 
-def _thresholds(data: JsonObject, width: int) -> Iterator[StyledLine]:
-    wanted = data["thresholds"]
-    if not wanted and not data["passed"]:
+def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
+    thresholds = data["thresholds"]
+    if not thresholds and not data["passed"]:
         yield StyledLine(f"{INDENT}not passed: a judge's replies cannot be read", "red")
-    elif not wanted:
+    elif not thresholds:
         yield StyledLine(f"{INDENT}no threshold: nothing had to be reached", "dim")
     elif data["passed"]:
-        yield StyledLine(f"{INDENT}{pluralize(len(wanted), 'threshold')} reached")
-    for each in wanted:
-        if not each["reached"]:
-            text = f"{INDENT}not reached: {format_shortfall(each)}"
-            yield from (StyledLine(piece, "red") for piece in wrap(text, width))
+        yield StyledLine(f"{INDENT}{pluralize(len(thresholds), 'threshold')} reached")
+    for threshold in thresholds:
+        if not threshold["reached"]:
+            yield from wrapped_lines(f"not reached: {format_shortfall(threshold)}", width, "red")
 
 
-def _disagreements(data: JsonObject, width: int) -> Iterator[StyledLine]:
-    found = data["disagreements"][:SHOWN]
-    if found:
+def _disagreement_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
+    disagreements = data["disagreements"][:SHOWN]
+    if disagreements:
         yield StyledLine(f"{INDENT}largest disagreements:", "dim")
-    for each in found:
-        said = [(vote["judge"], vote["rationale"]) for vote in each["votes"] if vote["rationale"]]
-        by = f"{said[0][0]}: " if len(each["votes"]) > 1 and said else ""
-        why = f": {by}{said[0][1]}" if said else ""
-        scores = f"label {format_figure(each['label'])}, score {format_figure(each['score'])}"
-        text = one_line(f"{each['id']}, {each['dimension']}: {scores}{why}", MOST_SAID)
-        yield from (StyledLine(piece) for piece in wrap(2 * INDENT + text, width))
+    for disagreement in disagreements:
+        label, score = format_figure(disagreement["label"]), format_figure(disagreement["score"])
+        where = f"{disagreement['id']}, {disagreement['dimension']}"
+        text = f"{where}: label {label}, score {score}{_first_rationale(disagreement['votes'])}"
+        yield from wrapped_lines(one_line(text, MOST_REASON), width, indent=2 * INDENT)
+
+
+def _first_rationale(votes: Sequence[JsonObject]) -> str:
+    """Give what the first judge with a reason says, with its name where there are several."""
+    vote = next((vote for vote in votes if vote["rationale"]), None)
+    if vote is None:
+        return ""
+    by = f"{vote['judge']}: " if len(votes) > 1 else ""
+    return f": {by}{vote['rationale']}"

@@ -77,13 +77,13 @@ def calibration_page(data: JsonObject) -> str:
 
     Every text of labels and judges is escaped: what an agent wrote is shown, and never obeyed.
     """
-    judges = list(dict.fromkeys(each["judge"] for each in data["measured"]))
+    judges = list(dict.fromkeys(agreement["judge"] for agreement in data["measured"]))
     return (
         _environment()
         .get_template("calibration.html.jinja")
         .render(
             data=data,
-            names=[judge_model_label(each) for each in data["judges"]],
+            names=[judge_model_label(judge) for judge in data["judges"]],
             label=_label(data),
             thresholds=[
                 (each, format_threshold(each), format_threshold_value(each)) for each in data["thresholds"]
@@ -92,15 +92,16 @@ def calibration_page(data: JsonObject) -> str:
             number=format_statistic,
             count=len(data["disagreements"]),
             no_disagreement=_no_disagreement(data),
-            unread=[format_unreadable(each) for each in data["judges"] if "unread" in each],
+            unread=[format_unreadable(judge) for judge in data["judges"] if "unread" in judge],
         )
     )
 
 
 def _no_disagreement(data: JsonObject) -> str:
     """Say what it means that no score lay away from its label: nothing, where there is no score."""
-    counts = [each for each in data["measured"] if each["judge"] == data["measured"][-1]["judge"]]
-    scored, labelled = (sum(each[key] for each in counts) for key in ("scored", "examples"))
+    decisive = data["measured"][-1]["judge"]
+    agreements = [agreement for agreement in data["measured"] if agreement["judge"] == decisive]
+    scored, labelled = (sum(agreement[key] for agreement in agreements) for key in ("scored", "examples"))
     if not scored:
         return "No example has a score: there is nothing to compare."
     if scored < labelled:
@@ -120,22 +121,24 @@ def _section(data: JsonObject, dimension: str, judges: Sequence[str]) -> dict[st
     }
 
 
-def _card(data: JsonObject, dimension: str, judge: str, counts: bool) -> dict[str, Any]:
-    """Give one judge's plot and figures; thresholds are about the one that ``counts``."""
-    found = next(
-        each for each in data["measured"] if (each["dimension"], each["judge"]) == (dimension, judge)
+def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:
+    """Give one judge's plot and figures; thresholds are about the decisive one."""
+    agreement = next(
+        known for known in data["measured"] if (known["dimension"], known["judge"]) == (dimension, judge)
     )
-    wanted = {
-        each["metric"]: each for each in data["thresholds"] if counts and each["dimension"] == dimension
+    thresholds = {
+        threshold["metric"]: threshold
+        for threshold in data["thresholds"]
+        if is_decisive and threshold["dimension"] == dimension
     }
     return {
         "who": judge_label(data, judge),
-        "found": found,
+        "found": agreement,
         "dots": list(_dots(data, dimension, judge)),
         "band": _band(data["tolerance"]),
-        "bars": [_bar(name, found["figures"][name], wanted.get(name)) for name in METRICS],
-        "heat": confusion_heat(found["confusion"]),
-        "noise": format_noise(found["noise"]) if "noise" in found else "",
+        "bars": [_bar(name, agreement["figures"][name], thresholds.get(name)) for name in METRICS],
+        "heat": confusion_heat(agreement["confusion"]),
+        "noise": format_noise(agreement["noise"]) if "noise" in agreement else "",
     }
 
 
@@ -176,7 +179,7 @@ def _band(tolerance: float) -> str:
     return " ".join(f"{x:g},{SIDE - y:g}" for x, y in corners)
 
 
-def _bar(name: str, found: JsonObject, wanted: JsonObject | None) -> Bar:
+def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> Bar:
     def at(value: float | None) -> float | None:
         if value is None:
             return None
@@ -187,16 +190,16 @@ def _bar(name: str, found: JsonObject, wanted: JsonObject | None) -> Bar:
     return Bar(
         title=METRIC_TITLES[name],
         explained=METRICS[name],
-        value=format_statistic(found["value"]),
-        interval=format_estimate_interval(found, " to "),
-        reason=found.get("reason", ""),
-        at=at(found["value"]),
-        low=at(found.get("low")),
-        high=at(found.get("high")),
+        value=format_statistic(estimate["value"]),
+        interval=format_estimate_interval(estimate, " to "),
+        reason=estimate.get("reason", ""),
+        at=at(estimate["value"]),
+        low=at(estimate.get("low")),
+        high=at(estimate.get("high")),
         zero=0.0 if name in FROM_ZERO else 50.0,
-        threshold=at(wanted["threshold"]) if wanted else None,
-        reached=not wanted or wanted["reached"],
-        wanted=f"{side} {wanted['threshold']:g}" if wanted else "",
+        threshold=at(threshold["threshold"]) if threshold else None,
+        reached=not threshold or threshold["reached"],
+        wanted=f"{side} {threshold['threshold']:g}" if threshold else "",
     )
 
 
@@ -230,12 +233,12 @@ class Heat(NamedTuple):
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def confusion_heat(found: Mapping[str, Any]) -> Heat:
-    """Give a confusion with the shade of every cell."""
-    names = tuple(format_figure(category) for category in found["categories"])
+def confusion_heat(confusion: JsonObject) -> Heat:
+    """Give a confusion with the shade of every cell: the more often a pair was met, the stronger its cell."""
+    names = tuple(format_figure(category) for category in confusion["categories"])
     rows = tuple(
         (name, tuple(Cell(count, _share(count, row), place == other) for other, count in enumerate(row)))
-        for place, (name, row) in enumerate(zip(names, found["rows"], strict=True))
+        for place, (name, row) in enumerate(zip(names, confusion["rows"], strict=True))
     )
     return Heat(names, rows)
 
