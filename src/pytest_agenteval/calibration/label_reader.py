@@ -66,38 +66,38 @@ class _Reader:
 
     def _input(self, row: LabelRow) -> dict[str, str]:
         """Give the values that the rubric shows beside the output; a lone text is its only one."""
-        found, given = row.parts.get("input"), self._given
-        if isinstance(found, str) and len(given) == 1:
-            return {given[0]: found}
+        value, given = row.parts.get("input"), self._given
+        if isinstance(value, str) and len(given) == 1:
+            return {given[0]: value}
         if "input" not in row.parts and not given:
             return {}
-        if not isinstance(found, Mapping):
+        if not isinstance(value, Mapping):
             expected = f"an object with {', '.join(given)}: what the rubric shows"
-            told = value_text(found) if "input" in row.parts else "no input"
-            self._wrong(row, ("input",), expected, told, self._columns(row, given))
+            found = value_text(value) if "input" in row.parts else "no input"
+            self._wrong(row, ("input",), expected, found, self._columns(row, given))
             return {}
-        for name in found:
+        for name in value:
             if name not in given:
-                told = f"the unknown value {name!r}"
-                self._wrong(row, ("input", name), f"one of {', '.join(given)}", told, nearest(name, given))
-        missing = [name for name in given if name not in found]
+                found = f"the unknown value {name!r}"
+                self._wrong(row, ("input", name), f"one of {', '.join(given)}", found, nearest(name, given))
+        missing = [name for name in given if name not in value]
         if missing:
-            told = f"no {', '.join(missing)}"
+            found = f"no {', '.join(missing)}"
             expected = f"{', '.join(given)}: what the rubric shows"
-            self._wrong(row, ("input",), expected, told, self._columns(row, missing))
-        known = [name for name in given if name in found]
-        return {name: self._text(row, ("input", name), found[name], "a text") for name in known}
+            self._wrong(row, ("input",), expected, found, self._columns(row, missing))
+        known = [name for name in given if name in value]
+        return {name: self._text(row, ("input", name), value[name], "a text") for name in known}
 
     def _labels(self, row: LabelRow) -> Iterator[tuple[str, float]]:
-        found, names = row.parts.get("scores"), self._rubric.names
-        if not isinstance(found, Mapping) or not found:
-            told = value_text(found) if "scores" in row.parts else "no scores"
-            self._wrong(row, ("scores",), f"a number for one or more of {', '.join(names)}", told)
+        scores, names = row.parts.get("scores"), self._rubric.names
+        if not isinstance(scores, Mapping) or not scores:
+            found = value_text(scores) if "scores" in row.parts else "no scores"
+            self._wrong(row, ("scores",), f"a number for one or more of {', '.join(names)}", found)
             return
-        for name, value in found.items():
+        for name, value in scores.items():
             if name not in names:
-                told = f"the unknown dimension {name!r}"
-                self._wrong(row, ("scores", name), f"one of {', '.join(names)}", told, nearest(name, names))
+                found = f"the unknown dimension {name!r}"
+                self._wrong(row, ("scores", name), f"one of {', '.join(names)}", found, nearest(name, names))
             elif self._is_label(row, name, value):
                 low, high = self._scale
                 yield name, (value - low) / (high - low)
@@ -134,6 +134,7 @@ class _Reader:
     def _wrong(self, row: LabelRow, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
         unknown = bool(row.columns) and path[:-1] == ("input",) and path[-1] not in self._given
         of_all = unknown or row.is_of_all(path)
+        # A column that is missing is missing in every row: one problem, on the line of the columns' names.
         problem = Problem(self._file, 1 if of_all else row.line, row.place(path), expected, found, hint)
         if not of_all or problem not in self._problems:
             self._problems.append(problem)

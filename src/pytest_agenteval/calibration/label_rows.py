@@ -68,12 +68,12 @@ def _json_rows(path: Path, text: str, problems: list[Problem]) -> Iterator[Label
         try:
             value = _decode(line)
         except ValueError as broken:
-            said = broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
-            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", said))
+            found = broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
+            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", found))
             continue
         except RecursionError:
-            said = "more levels than can be read"
-            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", said))
+            found = "more levels than can be read"
+            problems.append(Problem(short_path(path), number, (), "one JSON object in one line", found))
             continue
         if not isinstance(value, dict):
             problems.append(Problem(short_path(path), number, (), A_ROW, value_text(value)))
@@ -166,11 +166,11 @@ def _unknown(path: Path, line: int, value: Iterable[str], known: Sequence[str]) 
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
         raise ValueError(f"the key {twice!r} stands there twice")
-    return found
+    return value
 
 
 def _constant(text: str) -> NoReturn:

@@ -69,7 +69,7 @@ def report(args: argparse.Namespace) -> int:
     runs = list(_runs(args.runs, Path(args.results)))
     status = _write_files(runs, args) if args.format else _show(runs, scorecards, args)
     if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
-        _tell_odd(runs)
+        _print_oddities(runs)
     return status
 
 
@@ -97,7 +97,7 @@ def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
         yield load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
-def _tell_odd(runs: Iterable[Run]) -> None:
+def _print_oddities(runs: Iterable[Run]) -> None:
     """Say what could not be read of runs, beside whatever else is printed."""
     from pytest_agenteval.store.run_reader import first_unreadable
 

@@ -82,7 +82,7 @@ def agreement(
     placed = [category_pairs(example, categories) for example in decided]
     figures |= {name: bootstrap_estimate(placed, statistic, how) for name, statistic in _OF_PLACES.items()}
     pairs = [pair for example in decided for pair in example]
-    figures["decided"] = _decided(len(pairs), len(labels), how.level)
+    figures["decided"] = _decided_share(len(pairs), len(labels), how.level)
     return Agreement(
         examples=len(examples),
         scored=sum(map(bool, decided)),
@@ -94,13 +94,13 @@ def agreement(
 
 def mean_absolute_error(pairs: Sequence[Pair]) -> float:
     """Give the mean distance between label and score, from 0 up; raises Undefined without pairs."""
-    _some(pairs)
+    _refuse_none(pairs)
     return math.fsum(abs(label - score) for label, score in pairs) / len(pairs)
 
 
 def share_within(pairs: Sequence[Pair], tolerance: float = TOLERANCE) -> float:
     """Give the share of scores at most ``tolerance`` from their label; raises Undefined without pairs."""
-    _some(pairs)
+    _refuse_none(pairs)
     return sum(abs(label - score) <= tolerance + ROUNDING for label, score in pairs) / len(pairs)
 
 
@@ -137,12 +137,12 @@ _OF_PLACES: Mapping[str, Callable[[list[CategoryPair]], float]] = {
 }
 
 
-def _decided(pairs: int, asked: int, level: float) -> BootstrapEstimate:
-    if not asked:
+def _decided_share(pairs: int, asks: int, level: float) -> BootstrapEstimate:
+    if not asks:
         return BootstrapEstimate(None, reason="no example has a label")
-    return BootstrapEstimate(pairs / asked, wilson(pairs, asked, level))
+    return BootstrapEstimate(pairs / asks, wilson(pairs, asks, level))
 
 
-def _some(pairs: Sequence[Pair]) -> None:
+def _refuse_none(pairs: Sequence[Pair]) -> None:
     if not pairs:
         raise UndefinedStatistic("no pairs")

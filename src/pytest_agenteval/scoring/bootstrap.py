@@ -54,20 +54,20 @@ def bootstrap_estimate(
     """
     held = [example for example in examples if example]
     try:
-        value = statistic([one for example in held for one in example])
+        value = statistic([observation for example in held for observation in example])
     except UndefinedStatistic as undefined:
         return BootstrapEstimate(None, reason=str(undefined))
     if len(held) < FEWEST:
         return BootstrapEstimate(value, reason="one example cannot tell how far examples differ")
-    drawn = sorted(_drawn(held, statistic, how))
-    degenerate = how.draws - len(drawn)
+    values = sorted(_draws(held, statistic, how))
+    degenerate = how.draws - len(values)
     if 2 * degenerate >= how.draws:
         why = f"no interval: undefined in {degenerate} of {how.draws} draws"
         return BootstrapEstimate(value, reason=why, degenerate=degenerate)
     tail = (1 - how.level) / 2
     return BootstrapEstimate(
         value,
-        Interval(quantile(drawn, tail), quantile(drawn, 1 - tail), how.level),
+        Interval(quantile(values, tail), quantile(values, 1 - tail), how.level),
         degenerate=degenerate,
     )
 
@@ -85,13 +85,13 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (at - low) * (ordered[high] - ordered[low])
 
 
-def _drawn(
+def _draws(
     examples: Sequence[Sequence[T]], statistic: Callable[[list[T]], float], how: BootstrapSettings
 ) -> Iterator[float]:
     random = Random(how.seed)
     for _ in range(how.draws):
         drawn = random.choices(examples, k=len(examples))
         try:
-            yield statistic([one for example in drawn for one in example])
+            yield statistic([observation for example in drawn for observation in example])
         except UndefinedStatistic:
             continue

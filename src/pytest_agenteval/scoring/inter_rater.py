@@ -28,7 +28,8 @@ def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interva
 
     Raises Undefined where no unit has two values, or all values are the same.
     """
-    paired = [known for unit in units if len(known := [one for one in unit if one is not None]) > 1]
+    decided = [[value for value in unit if value is not None] for unit in units]
+    paired = [unit for unit in decided if len(unit) > 1]
     values = [value for unit in paired for value in unit]
     if not values:
         raise UndefinedStatistic("no example has two scores to compare")

@@ -35,12 +35,13 @@ def judge_noise(
     how: BootstrapSettings = DEFAULT_BOOTSTRAP,
 ) -> JudgeNoise:
     """Measure the noise of a judge: each example holds its score of every ask, None where there was none."""
-    asked = [known for example in examples if len(known := [one for one in example if one is not None]) > 1]
-    once = [[scores] for scores in asked]
+    decided = [[score for score in example if score is not None] for example in examples]
+    repeated = [scores for scores in decided if len(scores) > 1]
+    units = [[scores] for scores in repeated]  # an example is drawn with all of its scores, or not at all
     return JudgeNoise(
-        len(asked),
-        bootstrap_estimate(once, spread_within, how),
-        bootstrap_estimate(once, lambda all_scores: share_flipping(all_scores, pass_threshold), how),
+        len(repeated),
+        bootstrap_estimate(units, spread_within, how),
+        bootstrap_estimate(units, lambda all_scores: share_flipping(all_scores, pass_threshold), how),
     )
 
 

@@ -30,7 +30,7 @@ def _board(board: Leaderboard) -> dict[str, Any]:
 
 
 def _standing(row: Standing) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "run": row.run,
         "path": row.path,
         "model": row.view.model,
@@ -40,19 +40,19 @@ def _standing(row: Standing) -> dict[str, Any]:
         "buckets": {each.name: _figures(each) for each in row.view.rows},
     }
     if row.scorecard is not None:
-        found |= _scorecard(row.scorecard)
-    return found
+        data |= _scorecard(row.scorecard)
+    return data
 
 
 def _scorecard(scorecard: Scorecard) -> dict[str, Any]:
     """Give a scorecard under keys that are the same for every benchmark: a level is any group of metrics."""
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     if scorecard.total is not None:
-        found["composite"] = _total(scorecard, scorecard.total)
-    found["levels"] = {group.name: _group(group) for group in scorecard.groups}
+        data["composite"] = _total(scorecard, scorecard.total)
+    data["levels"] = {group.name: _group(group) for group in scorecard.groups}
     if scorecard.notes:
-        found["notes"] = list(scorecard.notes)
-    return found
+        data["notes"] = list(scorecard.notes)
+    return data
 
 
 def _figures(row: GroupStatistics) -> dict[str, Any]:

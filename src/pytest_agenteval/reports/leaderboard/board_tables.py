@@ -154,10 +154,10 @@ def _without_judge(rows: Sequence[Standing]) -> Iterator[str]:
 
 
 def _bucket(row: Standing, name: str) -> str:
-    found = next((each for each in row.view.rows if each.name == name), None)
-    if found is None or found.mean is None:
+    bucket = next((bucket for bucket in row.view.rows if bucket.name == name), None)
+    if bucket is None or bucket.mean is None:
         return NOT_KNOWN
-    return f"{mean_cell(found)} {interval_cell(found)}"
+    return f"{mean_cell(bucket)} {interval_cell(bucket)}"
 
 
 def _formula(rows: Sequence[Standing]) -> Iterator[str]:
@@ -187,10 +187,10 @@ def _remarks(board: Leaderboard) -> Iterator[str]:
     """Say what stands beside the figures: what is in no average, and what makes rows hard to compare."""
     for name, row in zip(_names(board.standings), board.standings, strict=True):
         total = row.view.total
-        left = [(sum(total.errored.values()), "errored"), (total.not_run, "not run")]
-        said = [f"{number} {word}" for number, word in left if number]
-        if said:
-            yield f"{name}: {', '.join(said)} of {total.planned} planned, in no average"
+        counts = [(sum(total.errored.values()), "errored"), (total.not_run, "not run")]
+        missing = [f"{number} {word}" for number, word in counts if number]
+        if missing:
+            yield f"{name}: {', '.join(missing)} of {total.planned} planned, in no average"
     differing = count_graded_differently(board.standings)
     if differing:
         tasks = pluralize(differing, "task")

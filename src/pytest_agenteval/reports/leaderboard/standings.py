@@ -53,11 +53,11 @@ class Leaderboard(FrozenValue, frozen=True):
 
 def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> list[Leaderboard]:
     """Work out a board for each suite, in order of appearance; no transcript is read."""
-    found: dict[str, list[Standing]] = {}
+    by_suite: dict[str, list[Standing]] = {}
     for run in runs:
         for standing in standings_of(run, scorecards):
-            found.setdefault(standing.view.suite, []).append(standing)
-    return [Leaderboard(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in found.items()]
+            by_suite.setdefault(standing.view.suite, []).append(standing)
+    return [Leaderboard(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in by_suite.items()]
 
 
 def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[Standing]:
@@ -82,19 +82,19 @@ def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
 
 def count_graded_differently(standings: Sequence[Standing]) -> int:
     """Count the tasks that several standings have and that were not graded by the same ruler in all."""
-    seen: dict[str, set[str]] = {}
+    by_task: dict[str, set[str]] = {}
     for standing in standings:
         for task, rulers in standing.rulers.items():
-            seen.setdefault(task, set()).update(rulers)
-    return sum(len(rulers) > 1 for rulers in seen.values())
+            by_task.setdefault(task, set()).update(rulers)
+    return sum(len(rulers) > 1 for rulers in by_task.values())
 
 
 def _rulers(entries: Iterable[JournalEntry]) -> Rulers:
-    found: dict[str, set[str]] = {}
+    by_task: dict[str, set[str]] = {}
     for entry in entries:
         if entry.digests.ruler:
-            found.setdefault(entry.key.task, set()).add(entry.digests.ruler)
-    return {task: frozenset(rulers) for task, rulers in found.items()}
+            by_task.setdefault(entry.key.task, set()).add(entry.digests.ruler)
+    return {task: frozenset(rulers) for task, rulers in by_task.items()}
 
 
 def _best_first(standing: Standing) -> tuple[bool, float, str, str]:

@@ -40,11 +40,11 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
         for entry in (entry for entry in entries if entry.bucket == name):
             trials = tasks.setdefault((entry.key.task, entry.key.agent), [])
             trials += [trial] if (trial := run.trial_if_readable(entry)) else []
-        found = [one for trials in tasks.values() if (one := task_report(name, trials))]
+        reports = [report for trials in tasks.values() if (report := task_report(name, trials))]
         planned = max(_planned(run, suite, name), len(tasks))
         if planned:
-            levels[name] = _level(name, _model(run.header, suite), found, planned)
-            upstream = upstream and all(one.upstream for one in found)
+            levels[name] = _level(name, _model(run.header, suite), reports, planned)
+            upstream = upstream and all(report.upstream for report in reports)
     summary = _summary(run.header, suite, levels)
     return {
         "summary": summary if upstream else {**summary, "mode": DEFAULT_MODE},
@@ -93,7 +93,7 @@ def _level(name: str, model: str, tasks: Sequence[TaskReport], planned: int) -> 
         "metrics": dict(_means(name, tasks)),
         "metadata": _metadata(name, model, tasks),
         "task_evaluations": [
-            {"task_id": one.task, "success": one.success, "metrics": dict(one.metrics)} for one in tasks
+            {"task_id": task.task, "success": task.success, "metrics": dict(task.metrics)} for task in tasks
         ],
     }
 
@@ -101,19 +101,19 @@ def _level(name: str, model: str, tasks: Sequence[TaskReport], planned: int) -> 
 def _means(level: str, tasks: Sequence[TaskReport]) -> Iterator[tuple[str, float]]:
     """Give each metric's mean over the tasks that decided it, 0 where none did; then the response rate."""
     for name in reported(level):
-        found = [one.metrics[name]["score"] for one in tasks if name in one.metrics]
-        if found:
-            yield name, _mean([score for score in found if score is not None])
-    yield RESPONSE_RATE, _mean([float(one.success) for one in tasks])
+        scores = [task.metrics[name]["score"] for task in tasks if name in task.metrics]
+        if scores:
+            yield name, _mean([score for score in scores if score is not None])
+    yield RESPONSE_RATE, _mean([float(task.success) for task in tasks])
 
 
 def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, Any]:
     """Give what the tasks of a level took, rounded as the benchmark's log is."""
-    count, answered = len(tasks), sum(one.success for one in tasks)
-    taken, tokens = naive_sum(one.seconds for one in tasks), sum(one.tokens for one in tasks)
-    steps, calls = sum(one.steps for one in tasks), sum(one.calls for one in tasks)
+    count, answered = len(tasks), sum(task.success for task in tasks)
+    taken, tokens = naive_sum(task.seconds for task in tasks), sum(task.tokens for task in tasks)
+    steps, calls = sum(task.steps for task in tasks), sum(task.calls for task in tasks)
     return {
-        "timestamp": max((one.started_at for one in tasks), default=""),
+        "timestamp": max((task.started_at for task in tasks), default=""),
         "model": model,
         "level": level,
         "total_tasks": count,
@@ -128,10 +128,10 @@ def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, 
         "average_tool_calls": round(_per(calls, count), 2),
         "total_tokens": tokens,
         "average_tokens_per_task": round(_per(tokens, count), 2),
-        "average_prompt_tokens": round(_per(sum(one.prompt_tokens for one in tasks), count), 2),
-        "average_completion_tokens": round(_per(sum(one.completion_tokens for one in tasks), count), 2),
+        "average_prompt_tokens": round(_per(sum(task.prompt_tokens for task in tasks), count), 2),
+        "average_completion_tokens": round(_per(sum(task.completion_tokens for task in tasks), count), 2),
         "average_tps": round(_per(tokens, taken), 2),
-        "ttft": _first_tokens(one.first_token_s for one in tasks),
+        "ttft": _first_tokens(task.first_token_s for task in tasks),
     }
 
 

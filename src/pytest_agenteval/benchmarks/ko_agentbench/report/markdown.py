@@ -74,7 +74,7 @@ def report_markdown(evaluation: Evaluation) -> str:
     lines = [*_run(summary), *_overview(levels), "## 레벨별 성능", ""]
     for name, level in levels.items():
         lines += _level(name, level)
-    return "\n".join([*lines, *_took(levels), "", ""])
+    return "\n".join([*lines, *_usage(levels), "", ""])
 
 
 def _run(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -117,15 +117,15 @@ def _level(name: str, level: Level) -> Iterator[str]:
     yield ""
 
 
-def _took(levels: Mapping[str, Level]) -> Iterator[str]:
-    told = [level["metadata"] for level in levels.values()]
-    tokens = sum(took["total_tokens"] for took in told)
-    seconds = naive_sum(took["total_execution_time"] for took in told)
+def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
+    taken = [level["metadata"] for level in levels.values()]
+    tokens = sum(took["total_tokens"] for took in taken)
+    seconds = naive_sum(took["total_execution_time"] for took in taken)
     yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")
     yield f"- **총 처리 토큰**: {tokens:,}개"
     yield f"- **총 실행 시간**: {seconds:.2f}초"
     yield f"- **전체 평균 TPS**: {tokens / seconds if seconds else 0.0:.2f} tokens/sec"
-    yield f"- **전체 평균 TTFT**: {_first_token_s(told):.4f}초"
+    yield f"- **전체 평균 TTFT**: {_first_token_s(taken):.4f}초"
     yield from ("", "### 레벨별 상세", "")
     yield from _head(
         "Level", "평균 토큰 수", "입력 토큰", "출력 토큰", "TPS", "TTFT (평균)", "TTFT (최소/최대)"
@@ -146,9 +146,9 @@ def _details(name: str, took: Mapping[str, Any]) -> str:
     )
 
 
-def _first_token_s(told: Sequence[Mapping[str, Any]]) -> float:
+def _first_token_s(taken: Sequence[Mapping[str, Any]]) -> float:
     """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
-    known = [(took["ttft"]["average"], took["total_tasks"]) for took in told if took["ttft"]["average"] > 0]
+    known = [(took["ttft"]["average"], took["total_tasks"]) for took in taken if took["ttft"]["average"] > 0]
     tasks = sum(count for _, count in known)
     return naive_sum(mean * count for mean, count in known) / tasks if tasks else 0.0
 

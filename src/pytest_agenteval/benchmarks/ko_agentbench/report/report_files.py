@@ -23,7 +23,7 @@ _SERVED_AS = re.compile(r":\d+$")
 _NO_NAME = re.compile(r'[/\\:*?"<>|\s]+')
 
 
-class Evaluated(NamedTuple):
+class EvaluatedModel(NamedTuple):
     """The evaluation of one model in one run, and the alias that the run calls the model by."""
 
     alias: str
@@ -36,20 +36,19 @@ def write_reports(runs: Iterable[Run], to: Path) -> list[Path]:
     Raises UsageMistake, before anything is written, for a run whose grades are not the benchmark's and for
     two evaluations that would be one folder.
     """
-    found = [each for run in runs for each in _evaluated(run)]
-    folders = _folders(found)
+    folders = _folders([evaluated for run in runs for evaluated in _evaluations(run)])
     try:
-        return _written(folders, to)
+        return _write_all(folders, to)
     except OSError as refused:
         raise UsageMistake(f"{refused.filename}: cannot be written ({refused.strerror})") from None
 
 
-def _written(folders: Sequence[tuple[str, Evaluated]], to: Path) -> list[Path]:
-    written = [path for folder, each in folders for path in _write(to / folder, each.evaluation)]
+def _write_all(folders: Sequence[tuple[str, EvaluatedModel]], to: Path) -> list[Path]:
+    paths = [path for folder, model in folders for path in _write(to / folder, model.evaluation)]
     if len(folders) > 1:
-        rows = [(folder.rpartition("_")[0], each.evaluation) for folder, each in folders]
-        written.append(_put(to / COMBINED, combined_csv(rows)))
-    return written
+        rows = [(folder.rpartition("_")[0], model.evaluation) for folder, model in folders]
+        paths.append(_put(to / COMBINED, combined_csv(rows)))
+    return paths
 
 
 def folder_name(model: str, day: str) -> str:
@@ -60,26 +59,27 @@ def folder_name(model: str, day: str) -> str:
     return f"{_NO_NAME.sub('_', _SERVED_AS.sub('', model)).strip('_')}_{day}"
 
 
-def _evaluated(run: Run) -> Iterator[Evaluated]:
-    some = False
+def _evaluations(run: Run) -> Iterator[EvaluatedModel]:
+    has_grades = False
     for suite in view_of(run).suites:
         evaluation = evaluation_of(run, suite)
         if evaluation is not None:
-            some = True
-            yield Evaluated(suite.who, evaluation)
-    if not some:
+            has_grades = True
+            yield EvaluatedModel(suite.who, evaluation)
+    if not has_grades:
         raise UsageMistake(
             f"{run.folder}: expected grades of Ko-AgentBench (graders ko_L1 … ko_L7 on tasks in folders "
             "L1 … L7); there are none, so no report can be made in its shape"
         )
 
 
-def _folders(found: Iterable[Evaluated]) -> list[tuple[str, Evaluated]]:
+def _folders(models: Iterable[EvaluatedModel]) -> list[tuple[str, EvaluatedModel]]:
     """Name folders by the models' ids; by the aliases where two aliases stand for one id."""
-    found = list(found)
-    by_id = [(_folder(each, each.evaluation["summary"]["model"]), each) for each in found]
+    by_id = [(_folder(model, model.evaluation["summary"]["model"]), model) for model in models]
     times = Counter(folder for folder, _ in by_id)
-    named = [(folder if times[folder] == 1 else _folder(each, each.alias), each) for folder, each in by_id]
+    named = [
+        (folder if times[folder] == 1 else _folder(model, model.alias), model) for folder, model in by_id
+    ]
     twice = [folder for folder, count in Counter(folder for folder, _ in named).items() if count > 1]
     if twice:
         raise UsageMistake(
@@ -88,8 +88,8 @@ def _folders(found: Iterable[Evaluated]) -> list[tuple[str, Evaluated]]:
     return named
 
 
-def _folder(each: Evaluated, model: str) -> str:
-    return folder_name(model, each.evaluation["summary"]["execution_date"])
+def _folder(evaluated: EvaluatedModel, model: str) -> str:
+    return folder_name(model, evaluated.evaluation["summary"]["execution_date"])
 
 
 def _write(folder: Path, evaluation: Evaluation) -> list[Path]:

@@ -19,7 +19,7 @@ LABELS: Mapping[str, str] = {"SR": "SR", "EPR_CVR": "EPR_CVR", PASS_NAME: PASS_S
 RETIRED = ("ProvAcc", "ReuseRate")
 """Metrics that the benchmark documents and no longer reports."""
 
-DETAILS, THROWN = "upstream", "upstream_error"
+DETAILS, UPSTREAM_ERROR = "upstream", "upstream_error"
 """Where a grade's details hold what the benchmark would report beside the score, or how its code broke."""
 
 LOGGED = "ko_agentbench"
@@ -44,7 +44,7 @@ class TaskReport(FrozenValue, frozen=True):
 
 
 def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
-    """Tell a task from its repetitions, None where none of them was evaluated.
+    """Give the report of a task from its repetitions, None where none of them was evaluated.
 
     As in the benchmark the first one stands for the task, and the others count in its pass@k only.
     """
@@ -54,14 +54,14 @@ def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
     first = counted[0]
     metrics = _metrics(level, first)
     if len(trials) > 1 and PASS_NAME in metrics:
-        metrics[PASS_NAME] = _repeated(counted, len(trials))
+        metrics[PASS_NAME] = _repeated_share(counted, len(trials))
     log = _log(first)
     prompt, completion, tokens = _tokens(first)
     return TaskReport(
         task=first.key.task,
         success=_success(first),
         metrics=metrics,
-        upstream=all(map(_in_its_way, _known(level, first).values())),
+        upstream=all(map(_is_upstream, _reported_grades(level, first).values())),
         started_at=first.started_at,
         seconds=float(log.get("execution_time", first.seconds)),
         steps=int(log.get("steps_taken", _steps(first))),
@@ -83,7 +83,7 @@ def reported(level: str) -> tuple[str, ...]:
     return (*LABELS, *(name for name in LEVEL_METRICS[level] if name not in RETIRED))
 
 
-def _known(level: str, trial: Trial) -> dict[str, Grade]:
+def _reported_grades(level: str, trial: Trial) -> dict[str, Grade]:
     """Give the grades that are reported, by the benchmark's names."""
     grades = {grade.grader: grade for grade in trial.grades}
     labels = {name: LABELS.get(name, name) for name in reported(level)}
@@ -91,22 +91,22 @@ def _known(level: str, trial: Trial) -> dict[str, Grade]:
 
 
 def _metrics(level: str, trial: Trial) -> dict[str, Mapping[str, Any]]:
-    return {name: _metric(grade) for name, grade in _known(level, trial).items()}
+    return {name: _metric(grade) for name, grade in _reported_grades(level, trial).items()}
 
 
 def _metric(grade: Grade) -> Mapping[str, Any]:
     """Give a score with its details, which are our rationale where the benchmark's way was not gone."""
     score = None if grade.value is None else float(grade.value)
-    if THROWN in grade.details:
-        return {"score": score, "error": grade.details[THROWN]}
+    if UPSTREAM_ERROR in grade.details:
+        return {"score": score, "error": grade.details[UPSTREAM_ERROR]}
     return {"score": score, "details": grade.details.get(DETAILS, {"reason": grade.rationale})}
 
 
-def _in_its_way(grade: Grade) -> bool:
-    return grade.score is None or DETAILS in grade.details or THROWN in grade.details
+def _is_upstream(grade: Grade) -> bool:
+    return grade.score is None or DETAILS in grade.details or UPSTREAM_ERROR in grade.details
 
 
-def _repeated(counted: Sequence[Trial], repetitions: int) -> Mapping[str, Any]:
+def _repeated_share(counted: Sequence[Trial], repetitions: int) -> Mapping[str, Any]:
     answered = sum(map(_success, counted))
     details = {
         "repetitions": repetitions,
@@ -117,8 +117,8 @@ def _repeated(counted: Sequence[Trial], repetitions: int) -> Mapping[str, Any]:
 
 
 def _log(trial: Trial) -> Mapping[str, Any]:
-    found = trial.outcome.answer.state.get(LOGGED)
-    return found if isinstance(found, Mapping) else {}
+    log = trial.outcome.answer.state.get(LOGGED)
+    return log if isinstance(log, Mapping) else {}
 
 
 def _success(trial: Trial) -> bool:
@@ -138,19 +138,19 @@ def _steps(trial: Trial) -> int:
 
 
 def _tokens(trial: Trial) -> tuple[int, int, int]:
-    found = _log(trial).get("token_usage")
-    if isinstance(found, Mapping):
-        prompt, completion = found.get("prompt_tokens") or 0, found.get("completion_tokens") or 0
-        return prompt, completion, found.get("total_tokens") or prompt + completion
-    used = trial.usage
-    return used.input_tokens, used.output_tokens, used.tokens
+    log = _log(trial).get("token_usage")
+    if isinstance(log, Mapping):
+        prompt, completion = log.get("prompt_tokens") or 0, log.get("completion_tokens") or 0
+        return prompt, completion, log.get("total_tokens") or prompt + completion
+    usage = trial.usage
+    return usage.input_tokens, usage.output_tokens, usage.tokens
 
 
 def _first_token_s(trial: Trial) -> float:
     """Give the mean time to the first token; of a reply that was not streamed, the time to all of it."""
-    found = _log(trial).get("ttft_stats")
-    if isinstance(found, Mapping):
-        return float(found.get("average") or 0.0)
+    log = _log(trial).get("ttft_stats")
+    if isinstance(log, Mapping):
+        return float(log.get("average") or 0.0)
     asks = trial.transcript.asks
     waits = [a.ended - a.started if a.first_token_s is None else a.first_token_s for a in asks]
     return naive_sum(waits) / len(waits) if waits else 0.0
