@@ -9,7 +9,7 @@ import pytest
 from pytest_agenteval.calibration.plan import CalibrationPlan, MetricThreshold, read_calibration
 from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.tasks.calibration import holds_calibration
+from pytest_agenteval.tasks.task_detection import holds_calibration
 from tests.calibration.judges import FILE, project, rows
 from tests.suites import write
 

@@ -44,7 +44,7 @@ def without_offsets(journal: str) -> str:
 
 def in_order_of_lines(run: Run) -> list[Trial]:
     """Give the trials in the order in which they were written."""
-    return [run.trial(entry) for entry in sorted(run.entries, key=lambda entry: entry.place.offset)]
+    return [run.trial(entry) for entry in sorted(run.entries, key=lambda entry: entry.location.offset)]
 
 
 def test_a_run_of_before_is_read_whole(run: Run) -> None:

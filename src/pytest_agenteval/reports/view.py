@@ -179,7 +179,9 @@ def _scope(planned: Sequence[PlannedGroup], k: int, threshold: float, seen: int 
 
 
 def _miss(entry: JournalEntry) -> Miss:
-    return Miss(entry.key, entry.ending, entry.score, ending_reason(entry), str(entry.place), entry.traceback)
+    return Miss(
+        entry.key, entry.ending, entry.score, ending_reason(entry), str(entry.location), entry.traceback
+    )
 
 
 SentDigests = Mapping[tuple[str, int], str]

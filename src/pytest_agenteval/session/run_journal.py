@@ -47,13 +47,13 @@ class DeadWorkerTrials:
 
     def transcripts(self, entry: JournalEntry) -> str:
         """Give the file that the trial's transcript stands in."""
-        return str(self._folder / entry.place.file)
+        return str(self._folder / entry.location.file)
 
 
 def _written_by(lost: frozenset[str], run: Run) -> Iterator[JournalEntry]:
     for entry in run.entries:
         # transcripts-gw0-PID.jsonl; a worker that takes the place of a dead one has another name
-        if entry.place.file.split("-")[1] in lost:
+        if entry.location.file.split("-")[1] in lost:
             yield entry
 
 

@@ -94,7 +94,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         ending=line["ending"],
         score=line["score"],
         grades=tuple(_read_grade(grade) for grade in line["grades"]),
-        place=TranscriptLocation(transcripts, *line["transcript"]),
+        location=TranscriptLocation(transcripts, *line["transcript"]),
         digests=Digests(**get("digests", {})),
         usage=read_usage(get("usage", {})),
         judging=read_usage(get("judging", {})),

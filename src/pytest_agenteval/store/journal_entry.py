@@ -37,7 +37,7 @@ class JournalEntry(Record, frozen=True):
     ending: Ending
     score: float | None
     grades: tuple[Grade, ...]
-    place: TranscriptLocation
+    location: TranscriptLocation
     digests: Digests = Digests()
     usage: Usage = Usage()
     judging: Usage = Usage()
@@ -87,7 +87,7 @@ def check_entry(entry: JournalEntry) -> None:
     for grade in entry.grades:
         _check_grade(grade)
     _check_amounts((entry.seconds,))
-    _check_counts(entry.place[1:])
+    _check_counts(entry.location[1:])
     _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
     _check_texts(entry.tags)
     _check_digests(entry.digests)

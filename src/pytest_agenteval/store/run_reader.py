@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -16,7 +16,9 @@ from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
 from pytest_agenteval.store.json_lines import VERSION, Line, check_version, encode_line, read_line
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
 from pytest_agenteval.store.runs import PLANNED, damage_text, read_header_or_name, read_json
-from pytest_agenteval.store.transcript_reader import TextIndex, read_trial
+
+if TYPE_CHECKING:
+    from pytest_agenteval.store.transcript_reader import TextIndex
 
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
 """How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
@@ -45,7 +47,7 @@ class Run:
         self.entries = journal.entries()
         self.begun = journal.begun()
         self.odd = (*odd, *journal.odd)
-        self._texts = TextIndex(folder)
+        self._texts: TextIndex | None = None
 
     @property
     def never_ended(self) -> str:
@@ -59,8 +61,11 @@ class Run:
 
         Raises TranscriptLost where the transcript is not what the journal says: a file was cut or exchanged.
         """
+        from pytest_agenteval.store.transcript_reader import TextIndex, read_trial
+
         line = self._line(entry)
-        check_version(line, self.folder / entry.place.file)
+        check_version(line, self.folder / entry.location.file)
+        self._texts = self._texts or TextIndex(self.folder)
         try:
             return read_trial(entry, line, self._texts.text)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
@@ -77,7 +82,7 @@ class Run:
             return None
 
     def _line(self, entry: JournalEntry) -> Line:
-        file, offset, length = entry.place
+        file, offset, length = entry.location
         try:
             with (self.folder / file).open("rb") as transcripts:
                 transcripts.seek(offset)
@@ -86,12 +91,12 @@ class Run:
         except (OSError, ValueError, KeyError, TypeError) as broken:
             raise self._lost_transcript(entry, broken) from broken
         if found != (*entry.key, entry.attempt):
-            raise TranscriptLost(f"{self.folder}: {entry.place} holds the transcript of another trial")
+            raise TranscriptLost(f"{self.folder}: {entry.location} holds the transcript of another trial")
         return dict(line)
 
     def _lost_transcript(self, entry: JournalEntry, broken: Exception) -> TranscriptLost:
         why = broken.strerror if isinstance(broken, OSError) else damage_text(broken)
-        return TranscriptLost(f"{self.folder}: no transcript at {entry.place} ({why})")
+        return TranscriptLost(f"{self.folder}: no transcript at {entry.location} ({why})")
 
 
 class Journal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,14 +12,8 @@ from pydantic_core import PydanticCustomError
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.field_types import Count, Named, Number, Positive, Share, Spec, Tag, Text
-from pytest_agenteval.tasks.file_names import is_calibration_name
 from pytest_agenteval.tasks.load import schema_of
 from pytest_agenteval.tasks.validation_errors import explain
-
-_KIND = re.compile(rb"""^["']?kind["']?[ \t]*:[ \t]*["']?calibration\b""", re.MULTILINE)
-_NEARLY = re.compile(
-    rb"^(?:labels?|rubrics?|kind[ \t]*:[ \t]*[\"']?calib\w*[\"']?)[ \t]*(?::|$)", re.MULTILINE
-)
 
 Threshold = Annotated[
     Number | Mapping[Text, Number],
@@ -65,19 +58,6 @@ class Calibration(Spec):
         default=0, description="a whole number, 0 or more: the seed of the intervals"
     )
     tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
-
-
-def holds_calibration(path: Path) -> bool:
-    """Whether a file is meant as a calibration: it says so, or its name and any of its keys nearly do."""
-    if path.suffix.lower() not in (".yaml", ".yml"):
-        return False
-    try:
-        data = path.read_bytes()
-    except OSError:  # who collects it says what is wrong
-        return False
-    if _KIND.search(data):
-        return True
-    return is_calibration_name(path) and _NEARLY.search(data) is not None
 
 
 def load_calibration(path: Path) -> tuple[Calibration, Document]:

@@ -1,4 +1,4 @@
-"""Whether a value is a task, is meant as one, or is somebody's data."""
+"""Whether a value is a task, is meant as one, or is somebody's data; and which files are calibrations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.tasks.documents import is_json
+from pytest_agenteval.tasks.file_names import is_calibration_name
 
 _NEAR: Mapping[str, float] = {"id": 0.8, "input": 0.8, "graders": 0.75}
 """The keys by which a task is known, and how like one of them another key has to be to be taken for it."""
@@ -18,6 +19,11 @@ _NEAR: Mapping[str, float] = {"id": 0.8, "input": 0.8, "graders": 0.75}
 _STRING_OR_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _NOTHING_SAID = re.compile(r"(?:[ \t]*(?:#.*|---|\.\.\.)?(?:\n|\Z))*")
+
+
+# Searched for through re's own cache: most suites have no calibration, and never need the second.
+_CALIBRATION = rb"""^["']?kind["']?[ \t]*:[ \t]*["']?calibration\b"""
+_NEARLY_CALIBRATION = rb"^(?:labels?|rubrics?|kind[ \t]*:[ \t]*[\"']?calib\w*[\"']?)[ \t]*(?::|$)"
 
 
 def is_task(value: object) -> bool:
@@ -88,3 +94,16 @@ def _meant(key: str) -> str:
     return next(
         (word for word, least in _NEAR.items() if SequenceMatcher(None, plain, word).ratio() >= least), ""
     )
+
+
+def holds_calibration(path: Path) -> bool:
+    """Whether a file is meant as a calibration: it says so, or its name and any of its keys nearly do."""
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return False
+    try:
+        data = path.read_bytes()
+    except OSError:  # who collects it says what is wrong
+        return False
+    if re.search(_CALIBRATION, data, re.MULTILINE):
+        return True
+    return is_calibration_name(path) and re.search(_NEARLY_CALIBRATION, data, re.MULTILINE) is not None
