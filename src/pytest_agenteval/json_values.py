@@ -1,7 +1,6 @@
 """JSON values: when two are equal, what is left of a text once it is folded, what a number is.
 
-There is one meaning of each. Where a reader takes more than another on purpose, its name says so:
-``fold_compact`` against ``fold_text``, ``number_in_any_notation`` against ``number_of``.
+There is one meaning of each; ``fold_compact`` takes away what ``fold_text`` leaves, the space between words.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 # Bounded, so that a short text with a huge exponent cannot become a number that fills the memory.
@@ -84,17 +83,6 @@ def number_of(value: Any) -> Decimal | None:
     if isinstance(value, str):
         return Decimal(value.strip()) if _JSON_NUMBER.fullmatch(value) else None
     return _number(value)
-
-
-def number_in_any_notation(value: Any) -> Decimal | None:
-    """Read a number as ``number_of`` does, and also a text in other notations: ``.5``, ``1_000``, ``٣``."""
-    if not isinstance(value, str):
-        return _number(value)
-    try:
-        number = Decimal(value.strip())
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None
 
 
 def _number(value: Any) -> Decimal | None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 from pytest_agenteval.cassettes.interaction import Interaction, Request
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers, folded, number_of
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.request_identity import (
     Address,
     Args,
@@ -18,6 +18,7 @@ from pytest_agenteval.cassettes.request_identity import (
     address_of,
     key_of,
 )
+from pytest_agenteval.json_values import fold_compact, number_of
 
 Slot: TypeAlias = int
 """The place of an interaction in its cassette: it never changes, so a tape can note what it has played."""
@@ -164,7 +165,7 @@ class TextIndex:
     def add(self, value: Any, slot: Slot) -> None:
         """Take in a recorded value; one that is no text is in none."""
         if isinstance(value, str):
-            text = folded(value)
+            text = fold_compact(value)
             self._whole[text].append(slot)
             self._lengths.add(len(text))
             for part in (part for size in range(1, LETTERS + 1) for part in _parts(text, size)):
@@ -172,7 +173,7 @@ class TextIndex:
 
     def near(self, value: Any) -> Collection[int] | None:
         """Give the slots of texts that are in this one, and of those that hold its rarest letters."""
-        if not isinstance(value, str) or not (text := folded(value)):
+        if not isinstance(value, str) or not (text := fold_compact(value)):
             return None
         within = (part for length in self._lengths for part in _parts(text, length))
         contained = {slot for part in within for slot in self._whole.get(part, ())}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Hashable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import NOTHING
 from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.json_values import equal, fold_compact, number_of
 from pytest_agenteval.records.record import FrozenValue
 
 WORDS = ("exact", "folded", "ignore", "contains")
 KNOWN = "exact, folded, ignore, contains or {number: TOLERANCE}"
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
-_SCALARS = _AS_THEY_ARE | {float}
 _NONE = object()
 
 
@@ -31,7 +30,7 @@ class ParamMatcher(FrozenValue, frozen=True):
         if self.word == "ignore" or equal(recorded, asked):
             return True
         if self.word == "folded":
-            return equal(folded(recorded), folded(asked))
+            return equal(_folded(recorded), _folded(asked))
         if self.word == "contains":
             return _contained(recorded, asked)
         return self.word == "number" and _near(recorded, asked, self.tolerance)
@@ -62,7 +61,7 @@ class ParamMatchers:
         """Give what accepted calls share: the parameters whose rule can be told from one value alone."""
         return canonical(
             {
-                name: folded(value) if name in self._folded else _whole(value)
+                name: _folded(value) if name in self._folded else _whole(value)
                 for name, value in args.items()
                 if name not in self._left_out
             }
@@ -91,18 +90,11 @@ class ParamMatchers:
         return there is not _NONE and here is not _NONE and rule.same(there, here)
 
 
-def equal(left: Any, right: Any) -> bool:
-    """Are two JSON values one value? ``1`` and ``1.0`` are, ``1`` and ``true`` are not."""
-    if type(left) in _SCALARS and type(right) in _SCALARS:
-        return bool(left == right) and (type(left) is bool) == (type(right) is bool)
-    return canonical(_whole(left)) == canonical(_whole(right))
-
-
-def folded(value: Any) -> Any:
+def _folded(value: Any) -> Any:
     """Give texts without case, width and white space, also those in lists; other values stay."""
     if isinstance(value, str):
-        return "".join(unicodedata.normalize("NFKC", value).casefold().split())
-    return [folded(item) for item in value] if isinstance(value, list | tuple) else _whole(value)
+        return fold_compact(value)
+    return [_folded(item) for item in value] if isinstance(value, list | tuple) else _whole(value)
 
 
 def _whole(value: Any) -> Any:
@@ -120,12 +112,12 @@ def _contained(recorded: Any, asked: Any) -> bool:
     """Find one text in the other; an empty text, which is in every other, says nothing."""
     if not isinstance(recorded, str) or not isinstance(asked, str):
         return False
-    there, here = folded(recorded), folded(asked)
+    there, here = _folded(recorded), _folded(asked)
     return there == here or (bool(there and here) and (there in here or here in there))
 
 
 def _letters_apart(recorded: Any, asked: Any) -> int:
-    return abs(len(folded(recorded)) - len(folded(asked)))
+    return abs(len(_folded(recorded)) - len(_folded(asked)))
 
 
 def _near(recorded: Any, asked: Any, tolerance: Decimal) -> bool:
@@ -135,17 +127,6 @@ def _near(recorded: Any, asked: Any, tolerance: Decimal) -> bool:
 def _numbers_apart(recorded: Any, asked: Any) -> Decimal:
     there, here = number_of(recorded), number_of(asked)
     return FAR if there is None or here is None else abs(there - here)
-
-
-def number_of(value: Any) -> Decimal | None:
-    """Read a number as it is written: between 37.5 and 37.6 lies 0.1, which floats would not say."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        number = Decimal(str(value).strip())
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None
 
 
 def _checked(rule: Any, place: str) -> ParamMatcher:

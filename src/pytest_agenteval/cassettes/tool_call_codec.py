@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, tool_call, tool_request
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers, equal
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.request_identity import CallMatcher, address_of, request_parameters
+from pytest_agenteval.json_values import equal
 
 
 class RequestCodec(Protocol):

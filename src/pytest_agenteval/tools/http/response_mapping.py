@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pytest_agenteval.canonical import compact
@@ -14,11 +15,11 @@ from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.tools.http.declaration import ErrorSpec, PartSpec, ResultSpec
 from pytest_agenteval.tools.http.template_values import ABSENT, Args, compiled
 from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.value_paths import loose_path, value_at
 
 PROVIDER_ERROR = "provider_error"
 LONGEST = 300
 
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 Picked = Callable[[Any, Args], Any]
 
 
@@ -75,21 +76,7 @@ def get_path(body: Any, path: str) -> Any:
 
 
 def _at(path: str) -> Callable[[Any], Any]:
-    steps = tuple(key or int(index) for key, index in _STEP.findall(path))
-
-    def at(value: Any) -> Any:
-        for step in steps:
-            if isinstance(step, int):
-                if not isinstance(value, list) or step >= len(value):
-                    return ABSENT
-                value = value[step]
-            elif isinstance(value, dict) and step in value:
-                value = value[step]
-            else:
-                return ABSENT
-        return value
-
-    return at
+    return partial(value_at, path=loose_path(path))
 
 
 def _part(spec: PartSpec) -> Picked:

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical, compact
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.value_paths import ABSENT as ABSENT
 
-ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 Args: TypeAlias = Mapping[str, Any]
 Secrets: TypeAlias = Callable[[str], str]
 
