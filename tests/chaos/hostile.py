@@ -22,9 +22,9 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool
-import pytest_agenteval.engine.grading as grading
+import pytest_agenteval.engine.grader_run as grader_run
 
-grading.GRADING_S = 3.0
+grader_run.GRADING_S = 3.0
 
 
 class Agent:

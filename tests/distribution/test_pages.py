@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.builtin import pytest_agenteval_register
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.engine.ending import UNGRADED
+from pytest_agenteval.engine.grading import UNGRADED
 from pytest_agenteval.errors import CAUSES, ProblemsFound, TrialBroken
 from pytest_agenteval.factories import accepted_settings
 from pytest_agenteval.prompts import read_templates

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer
@@ -52,9 +53,8 @@ AgentFunction: TypeAlias = Callable[[Mapping[str, Any], AgentContext], AgentAnsw
 class Agent(Protocol):
     """Who acts in a trial. One object serves many trials at once: it keeps nothing of a trial.
 
-    A class may have ``templates``: a map of its own prompt templates by name, replaced where task, suite or
-    variant say so and rendered through ``ctx.prompts``. Prompts that it asks for but has no text of its own
-    for are named in ``prompt_names``. A prompt file of another name is a mistake: nobody would read it.
+    What else its class may say stands in ``AgentTraits``; one that can tell its end state is a
+    ``ReportsEndState`` too, one that completes or checks a task's input ``PreparesInput`` or ``ChecksInput``.
     """
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> AgentAnswer | Awaitable[AgentAnswer]:
@@ -62,7 +62,26 @@ class Agent(Protocol):
         ...
 
 
+class AgentTraits(Protocol):
+    """What an agent's class, or an object of it, may say of itself; each may be left out.
+
+    ``templates`` are its own prompt templates by name, replaced where task, suite or variant say so and
+    rendered through ``ctx.prompts``. ``prompt_names`` names the prompts that it asks for without having a
+    text of its own. A prompt file of another name is a mistake: nobody would read it. ``tools`` names the
+    tools to offer, in this order; without names, all of the suite's are. All are read before the trial's
+    clock starts, the first two before anything is tried.
+    """
+
+    templates: Mapping[str, str]
+    prompt_names: Sequence[str]
+    tools: Sequence[str]
+
+
 Read: TypeAlias = Callable[[str], str | None]
+"""Gives the text of a file of the starting workspace by its path; None where there is none."""
+
+InputProblem: TypeAlias = tuple[KeyPath, str, str, str]
+"""What is wrong with a task's input: the key below ``input``, what is expected, what was found, a hint."""
 
 
 class PreparesInput(Protocol):
@@ -74,8 +93,17 @@ class PreparesInput(Protocol):
     ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """Give the whole input, and texts to be written into the starting workspace, by their paths.
 
-        ``read`` gives the text of a file of the starting workspace, None where there is none.
+        Called once for each task, while task files are read. ``clock`` is the task's time in ISO 8601.
         """
+        ...
+
+
+class ChecksInput(Protocol):
+    """An agent class that sees what is wrong with a task's input before anything is tried."""
+
+    @staticmethod
+    def input_problems(task_input: Mapping[str, Any]) -> Sequence[InputProblem]:
+        """Say all that is wrong; called once for each task, while task files are read."""
         ...
 
 
@@ -84,5 +112,42 @@ class ReportsEndState(Protocol):
     """An agent that can tell its end state from the workspace and the transcript, also after a crash."""
 
     def end_state(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Mapping[str, Any]:
-        """Give the end state, as JSON values, for graders to look at."""
+        """Give the end state, as JSON values, for graders to look at.
+
+        Called once, when the agent has answered, crashed, or reached a limit. It is laid over the state of
+        the agent's answer.
+        """
         ...
+
+
+def tools_of(agent: object) -> Sequence[str] | None:
+    """Give the names of the tools that an agent wants to be offered; None where it has no say."""
+    names: Sequence[str] | None = getattr(agent, "tools", None)
+    return names
+
+
+def templates_of(agent: object) -> Mapping[str, str] | None:
+    """Give an agent's own prompt templates by name; None where it says nothing of them."""
+    templates: Mapping[str, str] | None = getattr(agent, "templates", None)
+    return templates
+
+
+def prompt_names_of(agent: object) -> Sequence[str] | None:
+    """Give the names of the prompts that an agent asks for without a text of its own; None for no word."""
+    names: Sequence[str] | None = getattr(agent, "prompt_names", None)
+    return names
+
+
+def reports_end_state(agent: object) -> TypeGuard[ReportsEndState]:
+    """Whether an agent can tell its end state."""
+    return hasattr(agent, "end_state")  # quicker by far than isinstance, and asked in every trial
+
+
+def prepares_input(agent: object) -> TypeGuard[PreparesInput]:
+    """Whether an agent class completes what a task gives it."""
+    return hasattr(agent, "prepared")
+
+
+def checks_input(agent: object) -> TypeGuard[ChecksInput]:
+    """Whether an agent class sees what is wrong with a task's input."""
+    return hasattr(agent, "input_problems")

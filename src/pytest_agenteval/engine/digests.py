@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from pytest_agenteval.canonical import canonical, digest
+from pytest_agenteval.graders.grader import Grader, asks_judges, own_threshold, rubric_digest_of, version_of
 from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.workspace.snapshot import snapshot_layers, with_texts
 
-if TYPE_CHECKING:
-    from pytest_agenteval.engine.worker_context import WorkerContext
-    from pytest_agenteval.graders.grader import Grader
+GraderFor: TypeAlias = Callable[[PlannedGrader], Grader]
 
 
 class DigestCache:
@@ -39,15 +38,15 @@ class DigestCache:
 
 
 def digests_of(
-    plan: Plan, context: WorkerContext, prompt: str, specs: tuple[ToolSpec, ...], digest_cache: DigestCache
+    plan: Plan, grader_for: GraderFor, prompt: str, specs: tuple[ToolSpec, ...], cache: DigestCache
 ) -> Digests:
-    """Give what this trial was made of, as digests."""
+    """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one."""
     task, model, judges = plan.task, plan.model, _named(plan.conditions.judges)
     return Digests(
-        input=digest_cache.of("input", task.input, lambda: task.input),
-        fixture=_fixture(task, digest_cache) if task.layers or task.texts else "",
+        input=cache.of("input", task.input, lambda: task.input),
+        fixture=_fixture(task, cache) if task.layers or task.texts else "",
         prompt=prompt,
-        settings=digest_cache.of(
+        settings=cache.of(
             "settings",
             task.settings,
             lambda: _settings(task),
@@ -59,21 +58,17 @@ def digests_of(
                 canonical(task.faults) if task.faults else "",
             ),
         ),
-        tools=digest_cache.of("tools", specs, lambda: [spec.declaration() for spec in specs])
-        if specs
-        else "",
-        ruler=digest_cache.of("ruler", task.graders, lambda: _rulers(plan, context), judges),
-        model=digest_cache.of("model", model, lambda: _model(model)),
+        tools=cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
+        ruler=cache.of("ruler", task.graders, lambda: _rulers(plan, grader_for), judges),
+        model=cache.of("model", model, lambda: _model(model)),
     )
 
 
-def _fixture(task: PlannedTask, digest_cache: DigestCache) -> str:
+def _fixture(task: PlannedTask, cache: DigestCache) -> str:
     layers = [Path(layer) for layer in task.layers]
     if task.texts:
-        return digest_cache.of(
-            "texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest()
-        )
-    return digest_cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
+        return cache.of("texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest())
+    return cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
 
 
 def _settings(task: PlannedTask) -> Any:
@@ -86,33 +81,33 @@ def _named(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((judge.id, canonical(judge.params)) for judge in judges)
 
 
-def _rulers(plan: Plan, context: WorkerContext) -> Any:
+def _rulers(plan: Plan, grader_for: GraderFor) -> Any:
     judges = [[judge.id, judge.params] for judge in plan.conditions.judges]
-    return [_ruler(each, context, judges) for each in plan.task.graders]
+    return [_ruler(planned, grader_for, judges) for planned in plan.task.graders]
 
 
-def _ruler(planned: PlannedGrader, context: WorkerContext, judges: list[Any]) -> Any:
+def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: list[Any]) -> Any:
     """Give what a grade depends on; the judges only where the grader asks them."""
     try:
-        found = _made_ruler(planned, context.grading.grader(planned), judges)
-        canonical(found)
+        ruler = _ruler_of(planned, grader_for(planned), judges)
+        canonical(ruler)  # what somebody's class says of itself may be no JSON
     except BaseException:  # a grader that cannot be made, or says odd things of itself: its grade tells
         config = [planned.config, planned.weight, planned.threshold, planned.required]
         return [planned.name, planned.label, *config, "no grader"]
-    return found
+    return ruler
 
 
-def _made_ruler(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list[Any]:
-    asked = judges if hasattr(grader, "with_judges") else []
+def _ruler_of(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list[Any]:
+    asked = judges if asks_judges(grader) else []
     return [
         planned.name,
         planned.label,
         planned.config,
         planned.weight,
-        planned.threshold if planned.threshold is not None else getattr(grader, "threshold", 1.0),
+        planned.threshold if planned.threshold is not None else own_threshold(grader),
         planned.required,
-        getattr(grader, "version", "1"),
-        getattr(grader, "rubric_digest", ""),
+        version_of(grader),
+        rubric_digest_of(grader),
         *asked,
     ]
 

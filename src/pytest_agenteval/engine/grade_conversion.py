@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import CAUSES, AgentEvalError
+from pytest_agenteval.graders.grader import own_threshold
 from pytest_agenteval.records.grade import UNDECIDED, Check, Grade
 
 EXPECTED = "expected a Grade, a bool or a number from 0 to 1"
@@ -39,7 +40,7 @@ def as_grade(label: str, returned: Any) -> Grade:
 
 def threshold_of(grader: Any) -> float:
     """Give the threshold that a grader says of itself, else 1; raises InvalidGrade for no number."""
-    own = getattr(grader, "threshold", 1.0)
+    own = own_threshold(grader)
     if _is_share(own):
         return float(own)
     raise InvalidGrade(f"has the threshold {_short_repr(own)}: expected a number from 0 to 1")

@@ -12,8 +12,7 @@ from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.digests import digests_of
-from pytest_agenteval.engine.ending import UNGRADED, graded_ending, ungraded_error, weighted_score
-from pytest_agenteval.engine.grading import GradingResult
+from pytest_agenteval.engine.grading import UNGRADED, GradingResult
 from pytest_agenteval.engine.trial_resources import TrialJudge, TrialJudges, judge_role
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import TrialBroken
@@ -23,8 +22,8 @@ from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import Event, Transcript
-from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.records.trial import NO_ERROR, ErrorDetails, Trial
 
 
 class InputChanged(TrialBroken):
@@ -45,16 +44,23 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     stored_judges = StoredJudges(stored.transcript, recorder)
     try:
         digests = digests_of(
-            _with_stored_judges(plan, stored_judges), context, stored.digests.prompt, (), context.digest_cache
+            _with_stored_judges(plan, stored_judges),
+            context.grading.grader,
+            stored.digests.prompt,
+            (),
+            context.digest_cache,
         )
         _check_input(plan, stored, digests.input)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
-        asked = TrialJudges(plan, context, recorder).of if plan.conditions.judges else stored_judges.of
+        asked = TrialJudges(plan, context, recorder, []).of if plan.conditions.judges else stored_judges.of
         graded = await context.grading.grade(plan.task.graders, evidence, asked)
     except TrialBroken as broken:
-        return _broken(plan, stored, broken)
-    told = replace(stored, digests=replace(stored.digests, ruler=digests.ruler))
-    return _regraded_trial(plan, told, graded, recorder.transcript().events)
+        return _regraded_trial(plan, stored, GradingResult((), ErrorDetails(broken.cause, str(broken))))
+    # What judges were asked at the time is replaced by what they were asked now.
+    events = [event for event in stored.transcript.events if event.kind != "judge_ask"]
+    transcript = replace(stored.transcript, events=(*events, *recorder.transcript().events))
+    with_ruler = replace(stored.digests, ruler=digests.ruler)
+    return _regraded_trial(plan, replace(stored, transcript=transcript, digests=with_ruler), graded)
 
 
 def _was_graded(stored: Trial) -> bool:
@@ -76,38 +82,21 @@ def _with_stored_judges(plan: Plan, stored_judges: StoredJudges) -> Plan:
     return replace(plan, conditions=replace(plan.conditions, judges=stored_judges.models))
 
 
-def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult, asked: tuple[Event, ...]) -> Trial:
-    grades = graded.grades
-    broken = graded.error or ungraded_error(grades)
-    kept = tuple(event for event in stored.transcript.events if event.kind != "judge_ask")
+def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult) -> Trial:
+    error = graded.error or NO_ERROR
     return replace(
         stored,
         key=plan.key,
         attempt=plan.attempt,
-        ending="errored" if broken else graded_ending(grades, plan.task.kind),
-        score=None if broken else weighted_score(grades),
-        grades=grades,
-        transcript=replace(stored.transcript, events=(*kept, *asked)),
+        ending=graded.ending(plan.task.kind),
+        score=graded.score,
+        grades=graded.grades,
         kind=plan.task.kind,
         bucket=plan.task.bucket,
         tags=plan.task.tags,
-        cause=broken.cause if broken else "",
-        message=broken.message if broken else "",
-        traceback=broken.traceback if broken else "",
-    )
-
-
-def _broken(plan: Plan, stored: Trial, broken: TrialBroken) -> Trial:
-    return replace(
-        stored,
-        key=plan.key,
-        attempt=plan.attempt,
-        ending="errored",
-        score=None,
-        grades=(),
-        cause=broken.cause,
-        message=str(broken),
-        traceback="",
+        cause=error.cause,
+        message=error.message,
+        traceback=error.traceback,
     )
 
 

@@ -107,12 +107,13 @@ class TrialJudges:
     """The run's judges in one trial; they leave the agent's budget and messages alone.
 
     Together they may take as many tokens and as much money as the trial itself may; a judge that is asked
-    beyond that raises LimitReached. A judge that is the judged model too is written down as an event.
+    beyond that raises LimitReached. A judge that is the judged model too is written down as an event. What
+    they are played from is added to ``tapes``.
     """
 
-    def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[ChatTape]) -> None:
         self._plan, self._context, self._recorder = plan, context, recorder
-        self.tapes: list[ChatTape] = []
+        self._tapes = tapes
         limits = plan.task.limits
         self._budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
         for model in plan.conditions.judges:
@@ -127,6 +128,6 @@ class TrialJudges:
         role = judge_role(model.name, label)
         chat, tape = open_chat(model, self._plan, self._context, self._budget, self._recorder, role=role)
         if tape is not None:
-            self.tapes.append(tape)
+            self._tapes.append(tape)
         recorded = JudgeChat(chat, recorder=self._recorder, budget=self._budget, tape=tape, role=role)
         return TrialJudge(model, recorded)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.agents.agent import Agent
+from pytest_agenteval.agents.agent import Agent, templates_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 from pytest_agenteval.closers import close_clients
@@ -91,7 +91,7 @@ class WorkerContext:
         key = (task.agent, id(task.prompts), id(variant.prompts))
         kept = self._prompts.get(key)
         if kept is None:
-            own: Mapping[str, str] = getattr(self.agent(task), "templates", {})
+            own = templates_of(self.agent(task)) or {}
             prompts = Prompts(own, {**task.prompts, **variant.prompts})
             # The maps are held, so that their ids stay theirs.
             kept = self._prompts[key] = ((task.prompts, variant.prompts), prompts, prompts.digest())

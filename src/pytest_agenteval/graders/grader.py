@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.record import NOTHING
 
 
 class Grader(Protocol):
     """Something that grades evidence and nothing else: no task file, no agent, no disk.
 
-    Its settings are its fields. A class may say ``version`` (text, part of the ruler's digest, default
-    ``"1"``), ``threshold`` (the score it wants where the task says none, default 1.0) and ``quick`` (it only
-    computes, for microseconds, so that changing threads would cost more than it does; default False) and
-    ``files`` (the settings that may name a file, each with its ending: ``{"rubric": ".jinja"}``; in the place
-    of a name that ends so the grader is given the file's text).
+    Its settings are its fields. What else it may say of itself stands in ``GraderTraits``; one that needs
+    judges is a ``JudgedGrader`` too.
     """
 
     def grade(self, evidence: Evidence) -> Grade | float | Awaitable[Grade | float]:
@@ -34,6 +32,69 @@ class Grader(Protocol):
 
 GraderFunction: TypeAlias = Callable[[Evidence], Grade | float | Awaitable[Grade | float]]
 """A function that grades: called with the evidence, as ``Grader.grade`` is."""
+
+
+class GraderTraits(Protocol):
+    """What a grader's class, or an object of it, may say of itself; each may be left out.
+
+    ``version`` is part of the ruler's digest (default ``"1"``): raise it when the same evidence may get
+    another score, so that scores of two versions are not compared in silence. ``threshold`` is the score, 0
+    to 1, that passes where neither task nor suite says one (default 1.0). ``quick`` says that it only
+    computes, for microseconds: it is then called on the loop, where changing threads would cost more than it
+    does (default False). ``rubric_digest`` is the digest of what judges are asked, part of the ruler's digest
+    (default empty). ``files`` names the settings that may hold a file's name, each with its ending:
+    ``{"rubric": ".jinja"}``; the grader is given the file's text in the place of a name that ends so.
+    ``names_tools`` is the setting that names tools: a name that nobody offers is told where it is nearly one
+    that is. ``agent`` names the registered agent for whose work it is made: that agent completes the task's
+    input where the agent tried cannot. All are read once for each configuration, the last three before
+    anything is tried.
+    """
+
+    version: str
+    threshold: float
+    quick: bool
+    rubric_digest: str
+    files: Mapping[str, str]
+    names_tools: str
+    agent: str
+
+
+def is_quick(grader: object) -> bool:
+    """Whether a grader only computes, for microseconds."""
+    return bool(getattr(grader, "quick", False))
+
+
+def version_of(grader: object) -> Any:
+    """Give a grader's version, ``"1"`` where it says none."""
+    return getattr(grader, "version", "1")
+
+
+def own_threshold(grader: object) -> Any:
+    """Give the threshold that a grader says, be it a number or not; 1.0 where it says none."""
+    return getattr(grader, "threshold", 1.0)
+
+
+def rubric_digest_of(grader: object) -> Any:
+    """Give the digest of what a grader asks judges; empty where it says none."""
+    return getattr(grader, "rubric_digest", "")
+
+
+def files_of(factory: object) -> Mapping[str, str]:
+    """Give the settings of a grader that may name a file, each with the ending of such names."""
+    files: Mapping[str, str] = getattr(factory, "files", NOTHING)
+    return files
+
+
+def tools_setting_of(factory: object) -> str:
+    """Give the name of the setting in which a grader names tools; empty where none does."""
+    setting: str = getattr(factory, "names_tools", "")
+    return setting
+
+
+def agent_of(factory: object) -> str:
+    """Give the name of the agent for whose work a grader is made; empty where it says none."""
+    name = getattr(factory, "agent", "")
+    return name if isinstance(name, str) else ""
 
 
 class JudgeUnavailable(AgentEvalError):
@@ -59,5 +120,13 @@ class JudgedGrader(Protocol):
     """A grader that needs judges; it is given them before it grades, and may be given none."""
 
     def with_judges(self, judges: Sequence[Judge]) -> Grader:
-        """Give a grader that asks these judges."""
+        """Give a grader that asks these judges; called for each trial, whose judges are its own.
+
+        None are given where the run has none: then its grades are undecided.
+        """
         ...
+
+
+def asks_judges(grader: object) -> TypeGuard[JudgedGrader]:
+    """Whether a grader, or a class of graders, needs judges."""
+    return hasattr(grader, "with_judges")  # quicker by far than isinstance, and asked of every grade

@@ -48,6 +48,10 @@ class ErrorDetails(Record, frozen=True):
     traceback: str = ""
 
 
+NO_ERROR = ErrorDetails("", "")
+"""Of a trial that nothing broke."""
+
+
 class Trial(Record, frozen=True):
     """One finished trial.
 

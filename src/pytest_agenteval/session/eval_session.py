@@ -13,6 +13,7 @@ import pytest
 from pytest_agenteval import __version__
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
@@ -222,7 +223,7 @@ class EvalSession:
             yield from item.chat_cassettes()
 
     def _asks_judges(self, name: str) -> bool:
-        return hasattr(self.registry.grader_factory(name), "with_judges")
+        return asks_judges(self.registry.grader_factory(name))
 
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
@@ -255,7 +256,7 @@ class Planner:
             agent = self._registry.agent_factory(settings.agent or DEFAULT_AGENT)
         except (UnknownName, NotImported):  # which is told
             return ()
-        return loaded_suite.resources.names if hasattr(agent, "tools") else ()
+        return loaded_suite.resources.names if tools_of(agent) is not None else ()
 
     def _prompts_of(self, loaded: LoadedTask, loaded_suite: LoadedSuite) -> Mapping[str, str]:
         if not loaded.task.prompts and not (loaded_suite.suite and loaded_suite.suite.prompts):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.agents.agent import prompt_names_of, templates_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask, Variant
@@ -18,7 +19,7 @@ _INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)
 
 def prompt_names(agent: Any) -> frozenset[str] | None:
     """Give the names of the prompts that an agent, or its class, says it has; None where it says nothing."""
-    own, more = getattr(agent, "templates", None), getattr(agent, "prompt_names", None)
+    own, more = templates_of(agent), prompt_names_of(agent)
     if own is None and more is None:
         return None
     return frozenset((*(own or ()), *(more or ())))
@@ -40,7 +41,7 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
         ConfigProblem(
             ("prompts", name), expected, f"{name!r}, which the agent never asks for", nearest(name, names)
         )
-        for name in unread_prompts(prompts, names, getattr(agent, "templates", None) or {})
+        for name in unread_prompts(prompts, names, templates_of(agent) or {})
     ]
 
 
@@ -74,7 +75,7 @@ class _PromptsOfAgents:
             return
         self._seen.add(key)
         agent = self._agent(task)
-        own: Mapping[str, str] = getattr(agent, "templates", None) or {}
+        own = templates_of(agent) or {}
         self.by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
         self._own.update({f"{task.agent}:{name}": text for name, text in {**own, **task.prompts}.items()})
 

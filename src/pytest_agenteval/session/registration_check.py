@@ -8,9 +8,11 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from pytest_agenteval.agents.agent import checks_input, tools_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, nearest, nearest_names
 from pytest_agenteval.factories import AGENT, GRADER, InstanceFactory, accepted_settings, construction_fault
+from pytest_agenteval.graders.grader import files_of, tools_setting_of
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
@@ -68,8 +70,8 @@ class RegistrationCheck:
             self._accept(key)
             wrong = self._without_tool(factory, settings, tools)
         wrong = tuple(mismatch.below("settings") for mismatch in wrong)
-        asked = getattr(factory, "input_problems", None)
-        refused = [ConfigProblem(*problem) for problem in asked(task_input)] if asked else []
+        problems = factory.input_problems(task_input) if checks_input(factory) else ()
+        refused = [ConfigProblem(*problem) for problem in problems]
         return [*wrong, *(mismatch.below("input") for mismatch in refused)]
 
     def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
@@ -112,10 +114,9 @@ class RegistrationCheck:
         if self._registry.group(name):
             return NOTHING
         try:
-            files: Mapping[str, str] = getattr(self._registry.grader_factory(name), "files", NOTHING)
+            return files_of(self._registry.grader_factory(name))
         except (UnknownName, NotImported):
             return NOTHING
-        return files
 
     def misnamed_tools(
         self, spec: GraderSpec, agent: str, tools: Collection[str]
@@ -125,8 +126,8 @@ class RegistrationCheck:
         Others may be meant: that a tool is not even there is a way of not calling it.
         """
         try:
-            setting = getattr(self._registry.grader_factory(spec.name), "names_tools", "")
-            own = getattr(self._registry.agent_factory(agent), "tools", ()) if setting else ()
+            setting = tools_setting_of(self._registry.grader_factory(spec.name))
+            own = tools_of(self._registry.agent_factory(agent)) if setting else ()
         except (UnknownName, NotImported):  # which is told
             return ()
         names = spec.config.get(setting, ()) if setting else ()
@@ -150,7 +151,7 @@ class RegistrationCheck:
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
         """Say which tools are named that nobody offers."""
-        names = settings.get("tools", ()) if hasattr(factory, "tools") else ()
+        names = settings.get("tools", ()) if tools_of(factory) is not None else ()
         offered = {*self._registry.tools, *tools} if names else ()
         unknown = [(index, name) for index, name in enumerate(names) if name not in offered]
         return tuple(

@@ -9,7 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pytest_agenteval.agents.agent import prepares_input
 from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
@@ -73,14 +75,14 @@ def complete_input(
 
 
 def _preparer(registry: Registry, agent: str, graders: Sequence[PlannedGrader]) -> Prepare | None:
-    own: Prepare | None = getattr(registry.agent_factory(agent), "prepared", None)
-    if own is not None:
-        return own
+    own = registry.agent_factory(agent)
+    if prepares_input(own):
+        return own.prepared
     for grader in graders:
-        name = getattr(registry.grader_factory(grader.name), "agent", None)
-        if isinstance(name, str):
-            theirs: Prepare | None = getattr(registry.agent_factory(name), "prepared", None)
-            return theirs
+        name = agent_of(registry.grader_factory(grader.name))
+        if name:
+            theirs = registry.agent_factory(name)
+            return theirs.prepared if prepares_input(theirs) else None
     return None
 
 
