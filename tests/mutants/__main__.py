@@ -81,18 +81,19 @@ def _mutants_in(room: str) -> Iterator[Mutant]:
 
 
 def stages(path: str) -> Iterator[list[str]]:
-    """Give the tests to try, the likeliest first."""
-    room, stem = Path(path).parts[0], Path(path).stem
-    folder = ROOT / "tests" / room
-    near = [each for each in folder.rglob("test_*.py") if stem.rstrip("s") in each.stem]
-    if near:
-        yield [each.relative_to(ROOT).as_posix() for each in near]
-    if folder.is_dir():
-        yield [f"tests/{room}"]
+    """Give the tests to try, the likeliest first: by the module's name, its folders from within, the rest."""
+    mirrored = [ROOT / "tests" / folder for folder in Path(path).parents if folder.parts]
+    folders = [folder for folder in mirrored if folder.is_dir()]
+    if folders:
+        stem = Path(path).stem.rstrip("s")
+        near = [each for each in folders[-1].rglob("test_*.py") if stem in each.stem]
+        if near:
+            yield [each.relative_to(ROOT).as_posix() for each in near]
+    yield from ([folder.relative_to(ROOT).as_posix()] for folder in folders)
     rest = [
         each.relative_to(ROOT).as_posix()
         for each in sorted((ROOT / "tests").iterdir())
-        if each != folder and (each.name.startswith("test_") or any(each.rglob("test_*.py")))
+        if each not in folders and (each.name.startswith("test_") or any(each.rglob("test_*.py")))
     ]
     yield [name for name in rest if not _is_slow(name)]
     yield [name for name in rest if _is_slow(name) and "floors" not in name]
