@@ -192,7 +192,7 @@ def test_a_damaged_transcript_hides_neither_its_trial_nor_the_others(
     last = replace(FULL, key=FULL.key._replace(repetition=3))
     JournalWriter(folder, "main").finished([FULL, last])
     run = load_run(folder)
-    path, place = folder / "transcripts-main.jsonl", run.entries[0].place
+    path, place = folder / "transcripts-main.jsonl", run.entries[0].location
     raw = path.read_bytes()
     path.write_bytes(damaged(raw[: place.length]).ljust(place.length) + raw[place.length :])
 
