@@ -123,3 +123,16 @@ def test_a_trial_without_tools_loads_no_recordings_and_no_http(tmp_path: Path) -
         for name in ours
         if name.startswith(("pytest_agenteval.tools.http", "pytest_agenteval.tools.openapi"))
     ]
+
+
+def test_a_controller_that_sums_up_loads_nothing_that_its_workers_did() -> None:
+    """What xdist's controller tells of a run is read from disk: no task is loaded, no agent, no pydantic."""
+    code = "import sys; import pytest_agenteval.session.summary; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    unwanted = {
+        "pydantic",
+        "asyncio",
+        "pytest_agenteval.session.eval_session",
+        "pytest_agenteval.engine.trial",
+    }
+    assert unwanted.isdisjoint(loaded.stdout.split())

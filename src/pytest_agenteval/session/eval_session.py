@@ -10,28 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval import __version__
-from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.records.plan import Model, PlannedTask
+from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.session.executor_setup import executor_factory
-from pytest_agenteval.session.parametrization import Case, CaseFactory, trial_key
+from pytest_agenteval.session.parametrization import Case, CaseFactory
 from pytest_agenteval.session.planning import Planner
-from pytest_agenteval.session.preflight import check_keys
-from pytest_agenteval.session.prompt_variants import check_prompts
+from pytest_agenteval.session.preflight import Preflight
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
+from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.secrets import hide_in_log_file, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.selection import left_out_of, none_ended_so, select
 from pytest_agenteval.session.setting_sources import read_settings
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.stash import eval_session_key, registry_key
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
-from pytest_agenteval.store.runs import open_run, write_planned
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.regrade_source import StoredTrials
@@ -198,32 +192,10 @@ class EvalSession:
     def _check_options(self) -> None:
         """See that what was asked for can be done with the selected trials, before the first starts."""
         try:
-            executor_factory(self.settings.executor, self.registry)
-            asked_anew = self.selected if self.stored is None else []
-            if self.settings.variants and self.stored is None:
-                check_prompts(self.registry, self.settings.variants, (item.task for item in self.selected))
-            self._check_keys([item for item in asked_anew if not item.case.model.offline])
+            preflight = Preflight(self.registry, self.settings, self.cases.judges)
+            preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
         except UsageMistake as mistake:
             self.refuse(mistake)
-
-    def _check_keys(self, live: Sequence[Any]) -> None:
-        chats = ((item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live)
-        check_keys(chats, self.settings.record_chat)
-        judge_chats = (
-            (judge, cassette) for judge in self.cases.judges for cassette in self._judged_cassettes()
-        )
-        check_keys(judge_chats, self.settings.record_chat, "--agent-judge")
-
-    def _judged_cassettes(self) -> Iterator[str]:
-        """Give the chat cassettes of everything that judges will be asked about."""
-        for item in self.selected:
-            if any(self._asks_judges(grader.name) for grader in item.task.graders):
-                yield chat_cassette_file(item.case.plan(item.task))
-        for item in self.calibrations:
-            yield from item.chat_cassettes()
-
-    def _asks_judges(self, name: str) -> bool:
-        return asks_judges(self.registry.grader_factory(name))
 
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
@@ -233,44 +205,15 @@ class EvalSession:
 
     def _begin_run(self) -> None:
         """Write down what this run sets out to do; every worker writes the same."""
-        open_run(self.folder, self._header())
-        planned = ((trial_key(item), item.task.bucket) for item in self.selected)
-        write_planned(self.folder, planned_groups(planned))
-
-    def _header(self) -> RunHeader:
-        info = get_run_info(self.config)
-        models = {item.case.model.name: item.case.model for item in self.selected}
-        suites = {item.task.suite: item.task for item in self.selected}
-        return RunHeader(
-            started_at=info.started_at,
-            command=info.command,
-            models=tuple(map(_model, models.values())),
-            judges=tuple(map(_model, self.cases.judges)),
-            self_judge=self.settings.self_judge,
-            regraded=self.stored.names if self.stored else (),
-            record=self.settings.record,
-            record_chat=self.settings.record_chat,
-            variants=tuple(dict.fromkeys(item.case.variant.name for item in self.selected)),
-            suites=tuple(_suite(task, self.planner) for task in suites.values()),
-            seed=self.settings.seed,
-            repetitions=self.settings.repetitions,
-            package=__version__,
-            pytest=pytest.__version__,
-        )
+        regraded = self.stored.names if self.stored else ()
+        info, judges = get_run_info(self.config), self.cases.judges
+        begin_run(info, self.settings, judges, self.selected, self.planner.suites, regraded)
 
 
 def _interrupted(session: pytest.Session) -> bool:
     """Whether pytest will run nothing, for something could not be collected; under xdist it runs the rest."""
     alone = not hasattr(session.config, "workerinput")
     return alone and bool(session.testsfailed) and not session.config.option.continue_on_collection_errors
-
-
-def _model(model: Model) -> RunModel:
-    return RunModel(model.name, model.id, model.offline)
-
-
-def _suite(task: PlannedTask, planner: Planner) -> RunSuite:
-    return RunSuite(task.suite, task.kind, task.agent, planner.suites.pass_threshold(task))
 
 
 _spared: set[str] = set()

@@ -1,19 +1,58 @@
-"""Keys of real models: asked for before any trial starts, and only where one would be called."""
+"""What is looked at before the first trial starts: whether all that the selected trials need is there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_agenteval.chat.models import missing_key
+from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.executor_setup import executor_factory
+from pytest_agenteval.session.prompt_variants import check_prompts
+from pytest_agenteval.session.settings import Settings
 
 _INSTEAD = {
     "--agent-model": "choose a model that needs none: --agent-model=rules",
     "--agent-judge": "leave the option out: what only a judge can tell is then undecided",
 }
+
+
+class Preflight:
+    """Looks for what would break every trial, so that nobody pays for the first."""
+
+    def __init__(self, registry: Registry, settings: Settings, judges: Sequence[Model]) -> None:
+        self._registry, self._settings, self._judges = registry, settings, judges
+
+    def check(self, trials: Sequence[Any], calibrations: Sequence[Any], *, agents_act: bool) -> None:
+        """Raise UsageMistake for an executor, a prompt or a key that is not there.
+
+        Where trials are graded again no agent acts: its prompts and its model are not asked for.
+        """
+        executor_factory(self._settings.executor, self._registry)
+        acting = trials if agents_act else ()
+        if self._settings.variants and agents_act:
+            check_prompts(self._registry, self._settings.variants, (item.task for item in acting))
+        live = (item for item in acting if not item.case.model.offline)
+        chats = ((item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live)
+        check_keys(chats, self._settings.record_chat)
+        cassettes = self._judges_cassettes(trials, calibrations) if self._judges else ()
+        judge_chats = ((judge, cassette) for cassette in cassettes for judge in self._judges)
+        check_keys(judge_chats, self._settings.record_chat, "--agent-judge")
+
+    def _judges_cassettes(self, trials: Sequence[Any], calibrations: Sequence[Any]) -> Iterator[str]:
+        """Give the chat cassettes of everything that judges will be asked about."""
+        for item in trials:
+            factories = (self._registry.grader_factory(grader.name) for grader in item.task.graders)
+            if any(map(asks_judges, factories)):
+                yield chat_cassette_file(item.case.plan(item.task))
+        for item in calibrations:
+            yield from item.chat_cassettes()
 
 
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:

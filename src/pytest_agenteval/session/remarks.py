@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.session.author_hints import missing_suite_hints
-from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.stash import eval_session_key, remarks_key, uncollected_key
 from pytest_agenteval.tasks.documents import short_path
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.eval_session import EvalSession
 
 MOST_FILES = 5
 """Cassettes that are named when recordings were not used."""
@@ -109,7 +111,11 @@ def _lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
 
 def _suite_hints(config: pytest.Config) -> list[str]:
     paths = config.stash.get(uncollected_key, None)
-    return missing_suite_hints(paths or (), config.rootpath)
+    if not paths:
+        return []
+    from pytest_agenteval.session.author_hints import missing_suite_hints  # reads files: brings the task room
+
+    return missing_suite_hints(paths, config.rootpath)
 
 
 def _unused_workspaces(evals: EvalSession) -> Iterator[str]:

@@ -6,15 +6,27 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.records.plan import Plan, TrialKey
+from pytest_agenteval import __version__
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.session.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.progress_line import TrialTotals
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.runs import open_run, write_planned
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.run_info import RunInfo
+    from pytest_agenteval.session.settings import Settings
+    from pytest_agenteval.session.suites import (
+        Suites,  # which brings pydantic: a controller has no use for it
+    )
 
 DEAD_WORKERS = "lost"
 """The file in a run's folder that names the workers that have died."""
@@ -67,6 +79,48 @@ def forget_dead_workers(folder: Path) -> None:
     """Leave nothing of it in the run's folder."""
     with suppress(OSError):
         (folder / DEAD_WORKERS).unlink(missing_ok=True)
+
+
+def begin_run(
+    info: RunInfo,
+    settings: Settings,
+    judges: Sequence[Model],
+    trials: Sequence[PlannedItem],
+    suites: Suites,
+    regraded: tuple[str, ...],
+) -> None:
+    """Write down what the run sets out to do, before the first trial; every worker writes the same.
+
+    ``regraded`` names the runs whose trials are graded again.
+    """
+    models = {item.case.model.name: item.case.model for item in trials}
+    tasks = {item.task.suite: item.task for item in trials}
+    header = RunHeader(
+        started_at=info.started_at,
+        command=info.command,
+        models=tuple(map(_run_model, models.values())),
+        judges=tuple(map(_run_model, judges)),
+        self_judge=settings.self_judge,
+        regraded=regraded,
+        record=settings.record,
+        record_chat=settings.record_chat,
+        variants=tuple(dict.fromkeys(item.case.variant.name for item in trials)),
+        suites=tuple(_run_suite(task, suites) for task in tasks.values()),
+        seed=settings.seed,
+        repetitions=settings.repetitions,
+        package=__version__,
+        pytest=pytest.__version__,
+    )
+    open_run(info.folder, header)
+    write_planned(info.folder, planned_groups((trial_key(item), item.task.bucket) for item in trials))
+
+
+def _run_model(model: Model) -> RunModel:
+    return RunModel(model.name, model.id, model.offline)
+
+
+def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:
+    return RunSuite(task.suite, task.kind, task.agent, suites.pass_threshold(task))
 
 
 class RunJournal:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,12 +20,14 @@ from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.text_width import StyledLine, wrap
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
-from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_journal import forget_dead_workers
 from pytest_agenteval.stash import registry_key, run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import end_run
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.eval_session import EvalSession
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
