@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
+from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.github import append_summary, code_block, summary_markdown
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.terminal import miss_lines, summary_lines
-from pytest_agenteval.reports.text_width import StyledLine, wrap
+from pytest_agenteval.reports.text_width import StyledLine, wrap, wrapped_lines
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
@@ -135,7 +136,10 @@ def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) ->
     if scorecards:
         from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
 
-        yield from scorecard_lines(run, scorecards, width, whole=talkative)
+        try:
+            yield from scorecard_lines(run, scorecards, width, whole=talkative)
+        except AgentEvalError as mistake:  # a benchmark's own code: the run's tables stand all the same
+            yield from wrapped_lines(str(mistake), width, "red", indent="")
 
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
