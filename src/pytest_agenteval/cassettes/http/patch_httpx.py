@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.http.messages import answered, asked, played
-from pytest_agenteval.cassettes.http.scope import answering
-from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.http.scope import Scope, answering
+from pytest_agenteval.cassettes.interaction import Response
 
 
 def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
@@ -18,18 +18,14 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             scope = answering()
             if scope is None:
                 return real(transport, request)
-            body = b"".join(request.stream)
-            request.stream = httpx.ByteStream(body)
-            question = _asked(request, body)
-            answer = scope.play(question)
-            if answer is None:
+            exchange = _Exchange(httpx, scope, request, b"".join(request.stream))
+            if exchange.answer is None:
                 given = real(transport, request)
                 try:
-                    answer = _answered(request, given, b"".join(given.stream))
+                    exchange.record(given, b"".join(given.stream))
                 finally:
                     given.stream.close()
-                scope.record(question, answer)
-            return _response(httpx, answer, request)
+            return exchange.response()
 
         return handle_request
 
@@ -38,18 +34,14 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             scope = answering()
             if scope is None:
                 return await real(transport, request)
-            body = b"".join([part async for part in request.stream])
-            request.stream = httpx.ByteStream(body)
-            question = _asked(request, body)
-            answer = scope.play(question)
-            if answer is None:
+            exchange = _Exchange(httpx, scope, request, b"".join([part async for part in request.stream]))
+            if exchange.answer is None:
                 given = await real(transport, request)
                 try:
-                    answer = _answered(request, given, b"".join([part async for part in given.stream]))
+                    exchange.record(given, b"".join([part async for part in given.stream]))
                 finally:
                     await given.stream.aclose()
-                scope.record(question, answer)
-            return _response(httpx, answer, request)
+            return exchange.response()
 
         return handle_async_request
 
@@ -57,12 +49,25 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
     yield httpx.AsyncHTTPTransport, "handle_async_request", waiting
 
 
-def _asked(request: Any, body: bytes) -> Request:
-    return asked(request.method, str(request.url), request.headers.multi_items(), body)
+class _Exchange:
+    """One request and its answer: recorded, or still to be got by whoever can wait for it."""
 
+    def __init__(self, httpx: Any, scope: Scope, request: Any, body: bytes) -> None:
+        self._httpx, self._scope, self._request = httpx, scope, request
+        request.stream = httpx.ByteStream(body)  # the one that was read to its end cannot be sent
+        self._asked = asked(request.method, str(request.url), request.headers.multi_items(), body)
+        self.answer = scope.play(self._asked)
 
-def _answered(request: Any, given: Any, raw: bytes) -> Response:
-    return answered(request.method, given.status_code, given.reason_phrase, given.headers.multi_items(), raw)
+    def record(self, given: Any, raw: bytes) -> None:
+        """Keep what was really given, with its body as it travelled."""
+        headers = given.headers.multi_items()
+        self.answer = answered(self._request.method, given.status_code, given.reason_phrase, headers, raw)
+        self._scope.record(self._asked, self.answer)
+
+    def response(self) -> Any:
+        """Give the answer as httpx does."""
+        assert self.answer is not None
+        return _response(self._httpx, self.answer, self._request)
 
 
 def _response(httpx: Any, answer: Response, request: Any) -> Any:
