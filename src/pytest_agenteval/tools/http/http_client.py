@@ -21,8 +21,7 @@ from pytest_agenteval.tools.tool import ToolFailed
 if TYPE_CHECKING:
     import httpx
 
-    from pytest_agenteval.tools.http.http_tool import HttpWire
-    from pytest_agenteval.tools.http.request_template import RequestTemplate
+    from pytest_agenteval.tools.http.request_template import Endpoint, RequestTemplate, TokenRequest
 
 SECONDS = 30.0
 BASE_VARIABLE = "AGENTEVAL_TOOLS_BASE_"
@@ -43,13 +42,15 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictio
 _tokens: dict[str, tuple[str, float]] = {}
 
 
-async def send(wire: HttpWire, args: Mapping[str, Any]) -> Response:
+async def send(endpoint: Endpoint, args: Mapping[str, Any]) -> Response:
     """Send a call with its secrets, after the token that it takes."""
-    base = _base(wire)
-    place, token = await _token(wire, base) if wire.token else ("", "")
-    response = await _exchanged(wire.template, args, {**os.environ, "token": token}, base)
-    if response.status == 401:
-        _tokens.pop(place, None)
+    base = _base(endpoint)
+    if endpoint.token is None:
+        return await _exchange(endpoint.template, args, os.environ, base)
+    key, token = await _token(endpoint, endpoint.token, base)
+    response = await _exchange(endpoint.template, args, {**os.environ, "token": token}, base)
+    if response.status == 401:  # whatever it says of how long it lasts
+        _tokens.pop(key, None)
     return response
 
 
@@ -60,12 +61,12 @@ async def close() -> None:
         await held.holder.aclose()
 
 
-def _base(wire: HttpWire) -> str:
-    variable = BASE_VARIABLE + wire.provider.upper().replace("-", "_")
-    return wire.base or (os.environ.get(variable, "") if wire.provider else "")
+def _base(endpoint: Endpoint) -> str:
+    variable = BASE_VARIABLE + endpoint.provider.upper().replace("-", "_")
+    return endpoint.base or (os.environ.get(variable, "") if endpoint.provider else "")
 
 
-async def _exchanged(
+async def _exchange(
     template: RequestTemplate, args: Mapping[str, Any], secrets: Mapping[str, str], base: str
 ) -> Response:
     import httpx
@@ -95,31 +96,30 @@ async def _exchanged(
     return Response(got.status_code, got.reason_phrase, dict(got.headers), Redactor(used).text(got.text))
 
 
-async def _token(wire: HttpWire, base: str) -> tuple[str, str]:
-    """Give a token and where it is kept; asked for once by those who need it at the same time."""
-    assert wire.token is not None
-    place = digest_text(repr([wire.token.request({}, os.environ.__getitem__, base)]))
+async def _token(endpoint: Endpoint, token: TokenRequest, base: str) -> tuple[str, str]:
+    """Give the key of a token and the token; asked for once by those who need it at the same time."""
+    key = digest_text(repr([token.template.request({}, os.environ.__getitem__, base)]))
     of_loop = await _of_this_loop()
-    async with of_loop.locks.setdefault(place, asyncio.Lock()):
-        kept = _tokens.get(place)
-        if kept is None or kept[1] <= time.monotonic():
-            kept = _tokens[place] = await _asked_token(wire, base)
-    return place, kept[0]
+    async with of_loop.locks.setdefault(key, asyncio.Lock()):
+        held = _tokens.get(key)
+        if held is None or held[1] <= time.monotonic():
+            held = _tokens[key] = await _new_token(endpoint, token, base)
+    return key, held[0]
 
 
-async def _asked_token(wire: HttpWire, base: str) -> tuple[str, float]:
-    assert wire.token is not None
-    assert wire.token_spec is not None
-    response = await _exchanged(wire.token, {}, os.environ, base)
+async def _new_token(endpoint: Endpoint, request: TokenRequest, base: str) -> tuple[str, float]:
+    response = await _exchange(request.template, {}, os.environ, base)
     try:
         body = json.loads(text_of(response.body))
     except ValueError:
         body = None
-    token = get_path(body, wire.token_spec.path)
+    token = get_path(body, request.path)
     if response.status >= 400 or not isinstance(token, str) or not token:
-        raise ToolFailed(f"{wire.provider or wire.name} gave no token: HTTP {response.status}", "no_token")
-    seconds = get_path(body, wire.token_spec.expires)
-    lasts = float(seconds) if isinstance(seconds, int | float) else wire.token_spec.lasts
+        raise ToolFailed(
+            f"{endpoint.provider or endpoint.tool} gave no token: HTTP {response.status}", "no_token"
+        )
+    seconds = get_path(body, request.expires)
+    lasts = float(seconds) if isinstance(seconds, int | float) else request.lasts
     return token, time.monotonic() + max(lasts - EARLY, lasts / 2)
 
 

@@ -16,14 +16,14 @@ from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.validation_errors import explain
-from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration, ToolFile
+from pytest_agenteval.tools.http.declaration import ProviderSpec, TokenSpec, ToolDeclaration, ToolFile
 from pytest_agenteval.tools.http.declaration_check import (
     TOKEN,
     DeclarationProblem,
     problems_of,
     provider_problems,
 )
-from pytest_agenteval.tools.http.request_template import RequestTemplate
+from pytest_agenteval.tools.http.request_template import Endpoint, RequestTemplate, TokenRequest
 from pytest_agenteval.tools.http.response_mapping import ResponseMapping
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
 
@@ -36,45 +36,50 @@ class HttpWire:
     """
 
     def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
-        self.name, self.provider, self.base = declared.name, provider.name if provider else "", base
-        self.template = RequestTemplate(declared.request, provider, declared.parameters)
-        token = declared.token or (provider.token if provider else None)
-        self.token = None if token is None else RequestTemplate(token, provider, {})
-        self.token_spec = token
-        self._mapping = ResponseMapping(
-            declared.result, (*declared.errors, *(provider.errors if provider else ()))
-        )
-        templates = (self.template, *([self.token] if self.token else []))
-        named = (name for template in templates for value in template.values for name in value.secrets)
-        self.secrets = tuple(name for name in dict.fromkeys(named) if name != TOKEN)
-        KNOWN.know_variables((*self.secrets, *declared.secrets, *(provider.secrets if provider else ())))
+        self._template = RequestTemplate(declared.request, provider, declared.parameters)
+        token_spec = declared.token or (provider.token if provider else None)
+        token = None if token_spec is None else _token_request(token_spec, provider)
+        name = provider.name if provider else ""
+        self._endpoint = Endpoint(declared.name, name, self._template, token, base)
+        errors = (*declared.errors, *(provider.errors if provider else ()))
+        self._mapping = ResponseMapping(declared.result, errors)
+        templates = (self._template, *([token.template] if token else []))
+        variables = (name for template in templates for value in template.values for name in value.secrets)
+        self._secrets = tuple(name for name in dict.fromkeys(variables) if name != TOKEN)
+        KNOWN.know_variables((*self._secrets, *declared.secrets, *(provider.secrets if provider else ())))
 
     def request(self, args: Mapping[str, Any]) -> Request:
         """Write a call as the request that asks the provider, with defaults filled in and no secret."""
-        return self.template.request(args)
+        return self._template.request(args)
 
     def args(self, request: Request) -> dict[str, Any]:
         """Read the arguments back out of a request of this tool."""
-        return self.template.args(request)
+        return self._template.args(request)
 
     def result(self, response: Response, args: Mapping[str, Any] = NOTHING) -> ToolResult:
         """Make of the response to a call what the agent is shown; what says that it failed is an error."""
-        return self._mapping.result(response, self.template.filled(args))
+        return self._mapping.result(response, self._template.filled(args))
 
     async def send(self, args: Mapping[str, Any]) -> Response:
         """Really ask the provider; raises ToolFailed where it is out of reach, UsageMistake without a key."""
         from pytest_agenteval.tools.http.http_client import send
 
         self._need_secrets()
-        response = await send(self, args)
+        response = await send(self._endpoint, args)
         kept = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
         return Response(response.status, response.message, kept, response.body)
 
     def _need_secrets(self) -> None:
-        missing = [name for name in self.secrets if not os.environ.get(name)]
+        missing = [name for name in self._secrets if not os.environ.get(name)]
         if missing:
             names = " and ".join(f"${name}" for name in missing)
-            raise UsageMistake(f"the tool {self.name!r} asks its provider, which takes {names}: not set")
+            raise UsageMistake(
+                f"the tool {self._endpoint.tool!r} asks its provider, which takes {names}: not set"
+            )
+
+
+def _token_request(spec: TokenSpec, provider: ProviderSpec | None) -> TokenRequest:
+    return TokenRequest(RequestTemplate(spec, provider, {}), spec.path, spec.expires, spec.lasts)
 
 
 def http_tool(declared: ToolDeclaration, provider: ProviderSpec | None = None, base: str = "") -> Tool:

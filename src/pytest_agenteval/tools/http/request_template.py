@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -128,6 +129,27 @@ class RequestTemplate:
             return json.loads(text)
         except ValueError:
             return {}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """The request that gives the token of all others, and where in its response that stands."""
+
+    template: RequestTemplate
+    path: str
+    expires: str
+    lasts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the calls of one tool are sent; a ``base`` takes the place of the provider's address."""
+
+    tool: str
+    provider: str
+    template: RequestTemplate
+    token: TokenRequest | None = None
+    base: str = ""
 
 
 def _address(url: str | Chosen, base: str) -> Value:
