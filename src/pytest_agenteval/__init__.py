@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.judge.aggregation import Vote as Vote
     from pytest_agenteval.graders.judge.evidence_text import cut_middle as cut_middle
     from pytest_agenteval.graders.judge.evidence_text import join_within as join_within
+    from pytest_agenteval.graders.judge.grader import RubricGrader as RubricGrader
     from pytest_agenteval.graders.judge.grader import WithJudges as WithJudges
     from pytest_agenteval.graders.judge.grader import dimension_check as dimension_check
     from pytest_agenteval.graders.judge.grader import grade_from_judgement as grade_from_judgement
@@ -192,11 +193,12 @@ _NAMES = {
         "join_within",
     ),
     "graders.judge.grader": (
-        "WithJudges",
         "dimension_check",
         "grade_from_judgement",
         "judgement_details",
         "no_judge_grade",
+        "RubricGrader",
+        "WithJudges",
     ),
     "graders.judge.panel": ("ask_judges",),
     "graders.judge.rubric": (
