@@ -113,6 +113,19 @@ def test_what_is_shown_to_users_imports_from_the_face_only() -> None:
     assert [each for each in imports if each[1].startswith("pytest_agenteval.")] == []
 
 
+def test_benchmarks_of_ours_take_what_is_public_from_the_face() -> None:
+    """What is offered to everybody is imported by the benchmarks that come with the package as by anybody."""
+    past_the_face = [
+        f"{file.relative_to(FACE.parent)}: {alias.name}"
+        for file in sorted((FACE.parent / "benchmarks").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if node.module == f"pytest_agenteval.{pytest_agenteval._MODULE_OF.get(alias.name)}"
+    ]
+    assert past_the_face == []
+
+
 TASK = """
 id: {id}
 input: {{content: "Please, how many knots are 50 km/h?"}}

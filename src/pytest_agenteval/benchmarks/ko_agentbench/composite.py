@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from pytest_agenteval.reports.scorecard import MetricGroup, Total, TotalPart
-from pytest_agenteval.scoring.intervals import Interval
+from pytest_agenteval import Interval, MetricGroup, Total, TotalPart
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}

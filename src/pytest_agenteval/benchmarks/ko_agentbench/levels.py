@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pytest_agenteval import Interval, Metric, MetricGroup
 from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import COMMON, OWN
-from pytest_agenteval.reports.scorecard import Metric, MetricGroup
-from pytest_agenteval.scoring.intervals import NO_SPREAD, Interval, clustered_standard_error, wilson
+from pytest_agenteval.scoring.intervals import NO_SPREAD, clustered_standard_error, wilson
 from pytest_agenteval.scoring.quantiles import t_quantile
 
 LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(

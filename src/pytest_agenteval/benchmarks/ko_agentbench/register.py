@@ -8,7 +8,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GRADERS, GR
 from pytest_agenteval.benchmarks.ko_agentbench.tool_files import TOOL_FILES
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry import Registry
+    from pytest_agenteval import Registry
 
 PACKAGE = "pytest_agenteval"
 HERE = f"{PACKAGE}.benchmarks.ko_agentbench"

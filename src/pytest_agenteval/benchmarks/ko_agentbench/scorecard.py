@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from pytest_agenteval import JournalEntry, Metric, MetricGroup, ReportOption, Scorecard
 from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, composite, read_weights
 from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
@@ -13,9 +14,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     TrialMetric,
     levels_of,
 )
-from pytest_agenteval.reports.scorecard import Metric, MetricGroup, ReportOption, Scorecard
 from pytest_agenteval.reports.statistics import NO_JUDGE, grades_lacking_judge
-from pytest_agenteval.store.journal_entry import JournalEntry
 
 OPTIONS = (
     ReportOption(

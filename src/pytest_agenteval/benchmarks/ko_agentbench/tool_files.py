@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tools.tool import Tool
+    from pytest_agenteval import Tool
 
 _NAMES = ("naver_maps", "ls", "kis", "bithumb", "upbit", "naver", "daum", "aladin", "kakao", "tmap")
 TOOL_FILES = tuple(Path(__file__).parent / "tools" / f"{name}.yaml" for name in _NAMES)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry import Registry
+    from pytest_agenteval import Registry
 
 pytest_plugins = ("pytest_agenteval.benchmarks.memex.plugin",)
 

@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pytest_agenteval import ABSENT, cut_middle, join_within, parse_path, value_at
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
 from pytest_agenteval.canonical import plain
-from pytest_agenteval.graders.judge.evidence_text import cut_middle, join_within
-from pytest_agenteval.value_paths import ABSENT, parse_path, value_at
 
 MAX_RESULT_CHARS = 3_000
 MAX_TURN_CHARS = 4_000

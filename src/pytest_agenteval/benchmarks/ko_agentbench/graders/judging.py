@@ -10,6 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
+from pytest_agenteval import (
+    ChatMessage,
+    Evidence,
+    Grade,
+    Judge,
+    ProviderDown,
+    RubricGrader,
+    ask_judges,
+    judgement_details,
+    no_judge_grade,
+    read_rubric_file,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     KoGrader,
     MetricResult,
@@ -19,21 +31,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.grader import (
-    RubricGrader,
-    format_score,
-    judgement_details,
-    no_judge_grade,
-)
-from pytest_agenteval.graders.judge.panel import ask_judge, ask_judges, gather_all
+from pytest_agenteval.graders.judge.grader import format_score
+from pytest_agenteval.graders.judge.panel import ask_judge, gather_all
 from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
 from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
-from pytest_agenteval.graders.judge.rubric import read_rubric_file
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.record import FrozenValue
 
 ROUNDING = 1e-9

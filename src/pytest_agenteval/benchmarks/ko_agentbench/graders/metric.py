@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from pytest_agenteval import Evidence, Grade
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, check_task_keys
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 

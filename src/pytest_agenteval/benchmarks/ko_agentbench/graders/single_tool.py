@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_agenteval import WrongSetting
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     CodeMetric,
     ComputedGrader,
@@ -16,7 +17,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
-from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.json_values import equal
 
 

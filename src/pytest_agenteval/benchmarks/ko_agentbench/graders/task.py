@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from pytest_agenteval import WrongSetting
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.graders.settings import WrongSetting, count_at, text_at, value_path_at
+from pytest_agenteval.graders.settings import count_at, text_at, value_path_at
 from pytest_agenteval.records.transcript import NOTHING
 
 Maps = Sequence[Mapping[str, Any]]

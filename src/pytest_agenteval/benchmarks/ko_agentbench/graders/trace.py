@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval import Evidence, ToolCall
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NOTHING, ToolCall
+from pytest_agenteval.records.transcript import NOTHING
 
 LOG_STATE = "ko_agentbench"
 """The key of the agent's state where a trial imported from the benchmark's logs holds what they say."""

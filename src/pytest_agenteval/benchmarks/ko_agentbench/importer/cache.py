@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval import misshapen
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.importers.source_files import misshapen, read_all
+from pytest_agenteval.importers.source_files import read_all
 from pytest_agenteval.records.record import FrozenValue
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
-from pytest_agenteval.importers.source_files import misshapen, not_json, read_json, read_text
+from pytest_agenteval import Problem, ProblemsFound, UsageMistake, misshapen, read_json, read_text
+from pytest_agenteval.importers.source_files import not_json
 from pytest_agenteval.records.record import FrozenValue
 
 LEVELS = tuple(f"L{number}" for number in range(1, 8))

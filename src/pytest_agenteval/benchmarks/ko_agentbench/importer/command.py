@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_agenteval import Registry, add_common_arguments
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import changes
 from pytest_agenteval.benchmarks.ko_agentbench.importer.importing import (
     ImportRequest,
     ImportResult,
     import_clone,
 )
-from pytest_agenteval.importers.command import add_common_arguments, leftover_lines, writing
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.importers.command import leftover_lines, writing
 
 
 class KoAgentBenchImporter:

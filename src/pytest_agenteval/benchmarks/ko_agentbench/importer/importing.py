@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_agenteval import ImportedRun, Trial, UsageMistake, replace_imported_runs
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, read_cache
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Clone, SourceTask, open_clone
@@ -34,10 +35,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
     write_suite,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.importers.stored_runs import ImportedRun, imported_runs, replace_imported_runs
+from pytest_agenteval.importers.stored_runs import imported_runs
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.trial import Trial
 
 COMMAND = ("agenteval", "import", NAME)
 """How the commands begin whose runs an import replaces."""

@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval import Problem, ProblemsFound, misshapen
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     LEVELS,
     Clone,
@@ -18,8 +19,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     read_object,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
-from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.importers.source_files import misshapen
 from pytest_agenteval.records.record import FrozenValue
 
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_agenteval import ABSENT, value_at
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import Fields
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.value_paths import ABSENT, loose_path, value_at
+from pytest_agenteval.value_paths import loose_path
 
 MOST_DEEP = 6
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval import Kind, RecordedCall, make_project, write_tool_cassette, write_yaml
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall, catalogue
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
@@ -18,9 +19,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
 from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import solve
-from pytest_agenteval.importers.output_files import make_project, write_yaml
-from pytest_agenteval.importers.tool_cassettes import RecordedCall, write_tool_cassette
-from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
 
 STALE = "stale"

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pytest_agenteval import Answer, Ask, Event, Message, Outcome, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     SourceTask,
     actions,
@@ -19,8 +20,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import LoggedResult
 from pytest_agenteval.canonical import compact
-from pytest_agenteval.records.evidence import Answer, Outcome
-from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, ToolError, Transcript, Usage
 
 
 @dataclass(slots=True)

@@ -11,6 +11,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pytest_agenteval import (
+    AgentEvalError,
+    Digests,
+    Ending,
+    Event,
+    Evidence,
+    Grade,
+    Grader,
+    Recorder,
+    Transcript,
+    Trial,
+    TrialKey,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import SourceTask
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import (
@@ -27,15 +40,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.transcripts import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import JUDGED, published_judges
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.graders.grader import Grader
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import Event, Transcript
-from pytest_agenteval.records.trial import Digests, Ending, Trial
 from pytest_agenteval.scoring.trial_score import trial_score
 
 PACKAGE = "pytest_agenteval"

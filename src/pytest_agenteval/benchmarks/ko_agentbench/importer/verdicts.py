@@ -6,18 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_agenteval import ChatMessage, ChatSettings, Model, ProviderDown, Recorder, Reply, ToolSpec, Usage
 from pytest_agenteval.benchmarks.ko_agentbench.graders.arguments import KoArgAcc
 from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
 from pytest_agenteval.benchmarks.ko_agentbench.graders.context import KoContextRetention, KoRefRecall
 from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import KoEffScore
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS
 from pytest_agenteval.chat.recording_chat import JudgeChat
-from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import Usage
 
 JUDGED_METRICS: dict[str, JudgedMetric] = {
     grader.metric.label: grader.metric

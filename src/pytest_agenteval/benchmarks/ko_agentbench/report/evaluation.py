@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval import Run, Trial
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
@@ -14,11 +15,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
     task_report,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import has_levels
-from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.leaderboard.standings import suite_entries
 from pytest_agenteval.reports.view import SuiteView
 from pytest_agenteval.store.run_metadata import RunHeader
-from pytest_agenteval.store.run_reader import Run
 
 Evaluation = Mapping[str, Any]
 DEFAULT_MODE = "default"

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_agenteval import Run, UsageMistake
 from pytest_agenteval.benchmarks.ko_agentbench.report.evaluation import Evaluation, evaluation_of
 from pytest_agenteval.benchmarks.ko_agentbench.report.markdown import report_markdown
 from pytest_agenteval.benchmarks.ko_agentbench.report.summary_csv import combined_csv, summary_csv
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.file_writing import replace_text
-from pytest_agenteval.store.run_reader import Run
 
 COMBINED = "combined_evaluation_summary.csv"
 

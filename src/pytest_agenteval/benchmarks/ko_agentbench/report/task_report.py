@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval import Grade, Trial
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, PASS_SHARE
 from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
-from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.trial import Trial
 
 PASS_NAME = "pass@k"
 RESPONSE_RATE = "RRR"

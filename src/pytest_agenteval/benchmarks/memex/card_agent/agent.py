@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.loop import StopCondition
-from pytest_agenteval.agents.required_finish import RepeatedCallGuard
+from pytest_agenteval import AgentContext, Prompts, RepeatedCallGuard, StopCondition, Tool, read_templates
 from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
 from pytest_agenteval.benchmarks.memex.card_agent.end_state import CardEndState, was_saved
@@ -17,8 +15,6 @@ from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, card_tools
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
 from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, read
 from pytest_agenteval.benchmarks.memex.journal.journal_agent import JournalAgent
-from pytest_agenteval.prompts import Prompts, read_templates
-from pytest_agenteval.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from pytest_agenteval import ToolFailed
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue, template_problems
 from pytest_agenteval.benchmarks.memex.journal.entries import FactId, describe_value, fact_id
 from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import read_json
-from pytest_agenteval.tools.tool import ToolFailed
 
 TAGS = (
     "Project",

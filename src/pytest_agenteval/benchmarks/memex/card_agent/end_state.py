@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pytest_agenteval import ToolCall
 from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import ToolCall
 
 NO_TEMPLATE_ID = "classic_card"
 """What a stored template without an id counts as."""

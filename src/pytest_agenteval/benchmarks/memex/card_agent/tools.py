@@ -7,14 +7,11 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
+from pytest_agenteval import Clock, Tool, ToolFailed, ToolSpec, Workspace
 from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS, CardDraft, read_card_draft
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
 from pytest_agenteval.benchmarks.memex.journal.entries import JournalEntry, find_entry, read, write
-from pytest_agenteval.limits import Clock
-from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.tools.tool import Tool, ToolFailed
-from pytest_agenteval.workspace.workspace import Workspace
 
 METADATA = "get_card_metadata"
 SAVE = "save_timeline_card"

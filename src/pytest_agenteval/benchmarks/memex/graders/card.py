@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_agenteval import Check, Evidence, Grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (
     State,
     UnreadableState,
@@ -24,8 +25,6 @@ from pytest_agenteval.benchmarks.memex.graders.settings import (
     texts,
 )
 from pytest_agenteval.benchmarks.memex.graders.workspace_state import card_path, card_state, title_of
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
 
 COMPLETE = "a complete card"
 LONGEST_TITLE = 30

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import yaml
 from msgspec.structs import replace
 
+from pytest_agenteval import Check, Evidence, Grade
 from pytest_agenteval.benchmarks.memex.graders.card import card_states, share_grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (
     State,
@@ -38,8 +39,6 @@ from pytest_agenteval.benchmarks.memex.text_search.dates import (
 from pytest_agenteval.benchmarks.memex.text_search.mentions import NUMBER_WORDS, mentions, normalize_mention
 from pytest_agenteval.benchmarks.memex.text_search.tokens import tokens
 from pytest_agenteval.graders.formatting import cut
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
 
 if TYPE_CHECKING:
     from yaml import BaseLoader as _Loader

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
+from pytest_agenteval import Check, Evidence, Grade
 from pytest_agenteval.graders.formatting import cut
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
 
 State = Mapping[str, Any]
 """What is told or shown of a trial's end, by the keys of docs/end-state.md."""

@@ -10,22 +10,22 @@ from math import isnan
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
-from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
-from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.graders.judge.aggregation import Judgement
-from pytest_agenteval.graders.judge.grader import (
+from pytest_agenteval import (
+    Evidence,
+    Grade,
+    Judge,
+    Judgement,
     RubricGrader,
+    ask_judges,
     dimension_check,
     grade_from_judgement,
     judgement_details,
     no_judge_grade,
+    read_rubric_file,
 )
-from pytest_agenteval.graders.judge.panel import ask_judges
+from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
 from pytest_agenteval.graders.judge.reply_parser import UnreadableReply, Verdict
-from pytest_agenteval.graders.judge.rubric import read_rubric_file
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
 
 RUBRICS = Path(__file__).parent.parent / "rubrics"
 

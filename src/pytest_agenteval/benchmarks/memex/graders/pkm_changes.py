@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval import Evidence, FileText, Tree, TreeDiff
 from pytest_agenteval.benchmarks.memex.graders.end_state import UnreadableState
-from pytest_agenteval.records.evidence import Evidence, FileText, Tree, TreeDiff
 
 ROOT = "PKM/"
 

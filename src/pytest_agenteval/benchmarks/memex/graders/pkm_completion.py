@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from msgspec.structs import replace
 
+from pytest_agenteval import Check, Evidence, Grade
 from pytest_agenteval.benchmarks.memex.graders.card import share_grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import (
     State,
@@ -30,8 +31,6 @@ from pytest_agenteval.benchmarks.memex.graders.workspace_state import (
     insights_given,
     pkm_state,
 )
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
 
 ExpectedPath = Literal["persist", "skip", "either"]
 

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import ClassVar
 
+from pytest_agenteval import Check, Evidence, Grade, Tree
 from pytest_agenteval.benchmarks.memex.graders.end_state import merge_states, undecided_where_unreadable
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
 from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import Files, count_lines
@@ -19,8 +20,6 @@ from pytest_agenteval.benchmarks.memex.text_search.dates import Day, find_days
 from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions, normalize_mention
 from pytest_agenteval.benchmarks.memex.text_search.tokens import tokens
 from pytest_agenteval.graders.formatting import cut
-from pytest_agenteval.records.evidence import Evidence, Tree
-from pytest_agenteval.records.grade import Check, Grade
 
 FACT_ID = re.compile(r"\d{4}/\d\d/\d\d\.md#ts_\d+")
 _HEADING = re.compile(r"^## <id:(?P<id>ts_\d+)>.*$", re.MULTILINE)

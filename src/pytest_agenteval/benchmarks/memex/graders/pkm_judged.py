@@ -8,21 +8,15 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, ClassVar
 
+from pytest_agenteval import Check, Evidence, Grade, Tree, cut_middle, join_within
 from pytest_agenteval.benchmarks.memex.graders.end_state import UnreadableState, unreadable_grade
 from pytest_agenteval.benchmarks.memex.graders.judging import PkmJudgedGrader, own_rubric
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, files_below
 from pytest_agenteval.benchmarks.memex.graders.pkm_reading import FileAccess
 from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of, last_insight_call
-from pytest_agenteval.graders.judge.evidence_text import (
-    MAX_CHARS,
-    MAX_CHARS_OF_ONE,
-    cut_middle,
-    diffs,
-    join_within,
-)
+from pytest_agenteval.graders.judge.evidence_text import MAX_CHARS, MAX_CHARS_OF_ONE, diffs
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.records.evidence import Evidence, Tree, diff, unified
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import diff, unified
 
 INSIGHT_QUALITY = "pkm_insight_quality"
 

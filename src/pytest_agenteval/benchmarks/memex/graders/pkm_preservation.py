@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, ClassVar
 
+from pytest_agenteval import Check, Evidence, FileText, Grade
 from pytest_agenteval.benchmarks.memex.graders.end_state import undecided_where_unreadable
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import count_marker, end_texts, files_below
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
-from pytest_agenteval.records.evidence import Evidence, FileText
-from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.record import FrozenValue
 
 LIKE = 0.6

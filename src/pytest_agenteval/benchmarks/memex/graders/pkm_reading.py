@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from pytest_agenteval import Check, Evidence, Grade, ToolCall
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, clean_path, files_below
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.workspace.globs import select
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pytest_agenteval import Check, Evidence, Grade
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import (
     changed_below,
     clean_path,
@@ -15,8 +16,6 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_changes import (
     upstream_path,
 )
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_flag, check_mode, texts
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
 
 NAME = "pkm_routed_correctly"
 

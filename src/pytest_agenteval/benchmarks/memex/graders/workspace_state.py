@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pytest_agenteval import Evidence, ToolCall, Tree
 from pytest_agenteval.benchmarks.memex.graders.end_state import State, UnreadableState
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
-from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import ToolCall
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _Loader

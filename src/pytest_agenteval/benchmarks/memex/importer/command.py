@@ -8,14 +8,13 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval import AgentEvalError, Registry, add_common_arguments
 from pytest_agenteval.benchmarks.memex.importer.importing import (
     ImportedSuite,
     RegisteredNames,
     import_folder,
 )
-from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.importers.command import add_common_arguments, leftover_lines, writing
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.importers.command import leftover_lines, writing
 
 LICENCE = "Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are."
 

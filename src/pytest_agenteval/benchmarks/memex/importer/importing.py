@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval import Problem, ProblemsFound, UsageMistake, read_json, write_yaml
 from pytest_agenteval.benchmarks.memex.importer.suites import SOURCE_SUITE_FILE, SourceSuite, find_suites
-from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake, nearest
-from pytest_agenteval.importers.output_files import write_yaml
-from pytest_agenteval.importers.source_files import read_json
+from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest
-from pytest_agenteval.importers.source_files import misshapen, read_json
+from pytest_agenteval import ProblemsFound, UsageMistake, misshapen, read_json
+from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import SPELLINGS

@@ -8,11 +8,10 @@ from datetime import datetime, time
 from itertools import zip_longest
 from typing import Any
 
+from pytest_agenteval import OutsideWorkspace, ToolFailed, Workspace
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tools.tool import ToolFailed
-from pytest_agenteval.workspace.workspace import OutsideWorkspace, Workspace
 
 
 def describe_value(value: Any) -> str:

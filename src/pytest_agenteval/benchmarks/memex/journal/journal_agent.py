@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.loop import StopCondition, converse
-from pytest_agenteval.agents.required_finish import run_until_complete
+from pytest_agenteval import AgentContext, Answer, StopCondition, Tool, converse, run_until_complete
 from pytest_agenteval.benchmarks.memex.journal.entries import format_moment, input_problems, prepared
-from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
-from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.loop import StopCondition
-from pytest_agenteval.agents.required_finish import RepeatedCallGuard
+from pytest_agenteval import (
+    AgentContext,
+    Clock,
+    Prompts,
+    RepeatedCallGuard,
+    StopCondition,
+    Tool,
+    ToolCall,
+    ToolFunction,
+    ToolResult,
+    Workspace,
+    read_templates,
+)
 from pytest_agenteval.benchmarks.memex.journal.journal_agent import JournalAgent
 from pytest_agenteval.benchmarks.memex.pkm_agent.closing_tools import skip, update_insight
 from pytest_agenteval.benchmarks.memex.pkm_agent.end_state import pkm_end_state
@@ -32,11 +42,6 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.specs import (
     specs,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.write_tools import edit, move, remove, write
-from pytest_agenteval.limits import Clock
-from pytest_agenteval.prompts import Prompts, read_templates
-from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tool import Tool, ToolFunction, ToolResult
-from pytest_agenteval.workspace.workspace import Workspace
 
 _KNOWLEDGE_BASE_TOOLS: Mapping[str, Callable[[KnowledgeBase, Mapping[str, Any]], Any]] = {
     READ: read,

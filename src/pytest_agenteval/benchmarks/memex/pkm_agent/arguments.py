@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval import ToolFailed
 from pytest_agenteval.benchmarks.memex.journal.entries import describe_value
 from pytest_agenteval.errors import nearest
-from pytest_agenteval.tools.tool import ToolFailed
 
 MOST_LEVELS = 64
 """Nobody files that deep; a tree without end could no longer be walked."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_agenteval import Clock, OutsideWorkspace, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
 from pytest_agenteval.benchmarks.memex.journal.entries import (
     FactId,
@@ -17,9 +18,6 @@ from pytest_agenteval.benchmarks.memex.journal.entries import (
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_argument, required_text, texts
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import count_of
-from pytest_agenteval.limits import Clock
-from pytest_agenteval.tools.tool import ToolFailed
-from pytest_agenteval.workspace.workspace import OutsideWorkspace, Workspace
 
 COMPANION = "0"
 """The character that speaks an insight: the journal's own."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from pytest_agenteval import ToolCall
 from pytest_agenteval.benchmarks.memex.pkm_agent.specs import EDIT, INSIGHT, MOVE, REMOVE, SKIP, WRITE
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import ToolCall
 
 _WRITING = frozenset((WRITE, EDIT))
 _CHANGING = _WRITING | {MOVE, REMOVE}

@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any, TypeAlias
 
+from pytest_agenteval import ToolFailed, TrialBroken
 from pytest_agenteval.benchmarks.memex.pkm_agent import arguments
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     KnowledgeBase,
@@ -22,10 +23,8 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     lines_of,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matches_pattern, matching_files
-from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.threads import in_daemon_thread
-from pytest_agenteval.tools.tool import ToolFailed
 
 MODES = ("files_with_matches", "content", "count")
 TYPES: Mapping[str, tuple[str, ...]] = {

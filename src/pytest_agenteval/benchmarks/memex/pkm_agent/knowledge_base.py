@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pytest_agenteval import ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_path, format_path, parts_of
 from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tools.tool import ToolFailed
-from pytest_agenteval.workspace.workspace import Workspace
 
 MAX_LINE_CHARS = 2000
 """A longer line is cut where it is shown."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pytest_agenteval import FixtureBroken, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import (
     bad_path,
     folder_path,
@@ -14,11 +15,8 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import (
     texts,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import KnowledgeBase, PkmPath
-from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tools.tool import ToolFailed
 from pytest_agenteval.workspace.globs import matches, select
-from pytest_agenteval.workspace.workspace import Workspace
 
 MAX_GLOB_FILES = 100
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pytest_agenteval import ToolFailed
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_argument, number, required_text, texts
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     KnowledgeBase,
@@ -16,7 +17,6 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matching_files
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tools.tool import ToolFailed
 
 REMINDER = "\n<reminder>"
 """Stands in the result of a Read that came with reminders, and in no other.

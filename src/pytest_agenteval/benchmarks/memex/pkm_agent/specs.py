@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from pytest_agenteval import ToolSpec
 from pytest_agenteval.benchmarks.memex.pkm_agent.grep_tool import MODES, TYPES
-from pytest_agenteval.records.tool import ToolSpec
 
 READ = "Read"
 BATCH_READ = "BatchRead"

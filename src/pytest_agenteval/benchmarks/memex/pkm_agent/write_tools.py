@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval import ToolFailed
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import (
     MOST_LEVELS,
     bad_argument,
@@ -23,7 +24,6 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     disk_errors,
     lines_of,
 )
-from pytest_agenteval.tools.tool import ToolFailed
 
 _NUMBERED = re.compile(r"^ *[0-9]+\t", re.MULTILINE)
 

@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
+from pytest_agenteval import ChatMessage, Move, ToolSpec
+from pytest_agenteval.chat.offline.rules import block, failed, text_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import ToolSpec
 
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _CLOCK = r"(?:[01]?[0-9]|2[0-3]):[0-5][0-9]"

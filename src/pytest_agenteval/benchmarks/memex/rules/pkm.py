@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
+from pytest_agenteval import ChatMessage, Move, ToolSpec
 from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
     best_file,
     files_of,
@@ -18,10 +19,9 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
     telling_words,
     unique_end,
 )
-from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.chat.offline.rules import Move, block, failed, text_of
+from pytest_agenteval.chat.offline.rules import block, failed, text_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool import parse_arguments
 
 INSIGHT = "update_timeline_card_insight"
 SKIP = "skip_pkm_organization"

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from pytest_agenteval import fold_text
 from pytest_agenteval.benchmarks.memex.text_search.addresses import find_addresses, parse_address
 from pytest_agenteval.benchmarks.memex.text_search.dates import (
     find_days,
@@ -21,7 +22,6 @@ from pytest_agenteval.benchmarks.memex.text_search.dates import (
     without_days_and_times,
 )
 from pytest_agenteval.benchmarks.memex.text_search.tokens import Token, find_run, tokens
-from pytest_agenteval.json_values import fold_text
 
 _BELOW_20 = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
