@@ -37,12 +37,12 @@ def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Regis
     where their folders are named. ``options`` of pytest decide how, such as its ``--rootdir``. Raises
     UsageMistake with pytest's own words when one cannot be loaded.
     """
-    grab, said = _Grab(), io.StringIO()
+    grab, output = _Grab(), io.StringIO()
     args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *options, *map(str, folders)]
-    with without_addopts(), redirect_stdout(said), redirect_stderr(said):
+    with without_addopts(), redirect_stdout(output), redirect_stderr(output):
         pytest.main(args, plugins=[grab])
     if grab.registry is None:
-        raise UsageMistake(f"the conftests could not be loaded:\n{said.getvalue().strip()}")
+        raise UsageMistake(f"the conftests could not be loaded:\n{output.getvalue().strip()}")
     # pytest takes back what its settings added; what is registered by name is imported only later.
     sys.path += [place for place in grab.path if place not in sys.path]
     return grab.registry

@@ -82,7 +82,7 @@ def construction_fault(contract: Contract, factory: Any, settings: Collection[st
     """Say what is registered where nothing of this contract can be made of it and of these settings."""
     if isinstance(factory, type) and not callable(getattr(factory, contract.method, None)):
         return f"a class {factory.__name__} without {contract.method}"
-    needed = [each.name for each in _required(factory)] if inspect.isfunction(factory) else []
+    needed = [parameter.name for parameter in _required(factory)] if inspect.isfunction(factory) else []
     lacking = [name for name in needed if name not in settings]
     return f"a function that has to be given {', '.join(lacking)}" if lacking else ""
 
@@ -95,10 +95,11 @@ def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] |
         parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError):
         return None
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
-    named = {name: one for name, one in parameters.items() if one.kind not in (one.VAR_POSITIONAL,)}
-    return named, [name for name, one in named.items() if one.default is one.empty]
+    variadic = inspect.Parameter.VAR_POSITIONAL
+    named = {name: parameter for name, parameter in parameters.items() if parameter.kind is not variadic}
+    return named, [name for name, parameter in named.items() if parameter.default is parameter.empty]
 
 
 def _acts(function: Any, contract: Contract) -> bool:
@@ -106,7 +107,9 @@ def _acts(function: Any, contract: Contract) -> bool:
     required = _required(function)
     if len(required) != len(contract.parameters):
         return False
-    return inspect.iscoroutinefunction(function) or any(one.name in contract.acting for one in required)
+    return inspect.iscoroutinefunction(function) or any(
+        parameter.name in contract.acting for parameter in required
+    )
 
 
 def _required(function: Any) -> list[inspect.Parameter]:
@@ -115,4 +118,8 @@ def _required(function: Any) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         return []
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one for one in parameters.values() if one.kind in places and one.default is one.empty]
+    return [
+        parameter
+        for parameter in parameters.values()
+        if parameter.kind in places and parameter.default is parameter.empty
+    ]

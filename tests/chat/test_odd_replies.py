@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.chat.chat import MOST_TOKENS, UNKNOWN, credible_usage
-from pytest_agenteval.chat.chat_tape import _read
+from pytest_agenteval.chat.chat_tape import _reply_from_json
 from pytest_agenteval.records.tool import DEEPEST, ToolSpec, arguments_problem, parse_arguments
 from pytest_agenteval.records.transcript import Usage
 
@@ -63,7 +63,7 @@ def test_a_reason_for_the_end_that_nobody_knows_is_kept(bench: Bench, stream: bo
 
 def test_a_recorded_count_below_0_is_unknown_too() -> None:
     """A cassette of before, or one that was written by hand, is believed no more than a provider."""
-    assert _read({"text": "3", "usage": {"input_tokens": -5, "cost_usd": -1.0}}).usage == UNKNOWN
+    assert _reply_from_json({"text": "3", "usage": {"input_tokens": -5, "cost_usd": -1.0}}).usage == UNKNOWN
 
 
 @given(st.integers(), st.one_of(st.none(), st.floats()))

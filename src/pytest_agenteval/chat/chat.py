@@ -28,16 +28,16 @@ class ChatSettings:
     tool_choice: str | None = None
     extra: Mapping[str, Any] = field(default=NOTHING, hash=False)
 
-    def said(self) -> dict[str, Any]:
+    def as_params(self) -> dict[str, Any]:
         """Give the settings that were made, and no others."""
-        named = {
+        params = {
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "top_p": self.top_p,
             "seed": self.seed,
             "tool_choice": self.tool_choice,
         }
-        return {**{name: value for name, value in named.items() if value is not None}, **self.extra}
+        return {**{name: value for name, value in params.items() if value is not None}, **self.extra}
 
 
 DEFAULT_SETTINGS = ChatSettings()

@@ -75,29 +75,29 @@ class ChatTape:
         from pytest_agenteval.cassettes.interaction import chat_request
 
         self._asks += 1
-        asked = {
+        body = {
             "model": self._model.id,
             "messages": list(messages),
             "tools": [spec.declaration() for spec in tools],
             "response_schema": response_schema,
-            "settings": {**settings.said(), **self._params},
+            "settings": {**settings.as_params(), **self._params},
         }
-        said = {name: value for name, value in asked.items() if value}
-        return chat_request(self._role, self._model.name, self._repetition, self._asks, said)
+        filled = {name: value for name, value in body.items() if value}
+        return chat_request(self._role, self._model.name, self._repetition, self._asks, filled)
 
     def play(self, request: Request) -> Reply | None:
         """Give the recorded reply, or None."""
         from pytest_agenteval.cassettes.interaction import chat_reply
 
         played = None if self._off else self._tape.play(request)
-        return None if played is None else replace(_read(chat_reply(played)), taped=True)
+        return None if played is None else replace(_reply_from_json(chat_reply(played)), taped=True)
 
     def record(self, request: Request, reply: Reply) -> None:
         """Keep a reply that was really given."""
         from pytest_agenteval.cassettes.interaction import chat_response
 
         if not self._off:
-            self._tape.record(request, chat_response(_written(reply)))
+            self._tape.record(request, chat_response(_reply_to_json(reply)))
 
     def miss(self, request: Request) -> CassetteMiss:
         """Make the error that says what differs from the nearest recording, and how to record this ask."""
@@ -132,11 +132,11 @@ async def taped_ask(
     return reply
 
 
-def _written(reply: Reply) -> dict[str, Any]:
+def _reply_to_json(reply: Reply) -> dict[str, Any]:
     """Give a reply as JSON, without what is not there."""
     written = {
         "text": reply.text,
-        "calls": [_call_written(call) for call in reply.calls],
+        "calls": [_call_to_json(call) for call in reply.calls],
         "finish": reply.finish,
         "reasoning": reply.reasoning,
         "first_token_s": reply.first_token_s,
@@ -145,17 +145,17 @@ def _written(reply: Reply) -> dict[str, Any]:
     return {**kept, "usage": reply.usage.to_json()}
 
 
-def _call_written(call: ToolCall) -> dict[str, Any]:
-    said = {"args": dict(call.args)} if call.raw_args is None else {"raw_args": call.raw_args}
-    return {"id": call.id, "tool": call.tool, **said}
+def _call_to_json(call: ToolCall) -> dict[str, Any]:
+    arguments = {"args": dict(call.args)} if call.raw_args is None else {"raw_args": call.raw_args}
+    return {"id": call.id, "tool": call.tool, **arguments}
 
 
-def _read(written: Mapping[str, Any]) -> Reply:
+def _reply_from_json(written: Mapping[str, Any]) -> Reply:
     """Read a reply back; a hand-written one may leave out whatever it likes."""
     usage = {"asks": 1, "attempts": 1, **written.get("usage", {})}
     return Reply(
         text=written.get("text", ""),
-        calls=tuple(_call_read(index, call) for index, call in enumerate(written.get("calls", ()))),
+        calls=tuple(_call_from_json(index, call) for index, call in enumerate(written.get("calls", ()))),
         usage=credible_usage(Usage(**usage)),
         finish=written.get("finish", "stop"),
         reasoning=written.get("reasoning", ""),
@@ -163,6 +163,6 @@ def _read(written: Mapping[str, Any]) -> Reply:
     )
 
 
-def _call_read(index: int, call: Mapping[str, Any]) -> ToolCall:
+def _call_from_json(index: int, call: Mapping[str, Any]) -> ToolCall:
     id = call.get("id", f"call_{index + 1}")
     return ToolCall(id, 0, index, call["tool"], call.get("args", NOTHING), call.get("raw_args"))

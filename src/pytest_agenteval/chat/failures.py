@@ -55,8 +55,8 @@ class AttemptFailed(AgentEvalError):
 
 def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN) -> AttemptFailed:
     """Read what litellm raised; ``secrets`` are kept out of the text, before it is cut."""
-    said = secrets.text(str(raised))
-    words = _plain_words(said) or type(raised).__name__
+    text = secrets.text(str(raised))
+    words = _plain_words(text) or type(raised).__name__
     headers = getattr(raised, "litellm_response_headers", None)
     cause = _cause(raised, words, answered=headers is not None)
     unusable = cause == "provider" and headers is None
@@ -66,9 +66,9 @@ def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN) ->
         words = f"no reply within {timeout_s:g} s"
     elif unusable:
         words = f"no usable reply: {words}"
-    told = f"{status} {cause}" if status else cause
+    label = f"{status} {cause}" if status else cause
     return AttemptFailed(
-        f"{told}: {words}",
+        f"{label}: {words}",
         cause=cause,
         retryable=cause not in _LASTING,
         retry_after_s=retry_after_s(headers or {}),
@@ -79,10 +79,10 @@ def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN) ->
 
 def retry_after_s(headers: Mapping[str, Any]) -> float | None:
     """Give the seconds after which the provider wants to be asked again, or None when it does not say."""
-    told = {str(name).lower(): str(value).strip() for name, value in headers.items()}
-    if "retry-after-ms" in told:
-        return _seconds(told["retry-after-ms"], 0.001)
-    return _seconds(told["retry-after"], 1.0) if "retry-after" in told else None
+    fields = {str(name).lower(): str(value).strip() for name, value in headers.items()}
+    if "retry-after-ms" in fields:
+        return _seconds(fields["retry-after-ms"], 0.001)
+    return _seconds(fields["retry-after"], 1.0) if "retry-after" in fields else None
 
 
 def _seconds(text: str, unit: float) -> float | None:
@@ -100,13 +100,13 @@ def _cause(raised: Exception, words: str, *, answered: bool) -> str:
     """Give the one word; litellm calls a missing key, and a connection that broke, a status of 500."""
     status: int = getattr(raised, "status_code", None) or 0
     cause = _STATUSES.get(status) or _CAUSES.get(type(raised).__name__, "provider")
-    said = words.lower()
-    if cause in ("rate_limit", "bad_request") and any(phrase in said for phrase in _NO_CREDIT):
+    lowered = words.lower()
+    if cause in ("rate_limit", "bad_request") and any(phrase in lowered for phrase in _NO_CREDIT):
         return "quota"
     if cause == "provider" and not answered:
-        if "missing credentials" in said or "api_key" in said:
+        if "missing credentials" in lowered or "api_key" in lowered:
             return "auth"
-        return "connection" if any(map(_lost_on_the_way, _led_to(raised))) else "provider"
+        return "connection" if any(map(_lost_on_the_way, _causes_of(raised))) else "provider"
     return cause
 
 
@@ -120,15 +120,15 @@ def _lost_on_the_way(raised: BaseException) -> bool:
 def _plain_words(text: str) -> str:
     """Give the provider's own words in one line, without litellm's wrapping."""
     wrapping = _WRAPPING.match(text)
-    said = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
-    line = " ".join((_message_in(said) or said).split())
+    message = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
+    line = " ".join((_message_in(message) or message).split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def _message_in(said: str) -> str:
+def _message_in(text: str) -> str:
     """Read the message out of an error in JSON, as Anthropic's comes."""
     try:
-        error = json.loads(said)["error"]
+        error = json.loads(text)["error"]
         return f"{error['message']} ({error['type']})"
     except (ValueError, KeyError, TypeError):
         return ""
@@ -143,17 +143,17 @@ _NAME = re.compile(r"[\w.-]+")
 
 def import_failure(raised: BaseException) -> NotInstalled | None:
     """Give what an import that failed on the way to this exception means to the user, or None."""
-    failed = next((each for each in _led_to(raised) if isinstance(each, ImportError)), None)
+    failed = next((error for error in _causes_of(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
-    there = ", ".join(f"{name} {_version(name)}" for name in NEEDED)
-    wanted = " ".join(f"'{need}'" for need in _requirements())
+    installed = ", ".join(f"{name} {_version(name)}" for name in NEEDED)
+    needed = " ".join(f"'{need}'" for need in _requirements())
     return NotInstalled(
-        f"{failed}; a real model needs other versions than are installed ({there}): pip install {wanted}"
+        f"{failed}; a real model needs other versions than are installed ({installed}): pip install {needed}"
     )
 
 
-def _led_to(raised: BaseException) -> Iterator[BaseException]:
+def _causes_of(raised: BaseException) -> Iterator[BaseException]:
     """Give what was raised, and what that was raised for or while, back to the first."""
     seen: set[int] = set()
     reason: BaseException | None = raised

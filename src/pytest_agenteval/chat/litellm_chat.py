@@ -103,16 +103,16 @@ class LitellmChat:
         await self.prepare(tools=bool(tools))
         self._asks += 1
         call_ids, key = f"call_{self._asks}", self._key()
-        asked = self._request_settings(tools, response_schema, settings)
+        request = self._request_settings(tools, response_schema, settings)
         sent = [self._outgoing(message) for message in messages]
         unknown_finishes = collect_unknown_finishes()
         try:
-            answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **asked)
+            answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **request)
             reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]))
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
             if broken := import_failure(raised):
                 raise broken from raised
-            raise self._failure(original_error(raised), asked) from raised
+            raise self._failure(original_error(raised), request) from raised
         self._remember(answer, reply)
         return replace(reply, first_token_s=first_token_s)
 
@@ -131,15 +131,15 @@ class LitellmChat:
         self, tools: Sequence[ToolSpec], response_schema: Mapping[str, Any] | None, settings: ChatSettings
     ) -> dict[str, Any]:
         """Give what is asked for beside the messages."""
-        asked = {**settings.said(), **self._params, **plain_copy(self._streamed)}
-        choice = asked.pop("tool_choice", None)
+        params = {**settings.as_params(), **self._params, **plain_copy(self._streamed)}
+        choice = params.pop("tool_choice", None)
         if tools:
-            asked["tools"] = [plain_copy(spec.declaration()) for spec in tools]
+            params["tools"] = [plain_copy(spec.declaration()) for spec in tools]
             if choice is not None:
-                asked["tool_choice"] = tool_choice(choice)
+                params["tool_choice"] = tool_choice(choice)
         if response_schema is not None:
-            asked["response_format"] = response_format(response_schema)
-        return {name: value for name, value in asked.items() if name not in self._refused}
+            params["response_format"] = response_format(response_schema)
+        return {name: value for name, value in params.items() if name not in self._refused}
 
     def _transport(self) -> dict[str, Any]:
         return {"timeout": self._timeout_s, "max_retries": 0, "num_retries": 0, "drop_params": True}
@@ -169,19 +169,19 @@ class LitellmChat:
         if thoughts and reply.calls:
             self._thoughts[reply.calls[0].id] = thoughts
 
-    def _failure(self, raised: Exception, asked: Mapping[str, Any]) -> AttemptFailed:
+    def _failure(self, raised: Exception, request: Mapping[str, Any]) -> AttemptFailed:
         # litellm finds a provider's usual key by itself, so all that may hold one are known.
         KNOWN.know_variables(key_names(self.model))
         failed = failure_of(raised, self._timeout_s, KNOWN)
         if failed.cause != "bad_request":
             return failed
-        said = str(raised).lower()
-        refused = [name for name in OPTIONAL_SETTINGS if name in asked and _is_named(name, said)]
+        lowered = str(raised).lower()
+        refused = [name for name in OPTIONAL_SETTINGS if name in request and _is_named(name, lowered)]
         if not refused:
             return failed
         self._refused.update(refused)
-        told = f"{failed.message}; asked again without {', '.join(refused)}"
-        return AttemptFailed(told, cause="bad_request", retry_after_s=0.0, status=failed.status)
+        message = f"{failed.message}; asked again without {', '.join(refused)}"
+        return AttemptFailed(message, cause="bad_request", retry_after_s=0.0, status=failed.status)
 
 
 async def close() -> None:
@@ -201,8 +201,8 @@ async def close() -> None:
     _litellm.in_memory_llm_clients_cache.flush_cache()
 
 
-def _is_named(setting: str, said: str) -> bool:
-    return any(name in said for name in (setting, *PROVIDER_NAMES.get(setting, ())))
+def _is_named(setting: str, lowered: str) -> bool:
+    return any(name in lowered for name in (setting, *PROVIDER_NAMES.get(setting, ())))
 
 
 def _as_object(arguments: str) -> str:

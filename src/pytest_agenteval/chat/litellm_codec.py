@@ -75,10 +75,10 @@ def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
     )
 
 
-def _calls(told: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
+def _calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
     """Read calls; an id that comes twice would leave open which result answers which call."""
     taken: set[str] = set()
-    for place, call in enumerate(told):
+    for place, call in enumerate(calls):
         id = call.id if call.id and call.id not in taken else f"{call_ids}_{place}"
         taken.add(id)
         args, raw = parse_arguments(call.function.arguments or "{}")
@@ -86,31 +86,32 @@ def _calls(told: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
 
 
 def _refusal(message: Any) -> str:
-    told = getattr(message, "refusal", None) or (message.get("provider_specific_fields") or {}).get("refusal")
-    return told or ""
+    # Some providers' refusals stand among the fields that litellm passes on as they came.
+    fields = message.get("provider_specific_fields") or {}
+    return getattr(message, "refusal", None) or fields.get("refusal") or ""
 
 
-def _finish(told: str | None, calls: tuple[ToolCall, ...], refusal: str) -> str:
+def _finish(reason: str | None, calls: tuple[ToolCall, ...], refusal: str) -> str:
     """Give the reason in our words, or as it is where there is none for it.
 
     Some providers say stop where they mean their calls.
     """
-    finish = "content_filter" if refusal else FINISHES.get(told or "stop", told or "stop")
+    finish = "content_filter" if refusal else FINISHES.get(reason or "stop", reason or "stop")
     return "tool_calls" if calls and finish == "stop" else finish
 
 
 def _usage(answer: Any) -> Usage:
-    told = getattr(answer, "usage", None)
-    read = getattr(told, "prompt_tokens_details", None)
-    written = getattr(told, "completion_tokens_details", None)
+    usage = getattr(answer, "usage", None)
+    input_details = getattr(usage, "prompt_tokens_details", None)
+    output_details = getattr(usage, "completion_tokens_details", None)
     # A price of 0 is that of a model whose price litellm does not know yet.
     cost = answer._hidden_params.get("response_cost") or None
     return credible_usage(
         Usage(
-            input_tokens=_count(told, "prompt_tokens"),
-            output_tokens=_count(told, "completion_tokens"),
-            cached_tokens=_count(read, "cached_tokens"),
-            reasoning_tokens=_count(written, "reasoning_tokens"),
+            input_tokens=_count(usage, "prompt_tokens"),
+            output_tokens=_count(usage, "completion_tokens"),
+            cached_tokens=_count(input_details, "cached_tokens"),
+            reasoning_tokens=_count(output_details, "reasoning_tokens"),
             cost_usd=cost,
             asks=1,
             attempts=1,
@@ -118,8 +119,8 @@ def _usage(answer: Any) -> Usage:
     )
 
 
-def _count(told: Any, name: str) -> int:
-    return int(getattr(told, name, None) or 0)
+def _count(counts: Any, name: str) -> int:
+    return int(getattr(counts, name, None) or 0)
 
 
 _words: ContextVar[list[str] | None] = ContextVar("agenteval_unknown_finishes", default=None)

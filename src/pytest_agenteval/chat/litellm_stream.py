@@ -138,8 +138,8 @@ def _number_calls(chunks: Iterable[Any], call_ids: str) -> None:
 def _state_no_reasoning(counted: Sequence[Any]) -> None:
     """Say that there are no reasoning tokens where the provider does not count them: litellm would guess."""
     details = [getattr(chunk.usage, "completion_tokens_details", None) for chunk in counted]
-    if not counted or any(getattr(each, "reasoning_tokens", None) is not None for each in details):
+    if not counted or any(getattr(detail, "reasoning_tokens", None) is not None for detail in details):
         return
     last = counted[-1]
-    told = {**(last.usage.model_dump().get("completion_tokens_details") or {}), "reasoning_tokens": 0}
-    last.usage = type(last.usage)(**{**last.usage.model_dump(), "completion_tokens_details": told})
+    counts = {**(last.usage.model_dump().get("completion_tokens_details") or {}), "reasoning_tokens": 0}
+    last.usage = type(last.usage)(**{**last.usage.model_dump(), "completion_tokens_details": counts})

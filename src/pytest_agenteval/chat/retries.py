@@ -129,7 +129,7 @@ class RetryingChat:
         """Write a failed attempt down and give the seconds until the next; raises where there is none."""
         over = not failed.retryable or attempt >= self._attempts
         wait_s = 0.0 if over else self._wait_s(failed, attempt)
-        told = {
+        details = {
             "model": self._chat.model.name,
             "attempt": attempt,
             "status": failed.status,
@@ -137,9 +137,11 @@ class RetryingChat:
             "seconds": round(seconds, 3),
             "wait_s": round(wait_s, 3),
         }
-        self._recorder.event("chat_retry", f"attempt {attempt} of {self._attempts}: {failed.message}", told)
+        self._recorder.event(
+            "chat_retry", f"attempt {attempt} of {self._attempts}: {failed.message}", details
+        )
         if over:
-            raise ProviderDown(self._told(failed, attempt)) from failed
+            raise ProviderDown(self._message(failed, attempt)) from failed
         return wait_s
 
     def _wait_s(self, failed: AttemptFailed, attempt: int) -> float:
@@ -163,7 +165,7 @@ class RetryingChat:
             with self._budget.held_up(wait_s):
                 await self._sleep(wait_s)
 
-    def _told(self, failed: AttemptFailed, attempts: int) -> str:
+    def _message(self, failed: AttemptFailed, attempts: int) -> str:
         model = self._chat.model
         name = model.name if model.name == model.id else f"{model.name} ({model.id})"
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"

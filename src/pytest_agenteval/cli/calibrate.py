@@ -41,12 +41,12 @@ def calibrate(args: argparse.Namespace) -> int:
     labels = Path(args.labels)
     if not labels.is_file():
         raise UsageMistake(f"{labels}: expected a file of labels or a calibration; there is none")
-    said = _said(args)
+    settings = _settings(args)
     if labels.suffix.lower() in YAML:
-        if said:
-            raise UsageMistake(f"{labels} is a calibration file: {', '.join(said)} is said in it")
+        if settings:
+            raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} is said in it")
         return _pytest(labels, args)
-    with _file_beside(labels, {**said, **_about(labels, args)}) as file:
+    with _file_beside(labels, {**settings, **_about(labels, args)}) as file:
         return _pytest(file, args)
 
 
@@ -66,9 +66,9 @@ def _pytest(file: Path, args: argparse.Namespace) -> int:
             continue
 
 
-def _said(args: argparse.Namespace) -> dict[str, Any]:
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Give what a calibration file would say beside labels and rubric."""
-    said = {
+    settings = {
         "rubric": args.rubric,
         "repeats": args.repeats,
         "thresholds": dict(_thresholds(args.threshold)),
@@ -76,13 +76,13 @@ def _said(args: argparse.Namespace) -> dict[str, Any]:
         "scale": args.scale,
         "seed": args.seed,
     }
-    return {key: value for key, value in said.items() if value not in (None, {})}
+    return {key: value for key, value in settings.items() if value not in (None, {})}
 
 
-def _thresholds(said: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _thresholds(options: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Read ``spearman=0.7`` and ``spearman.coherence=0.7``."""
-    found: dict[str, Any] = {}
-    for text in said:
+    thresholds: dict[str, Any] = {}
+    for text in options:
         name, _, number = text.partition("=")
         metric, dot, dimension = name.strip().partition(".")
         try:
@@ -90,12 +90,12 @@ def _thresholds(said: Sequence[str]) -> Iterator[tuple[str, Any]]:
         except ValueError:
             raise UsageMistake(f"--threshold={text}: expected figure=number, as in spearman=0.7") from None
         if not dot:
-            found[metric] = value
-        elif isinstance(found.setdefault(metric, {}), dict):
-            found[metric][dimension] = value
+            thresholds[metric] = value
+        elif isinstance(thresholds.setdefault(metric, {}), dict):
+            thresholds[metric][dimension] = value
         else:
             raise UsageMistake(f"--threshold={text}: {metric} is wanted of all dimensions already")
-    yield from found.items()
+    yield from thresholds.items()
 
 
 def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from pytest_agenteval.store.runs import list_runs
 
 def print_runs(results: str) -> int:
     """List runs, newest first: name, models, how many trials ended, how pytest ended."""
-    found = list_runs(Path(results))
-    if not found:
+    stored_runs = list_runs(Path(results))
+    if not stored_runs:
         print(f"no runs in {results}")
         return 0
-    runs = [load_run(stored.path) for stored in found]
+    runs = [load_run(stored.path) for stored in stored_runs]
     rows = [("RUN", "MODELS", "TRIALS", "EXIT"), *map(_row, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:

@@ -47,8 +47,8 @@ class _Listener:
 
 def validate(paths: Sequence[str]) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
-    listener, said = _Listener(), io.StringIO()
-    with redirect_stdout(said), without_addopts():
+    listener, output = _Listener(), io.StringIO()
+    with redirect_stdout(output), without_addopts():
         status = pytest.main([*COLLECT, *paths], plugins=[listener])
     if listener.interrupted:
         raise KeyboardInterrupt
@@ -59,7 +59,7 @@ def validate(paths: Sequence[str]) -> int:
     if status == pytest.ExitCode.USAGE_ERROR:  # pytest said why
         return 2
     if status == pytest.ExitCode.INTERNAL_ERROR:
-        print(said.getvalue())
+        print(output.getvalue())
         return 1
     calibrations = listener.calibrations
     also = f"{_counted(calibrations, 'calibration')}, " if calibrations else ""

@@ -34,7 +34,7 @@ def test_a_judge_is_asked_with_prompt_schema_and_settings() -> None:
     assert (found.seed, found.votes[0].raw, found.votes[0].problem) == ("7", (GOOD,), "")
     assert asked.chat.asked == [RUBRIC.messages(VALUES)]
     assert asked.chat.schemas == [RUBRIC.schema()]
-    assert asked.chat.settings[0].said() == {"temperature": 0, "max_tokens": MAX_TOKENS}
+    assert asked.chat.settings[0].as_params() == {"temperature": 0, "max_tokens": MAX_TOKENS}
 
 
 def test_the_prompt_digest_tells_prompts_apart() -> None:

@@ -55,31 +55,31 @@ def last_words(messages: Sequence[ChatMessage]) -> str:
 
 def block(text: str, tag: str) -> str | None:
     """Give what stands between ``<tag>`` and the last ``</tag>``; None where there is no such block."""
-    found = re.search(rf"<{tag}>\n?(.*?)\n?</{tag}>(?!.*</{tag}>)", text, re.DOTALL)
-    return None if found is None else found[1]
+    match = re.search(rf"<{tag}>\n?(.*?)\n?</{tag}>(?!.*</{tag}>)", text, re.DOTALL)
+    return None if match is None else match[1]
 
 
 def failed(message: ChatMessage) -> bool:
     """Whether a tool message says that the call failed."""
     try:
-        said = json.loads(text_of(message))
+        result = json.loads(text_of(message))
     except ValueError:
         return False
-    return isinstance(said, dict) and "error" in said
+    return isinstance(result, dict) and "error" in result
 
 
 def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Call the tool whose words are nearest to the user's; after a failure the next one; then pass it on."""
-    asked = last_words(messages)
+    question = last_words(messages)
     answers = _answers(messages)
     if answers and not failed(answers[-1]):
         return Move(f"찾은 결과입니다: {text_of(answers[-1])[:MOST_QUOTED]}")
-    ranked = sorted(tools, key=lambda tool: -_likeness(asked, tool))
+    ranked = sorted(tools, key=lambda tool: -_likeness(question, tool))
     tries = [(place, words) for place, words in TRIES if place < len(ranked)]
     if len(answers) >= len(tries):
         return Move("도구에서 답을 얻지 못했습니다.")
     place, words = tries[len(answers)]
-    return Move(calls=((ranked[place].name, _arguments(asked, ranked[place], words)),))
+    return Move(calls=((ranked[place].name, _arguments(question, ranked[place], words)),))
 
 
 def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -93,10 +93,10 @@ def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     return found[::-1]
 
 
-def _likeness(asked: str, tool: ToolSpec) -> float:
+def _likeness(question: str, tool: ToolSpec) -> float:
     """Give the share of the tool's pairs of characters that stand in the question too."""
-    told = _pairs(f"{tool.name} {tool.description}")
-    return len(told & _pairs(asked)) / (len(told) or 1)
+    own = _pairs(f"{tool.name} {tool.description}")
+    return len(own & _pairs(question)) / (len(own) or 1)
 
 
 def _pairs(text: str) -> set[str]:
@@ -104,44 +104,44 @@ def _pairs(text: str) -> set[str]:
     return {word[place : place + 2] for word in words for place in range(len(word) - 1)}
 
 
-def _arguments(asked: str, tool: ToolSpec, words: int) -> Mapping[str, Any]:
+def _arguments(question: str, tool: ToolSpec, words: int) -> Mapping[str, Any]:
     """Fill in what the tool requires, and nothing else."""
     shape = tool.parameters
     required = shape.get("required") or ()
-    numbers = iter(_NUMBER.findall(asked))
+    numbers = iter(_NUMBER.findall(question))
     shapes = shape.get("properties", {})
-    return {name: _value(asked, shapes.get(name, {}), numbers, words) for name in required}
+    return {name: _value(question, shapes.get(name, {}), numbers, words) for name in required}
 
 
-def _value(asked: str, shape: Mapping[str, Any], numbers: Iterator[str], words: int) -> Any:
+def _value(question: str, shape: Mapping[str, Any], numbers: Iterator[str], words: int) -> Any:
     if shape.get("enum"):
-        mentioned = [each for each in shape["enum"] if str(each).lower() in asked.lower()]
-        return max(mentioned, key=lambda each: len(str(each))) if mentioned else shape["enum"][0]
+        choices = [choice for choice in shape["enum"] if str(choice).lower() in question.lower()]
+        return max(choices, key=lambda choice: len(str(choice))) if choices else shape["enum"][0]
     if shape.get("type") in ("integer", "number"):
         number = float(next(numbers, "1"))
         return int(number) if shape["type"] == "integer" else number
     if shape.get("type") == "boolean":
         return True
-    text = _text(asked, shape, words)
+    text = _text(question, shape, words)
     return [text] if shape.get("type") == "array" else text
 
 
-def _text(asked: str, shape: Mapping[str, Any], words: int) -> str:
+def _text(question: str, shape: Mapping[str, Any], words: int) -> str:
     """Give the code that the question names where the tool wants one, else what it is about."""
-    code = _CODE.search(asked)
+    code = _CODE.search(question)
     wants_code = "pattern" in shape or re.search(
         r"코드|심볼|종목|code|symbol", str(shape.get("description", ""))
     )
-    return code[0] if code and wants_code else _words(asked, words)
+    return code[0] if code and wants_code else _words(question, words)
 
 
-def _words(asked: str, most: int) -> str:
+def _words(question: str, most: int) -> str:
     """Give what the question is about: what stands in quotes, else its first words without their endings."""
-    quoted = _QUOTED.search(asked)
+    quoted = _QUOTED.search(question)
     if quoted:
         return quoted[1].strip()
-    found = [_ENDING.sub("", word.strip(",.?!()~")) for word in _ASKING.sub("", asked).split()]
-    return " ".join([word for word in found if len(word) > 1][:most]) or asked.strip()
+    stems = [_ENDING.sub("", word.strip(",.?!()~")) for word in _ASKING.sub("", question).split()]
+    return " ".join([word for word in stems if len(word) > 1][:most]) or question.strip()
 
 
 RulesPlayer = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
@@ -173,9 +173,9 @@ class RulesChat:
             ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
             for index, (tool, args) in enumerate(move.calls)
         )
-        said = move.text + "".join(compact(call.args) for call in calls)
-        heard = sum(len(text_of(message)) for message in messages)
-        usage = Usage(heard // 4, len(said) // 4, cost_usd=0.0, asks=1, attempts=1)
+        written = move.text + "".join(compact(call.args) for call in calls)
+        length_read = sum(len(text_of(message)) for message in messages)
+        usage = Usage(length_read // 4, len(written) // 4, cost_usd=0.0, asks=1, attempts=1)
         return Reply(move.text, calls, usage, "tool_calls" if calls else "stop")
 
     def _move(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
