@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cli.report import add_arguments, report
+from pytest_agenteval.cli.report import add_arguments, add_scorecard_options, report
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.reports.scorecard import ReportOption
 from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from tests.reports.runs import MIXED, PLANNED, stored
@@ -55,3 +57,19 @@ def test_what_cannot_be_done_is_said(args: list[str], mistake: str) -> None:
 
     with pytest.raises(UsageMistake, match=mistake):
         said(*args)
+
+
+def test_a_broken_scorecard_keeps_nobody_from_their_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    """Options that cannot be imported, or that somebody has already, are left out: one line says which."""
+    half = ReportOption("--half", "N", "what speed weighs", float)
+    registry = Registry()
+    registry.scorecard("first", lambda entries: None, graders=["a"], options=[half])
+    registry.scorecard("second", lambda entries: None, graders=["b"], options=[half])
+    registry.scorecard("third", lambda entries: None, graders=["c"], options="no.such.module:OPTIONS")
+
+    options = add_scorecard_options(argparse.ArgumentParser(), registry)
+
+    assert options == {"first": [half], "second": [], "third": []}
+    second, third = capsys.readouterr().err.splitlines()
+    assert second.startswith("agenteval: an option of the scorecard 'second' is left out: argument --half")
+    assert "no.such.module" in third

@@ -17,6 +17,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction import KNOWN
 
 if TYPE_CHECKING:
+    from pytest_agenteval.registry import Registry
     from pytest_agenteval.reports.leaderboard.standings import Leaderboard
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
     from pytest_agenteval.reports.tables import ReportTable
@@ -29,13 +30,13 @@ LOOKS = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
+    from pytest_agenteval.discovery import installed_registry
+
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD; several are put side by side")  # fmt: skip  # noqa: E501
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
     add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
     add("--markdown", metavar="FILE", help="write the tables as Markdown (- for the standard output)")
-    from pytest_agenteval.discovery import installed_registry
-
     registry = installed_registry()
     add(
         "--as",
@@ -44,17 +45,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the files that this benchmark writes",
     )
     add("-o", "--output", metavar="DIR", help="where to write them")
+    parser.set_defaults(registry=registry, scorecard_options=add_scorecard_options(parser, registry))
+
+
+def add_scorecard_options(
+    parser: argparse.ArgumentParser, registry: Registry
+) -> dict[str, list[ReportOption]]:
+    """Declare the options of all scorecards, and give those of each by its name.
+
+    What one benchmark has wrong keeps nobody from the reports of another: its options are left out, and a
+    line says so.
+    """
+    options: dict[str, list[ReportOption]] = {}
     for scorecard in registry.scorecards():
-        for option in scorecard.options():
-            _add_option(parser, scorecard.name, option)
-    parser.set_defaults(registry=registry)
+        options[scorecard.name] = []
+        try:
+            for option in scorecard.options():
+                parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
+                options[scorecard.name].append(option)
+        except argparse.ArgumentError as taken:
+            _complain(f"an option of the scorecard {scorecard.name!r} is left out: {taken}")
+        except UsageMistake as broken:
+            _complain(str(broken))
+    for line in registry.broken_benchmarks:
+        _complain(line)
+    return options
 
 
-def _add_option(parser: argparse.ArgumentParser, name: str, option: ReportOption) -> None:
-    try:
-        parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
-    except argparse.ArgumentError as taken:
-        raise UsageMistake(f"the scorecard {name!r} wants the option {option.flag}: {taken}") from None
+def _complain(line: str) -> None:
+    print(f"agenteval: {KNOWN.text(line)}", file=sys.stderr)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -76,7 +95,7 @@ def report(args: argparse.Namespace) -> int:
 def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> RegisteredScorecard:
     """Give a scorecard with what the command line says for its options."""
     settings: dict[str, object] = {}
-    for option in scorecard.options():
+    for option in args.scorecard_options[scorecard.name]:
         name = option.flag.lstrip("-").replace("-", "_")
         text = getattr(args, name)
         if text is not None:
