@@ -18,11 +18,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("patterns", "value_paths"),
     ("redaction",),
     ("threads", "records", "factories", "sockets", "closers"),
-    ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output", "stash"),
+    ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),
     ("name_table", "reports", "importers", "calibration"),
     ("registry",),
+    ("stash",),
     ("conftests",),
     ("engine", "loop", "hookspecs", "builtin"),
     ("benchmarks", "discovery"),
@@ -83,15 +84,9 @@ def _room(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def _only_for_types(node: ast.If) -> bool:
-    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
 def _imports(tree: ast.AST) -> Iterator[str]:
-    """Give every module of ours that is imported, at the top or in a function, but not for types alone."""
+    """Give every module of ours that is imported, at the top in a function, or for types alone."""
     for node in _statements(tree):
-        if isinstance(node, ast.If) and _only_for_types(node):
-            continue
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             modules = [name for name in inner if name in NAMES]

@@ -43,7 +43,8 @@ def get_eval_session(config: pytest.Config) -> EvalSession:
         if hasattr(config, "workerinput") and get_run_info(config).mistake:
             # The controller's own, found before this worker began.
             evals.refuse(UsageMistake(get_run_info(config).mistake))
-    return config.stash[eval_session_key]
+    session: EvalSession = config.stash[eval_session_key]
+    return session
 
 
 def refuse(config: pytest.Config, raised: UsageMistake) -> None:

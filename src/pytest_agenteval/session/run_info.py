@@ -74,7 +74,8 @@ def get_run_info(config: pytest.Config) -> RunInfo:
             config.stash[run_info_key] = RunInfo.from_controller(worker["agenteval"])
         else:
             _remember(config, _choose(config, read_settings(config)))
-    return config.stash[run_info_key]
+    info: RunInfo = config.stash[run_info_key]
+    return info
 
 
 def worker_run_info(config: pytest.Config) -> RunInfo:

@@ -22,6 +22,7 @@ from pytest_agenteval.reports.text_width import StyledLine, wrap, wrapped_lines
 from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
+from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
 from pytest_agenteval.stash import registry_key, run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -202,7 +203,8 @@ def _relative(folder: Path, config: pytest.Config) -> Path:
 
 
 def _folder(config: pytest.Config) -> Path:
-    return config.stash[run_info_key].folder
+    info: RunInfo = config.stash[run_info_key]
+    return info.folder
 
 
 def _run(config: pytest.Config) -> Run:
