@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -54,23 +53,27 @@ def trial_key(item: PlannedItem) -> TrialKey:
     return TrialKey(task.suite, task.id, task.agent, case.model.name, case.variant.name, case.repetition)
 
 
-@dataclass(frozen=True)
 class CaseFactory:
     """Works out the cases of each task, once for every set of models and repetitions."""
 
-    settings: Settings
-    registry: Registry
+    def __init__(self, settings: Settings, registry: Registry) -> None:
+        self._settings, self._registry = settings, registry
+        # The unnamed variant is what the others are compared with.
+        self._variants: tuple[Variant, ...] = (UNNAMED, *settings.variants)
+        self._models: dict[tuple[str, ...], tuple[Model, ...]] = {}
+        # Tasks that are tried alike are given one tuple: items share what pytest works out for it.
+        self._by_models: dict[tuple[tuple[str, ...], int], tuple[Case, ...]] = {}
 
     def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
-        repetitions = self.settings.repetitions or task.repetitions
-        return self._cases(tuple(self.settings.models or suite_models or DEFAULT_MODELS), repetitions)
+        repetitions = self._settings.repetitions or task.repetitions
+        return self._cases(tuple(self._settings.models or suite_models or DEFAULT_MODELS), repetitions)
 
     @cached_property
     def judges(self) -> tuple[Model, ...]:
         """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
-        named = expand_panels(self.settings.judges, self.settings.aliases, self.registry.judge_panels)
-        judges = resolve_all(named, self.settings.aliases, self.registry.offline_models)
+        named = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
+        judges = resolve_all(named, self._settings.aliases, self._registry.offline_models)
         for judge in judges:
             if judge.id in PLAYERS:
                 raise UsageMistake(
@@ -92,21 +95,8 @@ class CaseFactory:
 
     def _models_named(self, models: tuple[str, ...]) -> tuple[Model, ...]:
         if models not in self._models:
-            self._models[models] = resolve_all(models, self.settings.aliases, self.registry.offline_models)
+            self._models[models] = resolve_all(models, self._settings.aliases, self._registry.offline_models)
         return self._models[models]
-
-    @cached_property
-    def _by_models(self) -> dict[tuple[tuple[str, ...], int], tuple[Case, ...]]:
-        return {}
-
-    @cached_property
-    def _models(self) -> dict[tuple[str, ...], tuple[Model, ...]]:
-        return {}
-
-    @cached_property
-    def _variants(self) -> tuple[Variant, ...]:
-        # The unnamed variant is what the others are compared with.
-        return (UNNAMED, *self.settings.variants)
 
 
 class Attempts:

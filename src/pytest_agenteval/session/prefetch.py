@@ -66,6 +66,7 @@ class Prefetcher:
         if current in self._coming:  # pytest has passed what stands before it
             while self._coming[0] is not current:
                 self._coming.popleft()
+        # What stands here was looked at and may not begin yet: a wider fixture has no value so far.
         self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
 
     def _consider(self, item: Any, current: Any, begun: list[Slot]) -> bool:

@@ -54,6 +54,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
     report = yield
+    # Before secrets are taken out: grades and agents' output bring their own.
     if getattr(item, "trial", None) is not None:
         from pytest_agenteval.session.report_hooks import annotate_report
 

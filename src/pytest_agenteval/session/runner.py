@@ -92,6 +92,7 @@ class TrialRunner:
                 return inherited
         if slot is None:
             slot = self._slot(self._attempts.next(change(item.task), item.case), given)
+            # Before those begun ahead: pytest waits for this one and for no other.
             self._pool.hand_over([slot], first=True)
         return self._wait(slot, item)
 
@@ -137,7 +138,7 @@ class TrialRunner:
             pytest.fail(problem, pytrace=False)
 
     def _when_ended(self, slot: Slot, item: Any) -> Trial:
-        trial = self._pool.wait(slot, 0)
+        trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: no line is shown, nothing looked at
         while trial is None:
             self._progress.show(len(self._pool.running), self.journal.totals)
             trial = self._pool.wait(slot, TICK)

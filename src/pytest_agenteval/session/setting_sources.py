@@ -39,6 +39,7 @@ def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, An
     typed = row.on_command_line(config)
     if typed is not None:
         raw = RawValue(typed, str(row.flag), here)
+        # Only here: an empty variable, or key, has always meant that nothing was said.
         row.refuse_blank(raw)
         return raw
     if row.flag and os.environ.get(row.variable):
