@@ -130,7 +130,7 @@ def _form(text: str) -> tuple[Template, Mapping[str, int]]:
 
     environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     try:
-        nodes = list(_nodes(environment.parse(text)))
+        nodes = list(_walk(environment.parse(text)))
     except TemplateSyntaxError as wrong:
         raise InvalidForm(wrong.lineno, wrong.message or "no template") from None
     for node in nodes:
@@ -148,7 +148,7 @@ def _form(text: str) -> tuple[Template, Mapping[str, int]]:
 _IN_FORMS = frozenset({"Template", "Output", "TemplateData", "Name", "If", "Not", "And", "Or"})
 
 
-def _nodes(node: Node) -> Iterator[Node]:
+def _walk(node: Node) -> Iterator[Node]:
     yield node
     for child in node.iter_child_nodes():
-        yield from _nodes(child)
+        yield from _walk(child)

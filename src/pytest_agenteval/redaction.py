@@ -154,7 +154,9 @@ class Secrets:
         known = os.environ if environ is None else environ
         for name in tuple(known):
             value = known.get(name, "")  # pytest's thread unsets variables while a trial's reads them
-            if _tells(name) or (name.upper().endswith(_ANY_KEY) and _compiled(_LIKE_A_KEY).fullmatch(value)):
+            if _names_a_secret(name) or (
+                name.upper().endswith(_ANY_KEY) and _compiled(_LIKE_A_KEY).fullmatch(value)
+            ):
                 self.know((value, *(value.split(",") if name[-1] in "sS" else ())))
             elif "://" in value and "@" in value:
                 self.know_address(value)
@@ -168,7 +170,9 @@ class Secrets:
             return
         signed_in = parts.netloc.rpartition("@")[0] if password else ""
         pairs = (pair.partition("=") for pair in parts.query.split("&"))
-        keys = [value for name, _, value in pairs if _tells(name.replace("-", "_")) or name in IN_QUERY]
+        keys = [
+            value for name, _, value in pairs if _names_a_secret(name.replace("-", "_")) or name in IN_QUERY
+        ]
         self.know(form for value in (password, signed_in, *keys) for form in (value, unquote(value)))
 
     def know_named(self, settings: Mapping[str, Any]) -> None:
@@ -176,7 +180,7 @@ class Secrets:
         for name, value in settings.items():
             if isinstance(value, Mapping):
                 self.know_named(value)
-            elif isinstance(value, str) and _tells(str(name)):
+            elif isinstance(value, str) and _names_a_secret(str(name)):
                 self.know((value,))
 
     def know_headers(self, headers: Mapping[str, Any]) -> None:
@@ -274,7 +278,7 @@ def worth_hiding(value: str) -> bool:
 
 
 @lru_cache(4096)
-def _tells(name: str) -> bool:
+def _names_a_secret(name: str) -> bool:
     return _VARIABLE.search(name) is not None
 
 

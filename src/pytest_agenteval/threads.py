@@ -71,7 +71,8 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
         try:
             value: Any = context.run(function, *args)
         except BaseException as raised:
-            put, value = future.set_exception, _bearable(raised)
+            put, value = future.set_exception, _acceptable_exception(raised)
+        # Not future.set_result: futures belong to their loop's thread.
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, put, value)
 
@@ -101,7 +102,7 @@ class DaemonThreads(ThreadPoolExecutor):
             try:
                 result = function(*args, **kwargs)
             except BaseException as raised:
-                future.set_exception(_bearable(raised))
+                future.set_exception(_acceptable_exception(raised))
             else:
                 future.set_result(result)
 
@@ -117,7 +118,7 @@ class DaemonThreads(ThreadPoolExecutor):
             self._free.release()
 
 
-def _bearable(raised: BaseException) -> BaseException:
+def _acceptable_exception(raised: BaseException) -> BaseException:
     """Give the exception, or one that stands for it where asyncio would refuse it and wait for ever."""
     if not isinstance(raised, StopIteration):
         return raised

@@ -43,7 +43,7 @@ def bounded(value: Any) -> Any:
         return value
     if isinstance(value, str) and len(value) <= MOST_CHARS:
         return value
-    return value if _fits(value) else _Cutting().cut(value, 0)
+    return value if _fits(value) else _Cutter().cut(value, 0)
 
 
 def bounded_text(text: str) -> str:
@@ -107,22 +107,22 @@ def _fits(value: Any) -> bool:
     for _ in range(MOST_DEEP + 1):
         values += len(level)
         inner: list[Any] = []
-        for each in level:
-            if isinstance(each, _TEXTS):
-                chars += len(each)
-            elif isinstance(each, dict):
-                inner.extend(each.values())
-                for key in each:
+        for item in level:
+            if isinstance(item, _TEXTS):
+                chars += len(item)
+            elif isinstance(item, dict):
+                inner.extend(item.values())
+                for key in item:
                     if isinstance(key, str):
                         chars += len(key)
                     elif isinstance(key, int) and key.bit_length() > MOST_BITS:
                         return False
-            elif isinstance(each, _LISTS):
-                inner.extend(each)
-            elif isinstance(each, int):
-                if each.bit_length() > MOST_BITS:
+            elif isinstance(item, _LISTS):
+                inner.extend(item)
+            elif isinstance(item, int):
+                if item.bit_length() > MOST_BITS:
                     return False
-            elif isinstance(each, Mapping):  # a view of one, for instance, can be neither copied nor sent
+            elif isinstance(item, Mapping):  # a view of one, for instance, can be neither copied nor sent
                 return False
             if chars > MOST_CHARS or values + len(inner) > MOST_VALUES:
                 return False
@@ -137,7 +137,7 @@ def _number(number: int) -> int | str:
     return f"… (cut: a whole number of {bits} bits)" if bits > MOST_BITS else number
 
 
-class _Cutting:
+class _Cutter:
     """Copies a value as far as it may go; whatever is left out is named at its place."""
 
     def __init__(self) -> None:

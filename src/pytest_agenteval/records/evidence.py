@@ -29,6 +29,7 @@ class Evidence(Record, frozen=True, dict=True):
 
     def own_copy(self) -> Evidence:
         """Give the same evidence with maps and lists of its own; the trees, which are frozen, are shared."""
+        # deepcopy takes what stands in its memo for copied: trees are frozen, and may hold megabytes.
         trees = {id(tree): tree for tree in (self.before, self.after)}
         return deepcopy(self, trees)
 

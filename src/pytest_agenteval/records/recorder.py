@@ -48,6 +48,7 @@ class Recorder:
         were given by the task, not said in the trial: an agent that gives the model a history says how long.
         """
         known = len(self._conversation)
+        # An agent may rewrite its history (a summary, a new conversation): what it dropped was said all the same.
         if not _goes_on(self._conversation, messages):
             self._conversation, known = [], 0
             self.phase += 1
@@ -60,7 +61,7 @@ class Recorder:
         self._conversation.append(message)
         content = bounded_text(message.get("content") or "")
         self.last_words = content or self.last_words
-        calls = tuple(map(bounded_call, calls))
+        calls = tuple(map(bounded_call, calls))  # before anything keeps them: a call may hold itself
         self._messages.append(Message("assistant", content, calls, self.turn, phase=self.phase))
         self._asks.append(ask)
         self.usage = self.usage + ask.usage

@@ -113,6 +113,7 @@ class Trial(Record, frozen=True):
     @property
     def judging(self) -> Usage:
         """Tokens, money and attempts of the judges, which are no part of ``usage``."""
+        # From events, which regrading replaces: the agent's usage stands as it was.
         asked = [event for event in self.transcript.events if event.kind == "judge_ask"]
         return sum((Usage(**event.details["usage"]) for event in asked), Usage())
 

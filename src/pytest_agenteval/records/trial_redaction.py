@@ -28,6 +28,7 @@ def redact_trial(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
     secrets.know_environment()
     before, after = trial.outcome.before, trial.outcome.after
     spoken = [getattr(trial, name) for name in SPOKEN]
+    # One long text: every start of a secret is looked for once, not once in each of hundreds of texts.
     texts = "\n".join(_texts([*spoken, trial.outcome.answer]))
     if not (
         secrets.dirty(texts)
@@ -55,31 +56,31 @@ def _texts(value: Any) -> Iterator[str]:
     """Give every text within a value, numbers that are long enough for secrets among them."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        kind: Any = type(one)
+        part = waiting.pop()
+        kind: Any = type(part)
         if kind is str:
-            yield one
-        elif one is None or kind is bool or kind is float:
+            yield part
+        elif part is None or kind is bool or kind is float:
             continue
         elif kind is int:
-            if one > LEAST_NUMBER:
-                yield str(one)
-        elif isinstance(one, tuple | list | set | frozenset):
-            waiting += one
-        elif kind is dict or kind is MappingProxyType or isinstance(one, Mapping):
-            waiting += one
-            waiting += one.values()
+            if part > LEAST_NUMBER:
+                yield str(part)
+        elif isinstance(part, tuple | list | set | frozenset):
+            waiting += part
+        elif kind is dict or kind is MappingProxyType or isinstance(part, Mapping):
+            waiting += part
+            waiting += part.values()
         elif _names(kind):
-            waiting += [getattr(one, name) for name in _names(kind)]
+            waiting += [getattr(part, name) for name in _names(kind)]
         else:
-            yield str.__str__(one) if isinstance(one, str) else repr_or_empty(one)
+            yield str.__str__(part) if isinstance(part, str) else repr_or_empty(part)
 
 
 def _clean(value: Any, secrets: Secrets) -> Any:
     if isinstance(value, str):
         return secrets.text(value)
     if isinstance(value, tuple):
-        return tuple(_clean(one, secrets) for one in value)
+        return tuple(_clean(part, secrets) for part in value)
     kind: Any = type(value)
     if not _names(kind):
         return secrets.value(value)

@@ -113,6 +113,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
     )
 
 
+# By hand, not by a loop over fields: this runs for every trial, and the order of keys is part of the format.
 def _write_key(line: Line, key: TrialKey) -> None:
     line["suite"], line["task"], line["agent"], line["model"] = key[:4]
     if key.variant:

@@ -54,6 +54,7 @@ class JournalWriter:
         """
         if not trials:
             return ()
+        # The order is a promise to readers: what a line refers to is on disk before the line is.
         written = [self._writable(trial) for trial in trials]
         self._write_texts()
         offset = self._transcripts.append(b"".join([line for _, line in written]))

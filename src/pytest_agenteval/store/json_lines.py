@@ -23,7 +23,7 @@ def encode_line(line: Line) -> bytes:
         # Four times as quick as the standard library's encoder, and every trial writes three lines.
         return to_json(line, inf_nan_mode="strings", fallback=plain) + b"\n"
     except (TypeError, ValueError):
-        return compact(_tamed(line)).encode("utf-8", "backslashreplace") + b"\n"
+        return compact(_json_safe(line)).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def read_line(raw: bytes) -> Any:
@@ -100,7 +100,7 @@ def read_usage(line: Mapping[str, Any]) -> Usage:
     return Usage(*counts, get("cost_usd", 0.0), *asked)
 
 
-def _tamed(value: Any) -> Any:
+def _json_safe(value: Any) -> Any:
     """Turn what JSON cannot say, such as infinity or an object, into text."""
     try:
         compact(value)
@@ -108,7 +108,7 @@ def _tamed(value: Any) -> Any:
     except (TypeError, ValueError):
         pass
     if isinstance(value, Mapping):
-        return {str(key): _tamed(inner) for key, inner in value.items()}
+        return {str(key): _json_safe(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_tamed(inner) for inner in value]
+        return [_json_safe(inner) for inner in value]
     return repr(value)

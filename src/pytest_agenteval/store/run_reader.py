@@ -76,9 +76,9 @@ class Run:
         try:
             return self.trial(entry)
         except TranscriptLost as lost:
-            told = f"{_trial_label(entry.key)}: {str(lost).removeprefix(f'{self.folder}: ')}"
-            if told not in self.odd:
-                self.odd = (*self.odd, told)
+            remark = f"{_trial_label(entry.key)}: {str(lost).removeprefix(f'{self.folder}: ')}"
+            if remark not in self.odd:
+                self.odd = (*self.odd, remark)
             return None
 
     def _line(self, entry: JournalEntry) -> Line:
@@ -147,7 +147,7 @@ class Journal:
                     self._take_start(path, number, raw)
 
     def _take_start(self, path: Path, number: int, raw: bytes) -> None:
-        line = _parsed(raw)
+        line = _parse_line(raw)
         try:
             key, attempt = read_started({} if line is None else line)
         except ValueError as odd:
@@ -169,6 +169,7 @@ class Journal:
         )
 
     def _last(self, attempts: list[JournalEntry]) -> JournalEntry:
+        # reversed: of two lines of one attempt, as a full disk can leave them, the later one holds.
         last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
         started = self._started.get(last.key, ())
         begun = max(last.attempt, len(attempts), len(started), *started)
@@ -180,10 +181,10 @@ class Journal:
 
     def _lines(self, path: Path) -> Iterator[tuple[int, Line]]:
         for number, raw in enumerate(_raw_lines(path), start=1):
-            if _is_first_start(raw):
+            if _is_first_start(raw):  # half of all lines, and as a rule they say nothing new
                 self._first_starts += 1
                 continue
-            line = _parsed(raw)
+            line = _parse_line(raw)
             if line is not None:
                 yield number, line
             elif raw.strip():
@@ -217,11 +218,11 @@ def load_run(folder: Path) -> Run:
     for path in sorted(folder.glob("journal-*.jsonl")):
         journal.read(path)
     journal.settle()
-    planned, odd_plan = _planned(folder / PLANNED)
+    planned, odd_plan = _read_plan(folder / PLANNED)
     return Run(folder, header, planned, journal, [each for each in (odd, odd_plan) if each])
 
 
-def _planned(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
+def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
     """Read what was planned; without it nobody can say how many trials are missing."""
     if not path.is_file():
         return (), ""
@@ -233,7 +234,7 @@ def _planned(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
         return (), f"{path.name}: left out: {damage_text(broken)}; nobody knows how many trials were planned"
 
 
-def _parsed(raw: bytes) -> Line | None:
+def _parse_line(raw: bytes) -> Line | None:
     try:
         line = read_line(raw)
     except ValueError:

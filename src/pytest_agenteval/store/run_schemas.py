@@ -31,9 +31,9 @@ FORMAT: Schema = {"const": VERSION}
 
 def closed(required: Schema, optional: Schema, description: str = "") -> Schema:
     """Describe an object that has these keys and no others."""
-    found: Schema = {"type": "object", "properties": {**required, **optional}, "required": [*required]}
-    found["additionalProperties"] = False
-    return {"description": description, **found} if description else found
+    schema: Schema = {"type": "object", "properties": {**required, **optional}, "required": [*required]}
+    schema["additionalProperties"] = False
+    return {"description": description, **schema} if description else schema
 
 
 def listed(items: Schema) -> Schema:

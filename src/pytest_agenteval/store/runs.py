@@ -50,7 +50,7 @@ def new_run(root: Path, header: RunHeader) -> Path:
     """
     root.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(root)
-    folder = _made(root, header)
+    folder = _make_folder(root, header)
     replace_json(folder / HEADER, KNOWN.value(replace(header, name=folder.name).to_json()))
     replace_link(root / LATEST, folder.name)
     return folder
@@ -127,9 +127,9 @@ def _stored(root: Path) -> Iterator[RunFolder]:
                 continue
 
 
-def _made(root: Path, header: RunHeader) -> Path:
+def _make_folder(root: Path, header: RunHeader) -> Path:
     stem, number = _stem(header), 1
-    while True:
+    while True:  # mkdir and not exists(): two runs that begin in one second both look before either makes it
         folder = root / (stem if number == 1 else f"{stem}-{number}")
         try:
             folder.mkdir()
@@ -157,40 +157,40 @@ MOST_LISTED = 10
 NEAR = 0.5
 
 
-def find_run(root: Path, named: str) -> Path:
+def find_run(root: Path, name: str) -> Path:
     """Give the folder of the run that is meant.
 
-    ``named`` is a path to a run's folder, its name in ``root``, the beginning of a single one's name,
+    ``name`` is a path to a run's folder, its name in ``root``, the beginning of a single one's name,
     ``latest``, ``MODEL@YYYYMMDD`` (the newest run of that day with that model) or ``MODEL@latest``. A full
     name beats a beginning. A UsageMistake lists the runs that could be meant, else the nearest, else all.
     """
-    if named and (Path(named) / HEADER).is_file():
-        return Path(named)
+    if name and (Path(name) / HEADER).is_file():
+        return Path(name)
     runs = list_runs(root)
-    found = _meant(root, runs, named)
-    if len(found) == 1:
-        return found[0].path
-    problem = f"several runs begin with {named!r}" if found else f"there is no run {named!r} in {root}"
-    raise UsageMistake(f"{problem}; {_listed(found, runs, named)}")
+    matching = _matching_runs(root, runs, name)
+    if len(matching) == 1:
+        return matching[0].path
+    problem = f"several runs begin with {name!r}" if matching else f"there is no run {name!r} in {root}"
+    raise UsageMistake(f"{problem}; {_candidates_text(matching, runs, name)}")
 
 
-def _meant(root: Path, runs: Sequence[RunFolder], named: str) -> Sequence[RunFolder]:
-    name = read_pointer(root / LATEST) if named == LATEST else named
+def _matching_runs(root: Path, runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
+    name = read_pointer(root / LATEST) if name == LATEST else name
     if not name:
         return ()
     by_name = [run for run in runs if run.path.name == name]
     return by_name or _of_model(runs, name) or [run for run in runs if run.path.name.startswith(name)]
 
 
-def _of_model(runs: Sequence[RunFolder], named: str) -> Sequence[RunFolder]:
+def _of_model(runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
     """Give the newest run of a model, of the day that is named; a model's own name may hold an ``@``."""
-    model, at, day = named.rpartition("@")
+    model, at, day = name.rpartition("@")
     if not at:
         return ()
-    return [run for run in runs if _has(run, model) and day in (_day(run), LATEST)][:1]
+    return [run for run in runs if _has_model(run, model) and day in (_day(run), LATEST)][:1]
 
 
-def _has(run: RunFolder, model: str) -> bool:
+def _has_model(run: RunFolder, model: str) -> bool:
     return any(model == known.name for known in run.header.models)
 
 
@@ -198,26 +198,26 @@ def _day(run: RunFolder) -> str:
     return run.header.started_at[:10].replace("-", "")
 
 
-def _listed(found: Sequence[RunFolder], runs: Sequence[RunFolder], named: str) -> str:
+def _candidates_text(matching: Sequence[RunFolder], runs: Sequence[RunFolder], name: str) -> str:
     if not runs:
         return "there are no runs yet"
-    if not found and (near := list(_nearest(runs, named))):
-        return f"the nearest: {', '.join(near[:MOST_LISTED])}"
-    shown = found or runs
-    more = f" and {len(shown) - MOST_LISTED} more" if len(shown) > MOST_LISTED else ""
-    return "runs there, newest first: " + ", ".join(run.path.name for run in shown[:MOST_LISTED]) + more
+    if not matching and (nearby := list(_nearest(runs, name))):
+        return f"the nearest: {', '.join(nearby[:MOST_LISTED])}"
+    listed = matching or runs
+    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return "runs there, newest first: " + ", ".join(run.path.name for run in listed[:MOST_LISTED]) + more
 
 
-def _nearest(runs: Sequence[RunFolder], named: str) -> Iterator[str]:
+def _nearest(runs: Sequence[RunFolder], name: str) -> Iterator[str]:
     """Give the days of the model that is meant; else names like the one that was written."""
     import difflib
 
-    model, at, _ = named.rpartition("@")
+    model, at, _ = name.rpartition("@")
     if at:
         known = dict.fromkeys(each.name for run in runs for each in run.header.models)
         meant = difflib.get_close_matches(model, list(known), n=1, cutoff=NEAR)
-        days = dict.fromkeys(f"{name}@{_day(run)}" for name in meant for run in runs if _has(run, name))
+        days = dict.fromkeys(f"{name}@{_day(run)}" for name in meant for run in runs if _has_model(run, name))
         yield from days
     else:
         names = [run.path.name for run in runs]
-        yield from difflib.get_close_matches(named, names, n=MOST_LISTED, cutoff=NEAR)
+        yield from difflib.get_close_matches(name, names, n=MOST_LISTED, cutoff=NEAR)

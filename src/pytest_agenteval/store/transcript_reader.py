@@ -113,10 +113,10 @@ def _outcome(line: Line, text_of: TextOf) -> Outcome:
     files = {path: _file(file, text_of) for path, file in line.get("before", {}).items()}
     before = Tree(files) if files else Tree()
     changes = line.get("after", {})
-    return Outcome(answer, before, _changed(before, changes, text_of) if changes else before)
+    return Outcome(answer, before, _tree_after(before, changes, text_of) if changes else before)
 
 
-def _changed(before: Tree, changes: Line, text_of: TextOf) -> Tree:
+def _tree_after(before: Tree, changes: Line, text_of: TextOf) -> Tree:
     files = dict(before.files)
     for path, file in changes.items():
         if file is None:

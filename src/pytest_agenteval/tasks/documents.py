@@ -80,10 +80,12 @@ def read_bytes(path: Path) -> bytes:
 def parse_document(path: Path, data: bytes) -> Document:
     """Read the bytes of a file; its name says whether they are JSON or YAML."""
     file = short_path(path)
-    text = _decoded(data, file)
+    text = _decode(data, file)
     try:
         value = _read_json(text, file) if is_json(path) else _read_yaml(text, file)
-        if _SURROGATE.search(text):
+        if _SURROGATE.search(
+            text
+        ):  # JSON's escapes can spell half a character, which no file of ours could hold
             compact(value).encode()
     except RecursionError:
         _refuse(file, None, "lists and maps not nested too deeply", "more levels than can be read")
@@ -118,7 +120,7 @@ def _lines_at(text: str, positions: Sequence[int]) -> tuple[int, ...]:
     return tuple(lines)
 
 
-def _decoded(data: bytes, file: str) -> str:
+def _decode(data: bytes, file: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -169,7 +171,7 @@ def _way_out(error: json.JSONDecodeError, text: str) -> str:
     return "JSON has texts in double quotes" if rest.startswith("'") else ""
 
 
-def _map(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+def _unique_keys(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise _Unusable
@@ -188,7 +190,7 @@ def _constant(text: str) -> NoReturn:
 
 
 _STRICT_JSON: Callable[[str], JSON] = json.JSONDecoder(
-    object_pairs_hook=_map, parse_float=_float, parse_constant=_constant
+    object_pairs_hook=_unique_keys, parse_float=_float, parse_constant=_constant
 ).decode
 
 

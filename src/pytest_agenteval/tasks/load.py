@@ -83,7 +83,7 @@ def load_tasks(
     document = _document(path, read_bytes(path), sure, below_suite=suite is not None)
     if document is None or not _holds_tasks(document, sure, below_suite=suite is not None):
         return ()
-    tasks = _validated(document, suite)
+    tasks = _validate(document, suite)
     lines = lines_of_ids(document)
     place = _folder_bucket(path, suite, top)
     single = not isinstance(document.value, list)
@@ -106,6 +106,7 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Docu
     try:
         return parse_document(path, data)
     except ProblemsFound as wrong:
+        # Other people's YAML and JSON lies among tasks: only what looks like a task is told.
         if sure or all(word.search(data) for word in WORDS_OF_A_TASK):
             raise
         if below_suite and _may_be_meant(path, data):
@@ -139,10 +140,10 @@ def _holds_tasks(document: Document, sure: bool, *, below_suite: bool) -> bool:
     if not any(map(may_be_task, maps)):
         return False
     hint = _LABELS if any({"labels", "rubric"} <= entry.keys() for entry in maps) else _ASIDE
-    raise _doubtful(file, document.line_of(()), _in_words(value, maps), hint)
+    raise _doubtful(file, document.line_of(()), _entries_text(value, maps), hint)
 
 
-def _in_words(value: JSON, maps: Sequence[Mapping[str, Any]]) -> str:
+def _entries_text(value: JSON, maps: Sequence[Mapping[str, Any]]) -> str:
     return value_text(value) if value is maps[0] else f"{value_text(value)}, the first {value_text(maps[0])}"
 
 
@@ -150,7 +151,7 @@ def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> Do
     return DoubtfulFile([Problem(file, line, (), _A_TASK, found, hint)])
 
 
-def _validated(document: Document, suite: Suite | None) -> list[Task]:
+def _validate(document: Document, suite: Suite | None) -> list[Task]:
     value, file = document.value, short_path(document.path)
     entries: Sequence[JSON] = value if isinstance(value, list) else [value]
     tasks: list[Task] = []
@@ -164,14 +165,14 @@ def _validated(document: Document, suite: Suite | None) -> list[Task]:
             problems += explain(error, document, file, place, schema_of(Task))
         else:
             tasks.append(task)
-            problems += _second_of_its_name(task, first, index, document)
-        problems += _without_reference(entry, suite, document, place)
+            problems += _duplicate_id(task, first, index, document)
+        problems += _missing_reference(entry, suite, document, place)
     if problems:
         raise ProblemsFound(without_consequences(problems))
     return tasks
 
 
-def _second_of_its_name(task: Task, first: dict[str, int], index: int, document: Document) -> list[Problem]:
+def _duplicate_id(task: Task, first: dict[str, int], index: int, document: Document) -> list[Problem]:
     earlier = first.setdefault(task.id, index)
     if earlier == index:
         return []
@@ -181,7 +182,7 @@ def _second_of_its_name(task: Task, first: dict[str, int], index: int, document:
     return [Problem(short_path(document.path), line, path, "an id of its own", found)]
 
 
-def _without_reference(entry: JSON, suite: Suite | None, document: Document, place: KeyPath) -> list[Problem]:
+def _missing_reference(entry: JSON, suite: Suite | None, document: Document, place: KeyPath) -> list[Problem]:
     if suite is None or not suite.require_reference_solution or not isinstance(entry, dict):
         return []
     if entry.get("reference_solution") is not None:

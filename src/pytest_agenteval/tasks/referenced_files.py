@@ -15,7 +15,7 @@ from pytest_agenteval.tasks.spec import Suite, Task
 from pytest_agenteval.tasks.suite_defaults import resolve_settings
 
 _LAYERS = ("base_fixture", "fixture_dir")
-_THERE: Mapping[str, Callable[[Path], bool]] = {
+_EXISTS: Mapping[str, Callable[[Path], bool]] = {
     "folder": os.path.isdir,
     "file": os.path.isfile,
     "file or folder": os.path.exists,
@@ -28,7 +28,7 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
     ``input.base_fixture`` and ``input.fixture_dir`` are looked up from the suite's folder, then from
     ``fixtures/`` at the root; without a ``fixture_dir``, a ``workspace/`` beside a ``task.*`` file is taken.
     """
-    look_up = _LookUp((suite_dir or task_file.parent, root / "fixtures"), root, "folder")
+    look_up = _PathLookup((suite_dir or task_file.parent, root / "fixtures"), root, "folder")
     named = {key: task.input[key] for key in _LAYERS if task.input.get(key) is not None}
     found = {key: look_up.find(name) for key, name in named.items()}
     _raise(("input",), found, task, task_file)
@@ -44,7 +44,7 @@ def prompt_files(
 ) -> dict[str, Path]:
     """Give the file of each prompt that task and suite name, from the suite's folder, then the task's."""
     prompts = resolve_settings(task, suite).prompts
-    look_up = _LookUp((suite_dir or task_file.parent, task_file.parent), root, "file")
+    look_up = _PathLookup((suite_dir or task_file.parent, task_file.parent), root, "file")
     found = {name: look_up.find(path) for name, path in prompts.items()}
     own = {name: one for name, one in found.items() if name in task.prompts}
     _raise(("prompts",), own, task, task_file)
@@ -66,7 +66,7 @@ def grader_files(
         for key, ending in endings.items()
         if isinstance(config.get(key), str) and config[key].endswith(ending) and "\n" not in config[key]
     }
-    look_up = _LookUp((task_file.parent, suite_dir or task_file.parent), root, "file")
+    look_up = _PathLookup((task_file.parent, suite_dir or task_file.parent), root, "file")
     found = {key: look_up.find(name) for key, name in named.items()}
     _raise(("graders", index, "config"), found, task, task_file)
     return {key: one for key, one in found.items() if isinstance(one, Path)}
@@ -79,13 +79,13 @@ def suite_paths(
 
     ``kind`` is ``file``, ``folder`` or ``file or folder``.
     """
-    look_up = _LookUp((suite_dir, also), root, kind)
+    look_up = _PathLookup((suite_dir, also), root, kind)
     found = {index: look_up.find(entry) for index, entry in enumerate(entries)}
     _raise((key,), found, None, _suite_file(suite_dir))
     return tuple(one for one in found.values() if isinstance(one, Path))
 
 
-class _Trouble(FrozenValue, frozen=True):
+class _LookupProblem(FrozenValue, frozen=True):
     """Why a path that an author wrote leads nowhere."""
 
     expected: str
@@ -93,26 +93,28 @@ class _Trouble(FrozenValue, frozen=True):
     hint: str = ""
 
 
-class _LookUp(FrozenValue, frozen=True):
+class _PathLookup(FrozenValue, frozen=True):
     """Looks for a folder or a file below several places, and never outside of them and the root."""
 
     places: tuple[Path, ...]
     root: Path
     kind: str
 
-    def find(self, name: object) -> Path | _Trouble:
+    def find(self, name: object) -> Path | _LookupProblem:
         """Give the first that exists, or say where was looked."""
         if not isinstance(name, str) or not name.strip():
-            return _Trouble(f"the path of a {self.kind}: a text", repr(name))
+            return _LookupProblem(f"the path of a {self.kind}: a text", repr(name))
         if Path(name).is_absolute():
-            return _Trouble(f"a path relative to {self._listed('')}", f"{name!r}, an absolute path")
+            return _LookupProblem(f"a path relative to {self._listed('')}", f"{name!r}, an absolute path")
         tried = [Path(os.path.normpath(place / name)) for place in self.places]
         inside = [path for place, path in zip(self.places, tried, strict=True) if self._inside(path, place)]
         if not inside:
-            return _Trouble(f"a path below {self._below(self.root)}", f"{name!r}, which leads out of it")
-        here = next(filter(_THERE[self.kind], inside), None)
+            return _LookupProblem(
+                f"a path below {self._below(self.root)}", f"{name!r}, which leads out of it"
+            )
+        here = next(filter(_EXISTS[self.kind], inside), None)
         expected = f"a {self.kind}: {self._listed(name)}"
-        return here or _Trouble(expected, f"{name!r}, which is not there", self._hint(name))
+        return here or _LookupProblem(expected, f"{name!r}, which is not there", self._hint(name))
 
     def _inside(self, path: Path, place: Path) -> bool:
         return path.is_relative_to(self.root) or path.is_relative_to(place)
@@ -130,16 +132,16 @@ class _LookUp(FrozenValue, frozen=True):
         for place in self.places:
             folder = (place / name).parent
             for path in sorted(folder.iterdir()) if os.path.isdir(folder) else ():
-                if _THERE[self.kind](path):
+                if _EXISTS[self.kind](path):
                     yield (Path(name).parent / path.name).as_posix()
 
 
-def _raise(above: KeyPath, found: Mapping[Any, Path | _Trouble], task: Task | None, file: Path) -> None:
-    troubles = {(*above, name): one for name, one in found.items() if isinstance(one, _Trouble)}
-    if troubles:
+def _raise(above: KeyPath, found: Mapping[Any, Path | _LookupProblem], task: Task | None, file: Path) -> None:
+    problems = {(*above, name): one for name, one in found.items() if isinstance(one, _LookupProblem)}
+    if problems:
         raise ProblemsFound(
             Problem(short_path(file), *_place(file, task, path), one.expected, one.found, one.hint)
-            for path, one in troubles.items()
+            for path, one in problems.items()
         )
 
 

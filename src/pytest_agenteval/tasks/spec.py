@@ -126,12 +126,16 @@ class ReferenceSolution(TwoSpellings):
     sample_transcript: Any = Field(default=None, description="a transcript of a solution, in any form")
 
 
-def _told_apart(graders: tuple[GraderSpec, ...]) -> tuple[GraderSpec, ...]:
+def _distinct_titles(graders: tuple[GraderSpec, ...]) -> tuple[GraderSpec, ...]:
     first: dict[str, int] = {}
     problems = [
-        ((index,), "a name or label of its own", f"{one.title!r}, which graders[{first[one.title]}] has too")
-        for index, one in enumerate(graders)
-        if first.setdefault(one.title, index) != index
+        (
+            (index,),
+            "a name or label of its own",
+            f"{grader.title!r}, which graders[{first[grader.title]}] has too",
+        )
+        for index, grader in enumerate(graders)
+        if first.setdefault(grader.title, index) != index
     ]
     if problems:
         hint = "give one of them a `label`"
@@ -149,7 +153,7 @@ class Task(Spec):
     input: Map = Field(description="a map: what the agent is given")
     metadata: Texts = Field(default_factory=dict, description="a map; `failure_bucket` names the bucket")
     tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
-    graders: Annotated[tuple[GraderSpec, ...], Field(min_length=1), AfterValidator(_told_apart)] = Field(
+    graders: Annotated[tuple[GraderSpec, ...], Field(min_length=1), AfterValidator(_distinct_titles)] = Field(
         description="a list of 1 grader or more"
     )
     trials_per_run: Count | None = Field(default=None, description="a whole number, 1 or more")

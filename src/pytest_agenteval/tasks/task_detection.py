@@ -35,12 +35,12 @@ def is_nearly_task(value: object) -> bool:
     """Whether a value is surely meant as a task: two of its keys, or nearly so, or ``graders`` itself."""
     if not isinstance(value, dict):
         return False
-    return "graders" in value or len({word for key in value if (word := _meant(key))}) > 1
+    return "graders" in value or len({word for key in value if (word := _nearest_task_key(key))}) > 1
 
 
 def may_be_task(keys: Iterable[str]) -> bool:
     """Whether keys hold ``id`` or ``graders``, or nearly so: much data has an id, and so has a task."""
-    return any(_meant(key) in ("id", "graders") for key in keys)
+    return any(_nearest_task_key(key) in ("id", "graders") for key in keys)
 
 
 def is_blank(text: str) -> bool:
@@ -56,12 +56,12 @@ def top_level_keys(path: Path, data: bytes) -> Sequence[Iterable[str]] | None:
     """
     try:
         text = data.decode("utf-8-sig")
-        return _of_json(_loosely(text)) if is_json(path) else _of_yaml(text)
+        return _of_json(_read_loose_json(text)) if is_json(path) else _of_yaml(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _loosely(text: str) -> Any:
+def _read_loose_json(text: str) -> Any:
     """Read JSON, a JSON value in each line, or JSON with comments and last commas."""
     for read in (json.loads, _lines):
         with suppress(ValueError):
@@ -86,7 +86,7 @@ def _of_yaml(text: str) -> Sequence[Iterable[str]] | None:
 
 
 @lru_cache(maxsize=4096)
-def _meant(key: str) -> str:
+def _nearest_task_key(key: str) -> str:
     """Give the key of a task that this one is, or nearly is; else nothing."""
     from difflib import SequenceMatcher
 

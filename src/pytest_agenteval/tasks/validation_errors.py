@@ -29,9 +29,9 @@ def explain(
     ``base_path`` leads to the value that was validated; ``shape`` is its model's JSON Schema, whose
     descriptions are the *expected* lines.
     """
-    teller = _Teller(document, file, base_path, shape)
+    writer = _ProblemWriter(document, file, base_path, shape)
     details = error.errors(include_url=False)
-    return without_consequences(problem for detail in details for problem in teller.problems(detail))
+    return without_consequences(problem for detail in details for problem in writer.problems(detail))
 
 
 def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
@@ -44,9 +44,11 @@ def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
     for problem in problems:
         found.setdefault(problem.path, problem)
     parents = {path[:length] for path in found for length in range(len(path))}
-    meant = {(*one.path[:-1], name) for one in found.values() if (name := _meant(one))}
+    meant = {(*problem.path[:-1], name) for problem in found.values() if (name := _proposed_key(problem))}
     kept = [
-        one for path, one in found.items() if path not in parents and not (_is_missing(one) and path in meant)
+        problem
+        for path, problem in found.items()
+        if path not in parents and not (_is_missing(problem) and path in meant)
     ]
     return sorted(kept, key=lambda problem: problem.line or 0)
 
@@ -71,7 +73,7 @@ def belongs_in_hint(above: str, key: str | int) -> str:
     return f"it stands in `{above}: {{{key}: ...}}`"
 
 
-class _Teller:
+class _ProblemWriter:
     """Knows one document and one shape; turns pydantic's details into problems."""
 
     def __init__(self, document: Document, file: str, base_path: KeyPath, shape: ModelSchema) -> None:
@@ -79,7 +81,7 @@ class _Teller:
 
     def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
         """Tell one complaint; a check of ours may hold several."""
-        path = self._real(detail["loc"])
+        path = self._path_in_document(detail["loc"])
         if detail["type"] == "problems":
             context = detail["ctx"]
             for below, expected, found in context["problems"]:
@@ -99,7 +101,7 @@ class _Teller:
         place = (*self._base, *path)
         return Problem(self._file, self._document.line_of(place), place, expected, found, hint)
 
-    def _real(self, loc: KeyPath) -> KeyPath:
+    def _path_in_document(self, loc: KeyPath) -> KeyPath:
         """Keep the steps that stand in the document: pydantic adds names of branches, and renames keys."""
         value = _at(self._document.value, self._base)
         path: KeyPath = ()
@@ -165,7 +167,7 @@ def _shape_at(root: ModelSchema, path: KeyPath, *, resolve_last: bool = True) ->
 
 def _resolved(shape: ModelSchema, root: ModelSchema) -> ModelSchema:
     """Follow references, and step into the branch that says more than null."""
-    branches = [one for one in shape.get("anyOf", ()) if one.get("type") != "null"]
+    branches = [problem for problem in shape.get("anyOf", ()) if problem.get("type") != "null"]
     if branches:
         return _resolved(branches[0], root)
     if "$ref" in shape:
@@ -183,7 +185,7 @@ def _at(value: Any, path: KeyPath) -> Any:
     return value
 
 
-def _meant(problem: Problem) -> str:
+def _proposed_key(problem: Problem) -> str:
     """Give the key that a hint proposes."""
     return problem.hint.split("'")[1] if problem.hint.startswith("did you mean '") else ""
 

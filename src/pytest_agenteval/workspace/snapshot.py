@@ -45,14 +45,15 @@ def snapshot(root: Path, known: Tree = EMPTY) -> Tree:
         if folder:
             found[path] = FileText(_digest(b""), 0, None, "too deep")
             continue
-        found[path] = file = _look(root / path, known.files.get(path), MOST_TEXT - texts)
+        found[path] = file = _read_file(root / path, known.files.get(path), MOST_TEXT - texts)
         texts += file.size if file.text is not None and file is not known.files.get(path) else 0
     else:
         return Tree(dict(sorted(found.items()))) if found else EMPTY
+    # Reached only where the walk stopped at MOST_NEW: files it did not come to would count as deleted.
     for path in known.files.keys() - found.keys():
-        through_link = any(os.path.islink(root / folder) for folder in _above(path))
+        through_link = any(os.path.islink(root / folder) for folder in _folders_above(path))
         if os.path.lexists(root / path) and not through_link:
-            found[path] = _look(root / path, known.files[path], 0)
+            found[path] = _read_file(root / path, known.files[path], 0)
     return Tree(dict(sorted(found.items())))
 
 
@@ -60,7 +61,7 @@ def snapshot_layers(layers: Sequence[Path]) -> Tree:
     """Give the tree that layers make together, read once per process."""
     if not layers:
         return EMPTY
-    return _seeded(tuple(layers))
+    return _merged_layers(tuple(layers))
 
 
 def with_texts(tree: Tree, texts: Mapping[str, str]) -> Tree:
@@ -74,17 +75,21 @@ def with_texts(tree: Tree, texts: Mapping[str, str]) -> Tree:
 
 # Kept: all trials of a task, and all tasks of one base fixture, start from the same texts.
 @lru_cache(maxsize=4096)
-def _seeded(layers: tuple[Path, ...]) -> Tree:
+def _merged_layers(layers: tuple[Path, ...]) -> Tree:
     if len(layers) == 1:
         return snapshot(layers[0])
-    below, above = _seeded(layers[:-1]), _seeded(layers[-1:])
-    folders = {folder for path in above for folder in _above(path)}
+    below, above = _merged_layers(layers[:-1]), _merged_layers(layers[-1:])
+    folders = {folder for path in above for folder in _folders_above(path)}
     kept = {path: file for path, file in below.files.items() if path not in folders}
-    kept = {path: file for path, file in kept.items() if not any(folder in above for folder in _above(path))}
+    kept = {
+        path: file
+        for path, file in kept.items()
+        if not any(folder in above for folder in _folders_above(path))
+    }
     return Tree(dict(sorted({**kept, **above.files}.items())))
 
 
-def _above(path: str) -> Iterator[str]:
+def _folders_above(path: str) -> Iterator[str]:
     """Give the folders that a path lies in."""
     cut = path.rfind("/")
     while cut > 0:
@@ -117,7 +122,7 @@ def _inside(folder: Path) -> list[tuple[str, bool]]:
         return []
 
 
-def _look(path: Path, known: FileText | None, room: int) -> FileText:
+def _read_file(path: Path, known: FileText | None, room: int) -> FileText:
     """Look at a file; a text that is new is kept while there is room for so many bytes."""
     if path.is_symlink():
         target = os.readlink(path).encode("utf-8", "surrogateescape")

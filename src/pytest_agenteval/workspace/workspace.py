@@ -60,14 +60,14 @@ class Workspace:
         """
         root = self.path.resolve()
         try:
-            found = (root / relative).resolve()
+            target = (root / relative).resolve()
         except (OSError, RuntimeError, ValueError):  # a loop of links, a zero byte: no path of this tree
             raise OutsideWorkspace(f"no path in the workspace: {relative!r}") from None
-        if found.is_symlink():  # a loop of links, which Python 3.13 resolves to itself
+        if target.is_symlink():  # a loop of links, which Python 3.13 resolves to itself
             raise OutsideWorkspace(f"no path in the workspace: {relative!r}")
-        if not found.is_relative_to(root):
+        if not target.is_relative_to(root):
             raise OutsideWorkspace(f"outside the workspace: {relative}")
-        return found
+        return target
 
     def before(self) -> Tree:
         """Give the tree as the trial found it."""
@@ -96,10 +96,10 @@ def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] 
         root = Path(tempfile.mkdtemp(prefix="agenteval-", dir=parent))
         for layer in layers:
             if layer is not layers[0]:
-                _make_room(layer, root)
+                _remove_conflicts(layer, root)
             shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True)
         for path, text in texts.items():
-            _lay(root, path, text)
+            _write_text(root, path, text)
     except (OSError, shutil.Error, RecursionError) as broken:
         if root is not None:
             remove_tree(root)
@@ -107,7 +107,7 @@ def build(layers: Sequence[Path], parent: Path | None, texts: Mapping[str, str] 
     return root
 
 
-def _lay(root: Path, path: str, text: str) -> None:
+def _write_text(root: Path, path: str, text: str) -> None:
     place = root / path
     if not place.resolve().is_relative_to(root.resolve()):
         raise OSError(f"{path} is behind a link that leads out of the workspace")
@@ -115,7 +115,7 @@ def _lay(root: Path, path: str, text: str) -> None:
     place.write_bytes(text.encode("utf-8", "replace"))
 
 
-def _make_room(layer: Path, root: Path) -> None:
+def _remove_conflicts(layer: Path, root: Path) -> None:
     """Take away what a layer replaces with something of another kind; a link is never written through."""
     for folder, folders, names in os.walk(layer):
         for coming in (Path(folder, name) for name in [*folders, *names]):
