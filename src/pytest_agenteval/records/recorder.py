@@ -48,7 +48,7 @@ class Recorder:
         were given by the task, not said in the trial: an agent that gives the model a history says how long.
         """
         known = len(self._conversation)
-        # An agent may rewrite its history (a summary, a new conversation): what it dropped was said all the same.
+        # An agent may rewrite its history, as by a summary: what it dropped was said all the same.
         if not _goes_on(self._conversation, messages):
             self._conversation, known = [], 0
             self.phase += 1
