@@ -166,10 +166,10 @@ def workspace_diff(outcome: Outcome) -> list[str]:
     kinds = (("created", diff.created), ("changed", diff.modified), ("deleted", diff.deleted))
     paths = [path for _, of_kind in kinds for path in of_kind]
     lines = ["workspace: " + ", ".join(f"{len(of_kind)} {kind}" for kind, of_kind in kinds if of_kind)]
-    for shown, path in enumerate(paths):
+    for count, path in enumerate(paths):
         room = MOST_LINES - len(lines)
-        if room < 4:
-            return [*lines, f"... {pluralize(len(paths) - shown, 'more file')}"]
+        if room < 4:  # a diff's head takes three lines: what is left would show nothing of the change
+            return [*lines, f"... {pluralize(len(paths) - count, 'more file')}"]
         lines += _file_diff(outcome, path, min(MOST_PER_FILE, room - 1))
     return lines
 

@@ -135,8 +135,8 @@ def _doubtful(total: GroupStatistics) -> Iterator[Note]:
             how = f"; --agent-judge=MODEL decides {unjudged} of them"
         yield Note(f"{pluralize(grades, 'grade')} undecided: {tally(undecided)}{how}")
     if total.tools.misses:
-        asked = total.tools.hits + total.tools.misses + total.tools.recorded
-        yield Note(f"{total.tools.misses} of {pluralize(asked, 'call')} not recorded", bad=True)
+        calls = total.tools.hits + total.tools.misses + total.tools.recorded
+        yield Note(f"{total.tools.misses} of {pluralize(calls, 'call')} not recorded", bad=True)
     if total.retried:
         yield Note(f"{pluralize(total.retried, 'trial')} begun more than once; the last attempt counts")
 

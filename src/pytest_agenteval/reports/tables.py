@@ -144,13 +144,13 @@ def _split(group: Sequence[Column], room: int, narrowest: int) -> Iterator[_Bloc
     """Give the columns of a group, as many side by side as there is room for; a single one always stands."""
     columns = list(group)
     while columns:
-        some = next(
+        side_by_side = next(
             count
             for count in range(len(columns), 0, -1)
             if count == 1 or _name_room(columns[:count], room) >= narrowest
         )
-        yield _Block(columns[:some], GAP, max(narrowest, _name_room(columns[:some], room)))
-        columns = columns[some:]
+        yield _Block(columns[:side_by_side], GAP, max(narrowest, _name_room(columns[:side_by_side], room)))
+        columns = columns[side_by_side:]
 
 
 def _name_room(columns: Sequence[Column], room: int, gap: int = GAP) -> int:
@@ -163,10 +163,10 @@ def _block_rows(table: ReportTable, block: _Block, room: int) -> list[str]:
     rows = [[table.head, *(column.title for column in block.columns)]]
     rows += [[name, *(column.cells[at] for column in block.columns)] for at, name in enumerate(beside)]
     head, *lines = align_columns(rows, block.gap)
-    shown = [head]
+    table_rows = [head]
     for name, short, line in zip(table.names, beside, lines, strict=True):
-        shown += [line] if short else [*wrap(name, room), line]
-    return [*shown, *_left_out(table, block, room)]
+        table_rows += [line] if short else [*wrap(name, room), line]
+    return [*table_rows, *_left_out(table, block, room)]
 
 
 def _left_out(table: ReportTable, block: _Block, room: int) -> list[str]:

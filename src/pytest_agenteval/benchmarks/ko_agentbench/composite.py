@@ -81,15 +81,15 @@ def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
 
 def _interval(value: float, counted: Sequence[tuple[float, MetricGroup]]) -> Interval | None:
     below, above, level = [], [], 0.95
-    for share, each in counted:
-        found, middle = each.total.interval, each.total.value
-        if found is None or middle is None:
+    for share, group in counted:
+        interval, middle = group.total.interval, group.total.value
+        if interval is None or middle is None:
             return None
-        below.append(share * (middle - found.low))
-        above.append(share * (found.high - middle))
-        level = found.level
+        below.append(share * (middle - interval.low))
+        above.append(share * (interval.high - middle))
+        level = interval.level
     low = value - math.hypot(*below)
-    endless = any(each.total.interval and each.total.interval.low < 0 for _, each in counted)
+    endless = any(group.total.interval and group.total.interval.low < 0 for _, group in counted)
     return Interval(low if endless else max(0.0, low), min(1.0, value + math.hypot(*above)), level)
 
 

@@ -37,7 +37,7 @@ def _standing(row: Standing) -> dict[str, Any]:
         "variant": row.view.variant,
         "note": row.view.note,
         "all": _figures(row.view.total),
-        "buckets": {each.name: _figures(each) for each in row.view.rows},
+        "buckets": {bucket.name: _figures(bucket) for bucket in row.view.rows},
     }
     if row.scorecard is not None:
         data |= _scorecard(row.scorecard)

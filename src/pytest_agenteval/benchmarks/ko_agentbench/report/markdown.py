@@ -93,27 +93,27 @@ def _overview(levels: Mapping[str, Level]) -> Iterator[str]:
     yield from ("## 📊 성능 요약", "")
     yield from _head("Level", "태스크 수", "평균 실행시간", "평균 TPS", "평균 TTFT", "주요 지표")
     for name, level in levels.items():
-        took, found = level["metadata"], level["metrics"]
+        took, metrics = level["metadata"], level["metrics"]
         yield _row(
             f"**{name}**",
             _counts(level),
             f"{took['average_execution_time']:.1f}초",
             f"{took['average_tps']:.0f}",
             f"{took['ttft']['average']:.3f}초",
-            ", ".join(f"{key}: {found[key]:.3f}" for key in KEY_METRICS[name] if key in found),
+            ", ".join(f"{key}: {metrics[key]:.3f}" for key in KEY_METRICS[name] if key in metrics),
         )
     yield ""
 
 
 def _level(name: str, level: Level) -> Iterator[str]:
-    found = level["metrics"]
+    metrics = level["metrics"]
     yield from (f"### Level {name[1:]}: {TITLES[name]}", "", f"> 태스크 의도: {INTENTS[name]}", ">")
     yield f"- 태스크 수: {_counts(level)}"
     yield f"- 평균 실행시간: {level['metadata']['average_execution_time']:.2f}초"
     yield from ("", "**메트릭 점수:**", "")
-    first = [key for key in FIRST if key in found]
-    for key in (*first, *sorted(key for key in found if key not in FIRST)):
-        yield f"- **{key}**: {found[key]:.3f} - {MEANINGS[key]}"
+    first = [key for key in FIRST if key in metrics]
+    for key in (*first, *sorted(key for key in metrics if key not in FIRST)):
+        yield f"- **{key}**: {metrics[key]:.3f} - {MEANINGS[key]}"
     yield ""
 
 

@@ -29,7 +29,7 @@ def summary_csv(evaluation: Evaluation) -> str:
 
 def combined_csv(evaluations: Iterable[tuple[str, Evaluation]]) -> str:
     """Give a row for each model, named as its folder is; a level that was not evaluated leaves blanks."""
-    return _csv([_titles(), *(_row(name, each) for name, each in evaluations)], "\n")
+    return _csv([_titles(), *(_row(name, evaluation) for name, evaluation in evaluations)], "\n")
 
 
 def _titles() -> list[str]:
@@ -41,7 +41,7 @@ def _titles() -> list[str]:
 
 def _row(name: str, evaluation: Evaluation) -> list[str]:
     levels: Mapping[str, Any] = evaluation["by_level"]
-    facts = {level: _facts(found) for level, found in levels.items()}
+    facts = {name: _facts(level) for name, level in levels.items()}
     cells = [
         _short(facts[level][at]) if level in facts else "" for at in range(len(FACTS)) for level in LEVELS
     ]
