@@ -53,12 +53,6 @@ def last_words(messages: Sequence[ChatMessage]) -> str:
     return next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
 
 
-def block(text: str, tag: str) -> str | None:
-    """Give what stands between ``<tag>`` and the last ``</tag>``; None where there is no such block."""
-    match = re.search(rf"<{tag}>\n?(.*?)\n?</{tag}>(?!.*</{tag}>)", text, re.DOTALL)
-    return None if match is None else match[1]
-
-
 def failed(message: ChatMessage) -> bool:
     """Whether a tool message says that the call failed."""
     try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import as_json
+from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import value_text
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgedMetric,
     JudgedMetricGrader,
@@ -68,9 +68,9 @@ def _first_call(tool: str, trace: KoTrace) -> KoCall | None:
 def _values(task: KoTask, wanted: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
     return {
         "tool": str(task.first["tool"]),
-        "schema": as_json(task.arg_schema) if task.arg_schema else "",
-        "expected": as_json(wanted),
-        "given": as_json(given),
+        "schema": value_text(task.arg_schema) if task.arg_schema else "",
+        "expected": value_text(wanted),
+        "given": value_text(given),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,10 +23,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResult, share
 from pytest_agenteval.benchmarks.ko_agentbench.graders.reuse import equal_calls
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask, as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
-from pytest_agenteval.canonical import plain
 
 RUBRIC = "ko_completed"
 
@@ -103,7 +101,7 @@ def _distinct(task: KoTask) -> int:
 
 
 def _args_text(args: object) -> str:
-    return json.dumps(args or {}, sort_keys=True, ensure_ascii=False, default=plain)
+    return as_json(args or {}, sorted_keys=True)
 
 
 def _vote_details(said: Sequence[UpstreamVote]) -> list[dict[str, object]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_agenteval import ABSENT, cut_middle, join_within, parse_path, value_at
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask, as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace
-from pytest_agenteval.canonical import plain
 
 MAX_RESULT_CHARS = 3_000
 MAX_TURN_CHARS = 4_000
@@ -21,9 +19,9 @@ UPSTREAM_TURN_CHARS = 500
 _ROLES = {"user": "사용자", "assistant": "비서", "tool": "도구 결과"}
 
 
-def as_json(value: Any) -> str:
-    """Write a value as JSON, Korean as it is."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=plain)
+def value_text(value: Any) -> str:
+    """Write a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else as_json(value)
 
 
 def calls_with_results(calls: Sequence[KoCall]) -> str:
@@ -51,7 +49,7 @@ def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
                 for path in wanted["fields"]:
                     value = value_at(call.result, parse_path(path))
                     if value is not ABSENT:
-                        yield f"{call.tool} {path}: {cut_middle(as_json(value), MAX_TOOL_TURN_CHARS)}"
+                        yield f"{call.tool} {path}: {cut_middle(value_text(value), MAX_TOOL_TURN_CHARS)}"
 
 
 def conversation(messages: Sequence[KoMessage] | None) -> str:
@@ -94,10 +92,10 @@ def _turn(number: int, message: KoMessage) -> str:
 
 def _call_text(call: KoCall) -> str:
     given = " (주어짐)" if call.seeded else ""
-    return f"{call.tool}({cut_middle(as_json(dict(call.args)), MAX_RESULT_CHARS)}){given}"
+    return f"{call.tool}({cut_middle(value_text(dict(call.args)), MAX_RESULT_CHARS)}){given}"
 
 
 def _result_text(call: KoCall) -> str:
     if not call.worked:
         return f"실패: {call.error or ''}"
-    return f"결과: {cut_middle(as_json(call.result), MAX_RESULT_CHARS)}"
+    return f"결과: {cut_middle(value_text(call.result), MAX_RESULT_CHARS)}"

@@ -10,7 +10,6 @@ from pytest_agenteval import Evidence, Grade
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, check_task_keys
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NOTHING
 
 
 class UpstreamError(Exception):
@@ -24,7 +23,7 @@ class MetricResult:
     score: float | None
     reason: str
     details: Mapping[str, Any] | None = None
-    more: Mapping[str, Any] = NOTHING
+    more: Mapping[str, Any] = {}
     undecided: str = ""
 
     def grade(self, name: str) -> Grade:

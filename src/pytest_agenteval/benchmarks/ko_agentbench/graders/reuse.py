@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,14 +14,12 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     not_applicable,
     share,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask, as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.canonical import plain
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.json_values import equal, fold_texts
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NOTHING
 
 Call = tuple[str, Mapping[str, Any]]
 
@@ -45,8 +42,8 @@ def tool_defaults(tool: str) -> ToolDefaults:
 
     known = korean_tools().get(tool)
     if known is None:
-        return ToolDefaults(NOTHING, ParamMatchers())
-    properties = known.spec.parameters.get("properties", NOTHING)
+        return ToolDefaults({}, ParamMatchers())
+    properties = known.spec.parameters.get("properties", {})
     defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
     matching = {name: "folded" if rule == "contains" else rule for name, rule in known.matching.items()}
     return ToolDefaults(defaults, ParamMatchers(matching))
@@ -76,7 +73,7 @@ def same_call(call: Call, other: Call, task: KoTask) -> bool:
         return True
     if not tool_defaults(call[0]).rules.accepts(normalize_args(other), normalize_args(call)):
         return False
-    golden = [(str(one["tool"]), one.get("args") or NOTHING) for one in task.golden_calls]
+    golden = [(str(one["tool"]), one.get("args") or {}) for one in task.golden_calls]
     return _nearest(call, golden) == _nearest(other, golden)
 
 
@@ -128,7 +125,7 @@ def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def _key(call: KoCall) -> tuple[str, str]:
-    return call.tool, json.dumps(dict(call.args or {}), sort_keys=True, ensure_ascii=False, default=plain)
+    return call.tool, as_json(call.args or {}, sorted_keys=True)
 
 
 def reuse(task: KoTask, trace: KoTrace) -> MetricResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -10,11 +11,15 @@ from pytest_agenteval import WrongSetting
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.settings import count_at, text_at, value_path_at
-from pytest_agenteval.records.transcript import NOTHING
 
 Maps = Sequence[Mapping[str, Any]]
 
 CONTEXT_USED = "context_used"
+
+
+def as_json(value: Any, *, sorted_keys: bool = False) -> str:
+    """Write a value as JSON, Korean as it is; a read-only map is a map."""
+    return json.dumps(value, sort_keys=sorted_keys, ensure_ascii=False, default=dict)
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class KoTask:
     """
 
     golden_action: Maps | None = ()
-    arg_schema: Mapping[str, Any] | None = field(default_factory=lambda: NOTHING)
+    arg_schema: Mapping[str, Any] | None = field(default_factory=dict)
     resp_schema: Mapping[str, Any] | None = None
     available_tools: Sequence[str] | None = ()
     golden_fields: Maps | None = ()
@@ -60,8 +65,8 @@ class KoTask:
     @property
     def first(self) -> Mapping[str, Any]:
         """The first golden action; empty where there is none."""
-        first = next(iter(self.golden), NOTHING)
-        return first if isinstance(first, Mapping) else NOTHING
+        first = next(iter(self.golden), {})
+        return first if isinstance(first, Mapping) else {}
 
     @property
     def reuses(self) -> int:
@@ -79,7 +84,7 @@ class KoTask:
     @property
     def injected_tool(self) -> str:
         """The tool that is made to fail; empty where there is none."""
-        return str((self.error_injection or NOTHING).get("tool") or "")
+        return str((self.error_injection or {}).get("tool") or "")
 
 
 Mode = Literal["default", "upstream"]

@@ -8,7 +8,6 @@ from typing import Any
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
 from pytest_agenteval.json_values import equal
-from pytest_agenteval.records.transcript import NOTHING
 
 _ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "errorMessage")
 _FINE = (0, 200)
@@ -64,7 +63,7 @@ def is_error_result(result: Any) -> bool:
     return isinstance(code, int) and not isinstance(code, bool) and "message" in result and code not in _FINE
 
 
-def has_content(result: Any, args: Mapping[str, Any] = NOTHING) -> bool:
+def has_content(result: Any, args: Mapping[str, Any] | None = None) -> bool:
     """Whether there is anything in a result: it is empty only where everything in it is.
 
     So are errors in a list, a search that says that it found 0, and, beside empty lists, what only says how
@@ -79,7 +78,7 @@ def has_content(result: Any, args: Mapping[str, Any] = NOTHING) -> bool:
     noughts = {key for key, leaf in values if _is_zero(leaf)}
     if noughts & _TOTALS or (lists and "total" in noughts):
         return False
-    told = (key for key, leaf in values if not _echoes(key, leaf, args))
+    told = (key for key, leaf in values if not _echoes(key, leaf, args or {}))
     return any(not lists or key not in _SEARCH_KEYS for key in told)
 
 

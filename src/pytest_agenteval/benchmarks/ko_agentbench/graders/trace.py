@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval import Evidence, ToolCall
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NOTHING
 
 LOG_STATE = "ko_agentbench"
 """The key of the agent's state where a trial imported from the benchmark's logs holds what they say."""
@@ -24,7 +23,7 @@ class KoCall:
 
     step: Any
     tool: str
-    args: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    args: Mapping[str, Any] = {}
     success: bool = True
     error: str | None = None
     result: Any = None
@@ -85,7 +84,7 @@ class KoTrace(FrozenValue, frozen=True):
 def trace_of(evidence: Evidence) -> KoTrace:
     """Give a trial in the shape of the metrics."""
     log = evidence.state.get(LOG_STATE)
-    imported: Mapping[str, Any] = log if isinstance(log, Mapping) else NOTHING
+    imported: Mapping[str, Any] = log if isinstance(log, Mapping) else {}
     success = bool(imported["success"]) if "success" in imported else _has_reply(evidence)
     return KoTrace(
         calls=tuple(map(_call, evidence.calls)),

@@ -12,7 +12,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.context import KoContextRetention, KoRefRecall
 from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import KoEffScore
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetric
-from pytest_agenteval.chat.chat import DEFAULT_SETTINGS
 from pytest_agenteval.chat.recording_chat import JudgeChat
 
 JUDGED_METRICS: dict[str, JudgedMetric] = {
@@ -33,6 +32,7 @@ def verdict_text(metric_label: str, verdict: bool | float, reason: str = "") -> 
 SUCCESS, SCORED, AVERAGED = "SR", "ArgAcc", ("ContextRetention", "RefRecall")
 JUDGED = (SUCCESS, SCORED, "EffScore", *AVERAGED)
 NO_REASON = "no reason was published"
+_SETTINGS = ChatSettings()
 
 Verdict = tuple[bool | int, str]
 
@@ -51,7 +51,7 @@ class VerdictReplay:
         *,
         tools: Sequence[ToolSpec] = (),
         response_schema: Mapping[str, Any] | None = None,
-        settings: ChatSettings = DEFAULT_SETTINGS,
+        settings: ChatSettings = _SETTINGS,
     ) -> Reply:
         """Give the next verdict; raises ProviderDown where none was published."""
         if self.asked >= len(self.verdicts):

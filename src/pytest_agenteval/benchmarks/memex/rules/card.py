@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pytest_agenteval import ChatMessage, Move, ToolSpec
-from pytest_agenteval.chat.offline.rules import block, failed, text_of
+from pytest_agenteval.benchmarks.memex.rules.entry_message import block, last_entry
+from pytest_agenteval.chat.offline.rules import failed
 from pytest_agenteval.records.record import FrozenValue
 
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -165,9 +166,10 @@ MOST_TEMPLATES = 2
 
 def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Give the next move; None where no entry was given."""
-    place, note = _entry(messages)
-    if note is None:
+    found = last_entry(messages)
+    if found is None:
         return None
+    place, note = found[0], _read_entry(*found[1:])
     answers = [message for message in messages[place:] if message["role"] == "tool"]
     if not answers:
         return _save(note, _first_templates(note), tags=[{"name": tag} for tag in hashtags(note.text)])
@@ -176,15 +178,8 @@ def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | N
     return Move("I have no better idea for this card." if failed(answers[-1]) else "The card is saved.")
 
 
-def _entry(messages: Sequence[ChatMessage]) -> tuple[int, CardEntry | None]:
-    """Find the last message that holds an entry, and read it."""
-    for place in range(len(messages) - 1, -1, -1):
-        text = text_of(messages[place])
-        if messages[place]["role"] == "user" and (fact := block(text, "fact_id")) is not None:
-            return place, CardEntry(
-                fact, block(text, "published") or "", (block(text, "entry") or "").strip()
-            )
-    return 0, None
+def _read_entry(fact: str, text: str) -> CardEntry:
+    return CardEntry(fact, block(text, "published") or "", (block(text, "entry") or "").strip())
 
 
 def _first_templates(note: CardEntry) -> list[Config]:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 from pytest_agenteval import ChatMessage, Move, ToolSpec
+from pytest_agenteval.benchmarks.memex.rules.entry_message import block, last_entry
 from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
     best_file,
     files_of,
@@ -19,7 +20,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
     telling_words,
     unique_end,
 )
-from pytest_agenteval.chat.offline.rules import block, failed, text_of
+from pytest_agenteval.chat.offline.rules import failed, text_of
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import parse_arguments
 
@@ -55,9 +56,10 @@ class PastCall(FrozenValue, frozen=True):
 
 def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Give the next move; None where no entry was given."""
-    place, note = _entry(messages)
-    if note is None:
+    found = last_entry(messages)
+    if found is None:
         return None
+    place, note = found[0], _read_entry(*found[1:])
     steps = list(_past_calls(messages[place:]))
     tries = [step for step in steps if step.tool not in _LOOKING]
     if not tries:
@@ -70,14 +72,9 @@ def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | N
     return Move("", tuple(_plainer(note, tool) for tool in refused))
 
 
-def _entry(messages: Sequence[ChatMessage]) -> tuple[int, PkmEntry | None]:
-    """Find the last message that holds an entry, and read it."""
-    for place in range(len(messages) - 1, -1, -1):
-        text = text_of(messages[place])
-        if messages[place]["role"] == "user" and (fact := block(text, "fact_id")) is not None:
-            shown = text.partition("<fact_id>")[0]
-            return place, PkmEntry(fact, (block(text, "entry") or "").strip(), files_of(shown))
-    return 0, None
+def _read_entry(fact: str, text: str) -> PkmEntry:
+    tree = text.partition("<fact_id>")[0]
+    return PkmEntry(fact, (block(text, "entry") or "").strip(), files_of(tree))
 
 
 def _past_calls(messages: Sequence[ChatMessage]) -> Iterator[PastCall]:
