@@ -16,8 +16,7 @@ class UpstreamError(Exception):
     """Where the benchmark's own code throws; its evaluator makes that a score of 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricResult:
+class MetricResult(FrozenValue, frozen=True):
     """What a metric found; ``details`` is what the benchmark's report holds beside the score."""
 
     score: float | None

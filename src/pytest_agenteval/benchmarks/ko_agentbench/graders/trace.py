@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_agenteval import Evidence, ToolCall
@@ -13,8 +12,7 @@ LOG_STATE = "ko_agentbench"
 """The key of the agent's state where a trial imported from the benchmark's logs holds what they say."""
 
 
-@dataclass(frozen=True, slots=True)
-class KoCall:
+class KoCall(FrozenValue, frozen=True):
     """One tool call; ``step`` counts the model's replies, and ``seeded`` calls were given, not made.
 
     ``step`` is None where nobody saw the reply that asked for it: each such call is one by itself. One that

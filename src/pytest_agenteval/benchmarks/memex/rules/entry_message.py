@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pytest_agenteval.chat.chat import ChatMessage
+from pytest_agenteval import ChatMessage
 from pytest_agenteval.chat.offline.rules import text_of
 
 
