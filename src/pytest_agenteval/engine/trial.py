@@ -157,10 +157,13 @@ class _TrialRun:
             # Not at the first request: a process forked while a thread imports waits for that for ever.
             import pytest_agenteval.cassettes.library
             import pytest_agenteval.tools.tape  # noqa: F401
-        # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
-        with own_requests.answering(closing=False):
-            agent = context.agent(task)
-            prompts, prompt_digest = context.prompts(task, plan.variant)
+        if not context.has_agent(task, plan.variant):
+            # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
+            with own_requests.answering(closing=False):
+                context.agent(task)
+                context.prompts(task, plan.variant)
+        agent = context.agent(task)
+        prompts, prompt_digest = context.prompts(task, plan.variant)
         box.offer_named(self._tool_names(agent))
         compile_schemas(box.specs)
         prompts.load()

@@ -76,9 +76,13 @@ class WorkerContext:
                 self._library = Library(self._root, started=self._started)
             return self._library
 
+    def has_agent(self, task: PlannedTask, variant: Variant) -> bool:
+        """Whether the task's agent is made and its prompts are read, so that no code of its author runs."""
+        return _agent_key(task) in self._agents and _prompts_key(task, variant) in self._prompts
+
     def agent(self, task: PlannedTask) -> Agent:
         """Give the task's agent, made once for each set of settings."""
-        key = (task.agent, canonical(task.settings) if task.settings else "")
+        key = _agent_key(task)
         if key not in self._agents:
             agent = self.registry.agent_factory(task.agent)(**task.settings)
             if not callable(getattr(agent, "run", None)):
@@ -88,7 +92,7 @@ class WorkerContext:
 
     def prompts(self, task: PlannedTask, variant: Variant) -> tuple[Prompts, str]:
         """Give the prompt texts that this agent has in this task and variant, with their digest."""
-        key = (task.agent, id(task.prompts), id(variant.prompts))
+        key = _prompts_key(task, variant)
         kept = self._prompts.get(key)
         if kept is None:
             own = templates_of(self.agent(task)) or {}
@@ -189,3 +193,11 @@ def _unused(cassette: Cassette, can_be_asked: Callable[[Request], bool]) -> Unus
 
 def _is_ours(agent: object) -> bool:
     return str(getattr(agent, "__module__", "")).startswith("pytest_agenteval.")
+
+
+def _agent_key(task: PlannedTask) -> tuple[str, str]:
+    return task.agent, canonical(task.settings) if task.settings else ""
+
+
+def _prompts_key(task: PlannedTask, variant: Variant) -> tuple[str, int, int]:
+    return task.agent, id(task.prompts), id(variant.prompts)

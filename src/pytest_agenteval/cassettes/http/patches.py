@@ -54,7 +54,7 @@ LIBRARIES: Mapping[str, MakePoints | str] = {
 
 _lock = threading.Lock()
 _patches: list[Patch] = []
-_patched: list[ModuleType] = []
+_patched: dict[str, ModuleType] = {}
 
 
 class _Awaiting(MetaPathFinder):
@@ -135,9 +135,10 @@ def remove() -> None:
 
 
 def _imported() -> Iterator[ModuleType]:
-    """Give the libraries that are imported, waiting for one that another thread is importing."""
+    """Give the libraries that are imported and not patched, waiting for one that another thread imports."""
     for name in LIBRARIES:
-        if name in sys.modules:
+        # Each trial comes by here twice: what is patched already is passed over at once.
+        if name in sys.modules and sys.modules[name] is not _patched.get(name):
             with suppress(ImportError):
                 yield import_module(name)
 
@@ -153,8 +154,8 @@ def _make_points(library: str) -> MakePoints:
 
 
 def _patch(module: ModuleType, make_points: MakePoints) -> None:
-    if not any(module is each for each in _patched):
-        _patched.append(module)
+    if _patched.get(module.__name__) is not module:
+        _patched[module.__name__] = module
         _put(make_points(module))
 
 
