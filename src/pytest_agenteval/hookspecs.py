@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 @pytest.hookspec(historic=True)
 def pytest_agenteval_register(registry: Registry) -> None:
-    """Offer agents, models, graders and tools under the names that task files use.
+    """Offer agents, models, graders, tools and all else that has a name; see ``Registry``.
 
     Each implementation is called once: when the run is configured or, for a conftest
     further down, when it is loaded, which is before the task files beside it are read.
+    Installed benchmarks, found by the entry points ``pytest_agenteval.benchmarks``, are
+    called when a name is first looked up, also by commands that are no pytest runs.
     A name can be taken only once: a second claim is an error that shows both claimants.
 
     The built-in agents and graders are registered through this same hook.

@@ -63,6 +63,7 @@ class Registry:
     def __init__(self, discover: Callable[[Registry], None] | None = None) -> None:
         self._discover = discover
         self._broken: list[str] = []
+        self._mistake = ""
         complete = self._complete
         self._agents: NameTable[Callable[..., Agent]] = NameTable(
             "agent", complete, partial(factory_of, AGENT)
@@ -302,14 +303,22 @@ class Registry:
 
     @property
     def broken_benchmarks(self) -> tuple[str, ...]:
-        """What is installed and could not register, in a line each."""
-        return tuple(self._complete())
+        """What is installed and could not register, in a line each, as far as any name was looked up."""
+        return tuple(self._broken)
 
     def _complete(self) -> Sequence[str]:
-        """Let installed benchmarks register: once, and not again for what they look up meanwhile."""
+        """Let installed benchmarks register: once, and not again for what they look up meanwhile.
+
+        A name that two of them take is said at every look-up: some names of theirs are missing from then on.
+        """
         if self._discover is not None:
             discover, self._discover = self._discover, None
-            discover(self)
+            try:
+                discover(self)
+            except UsageMistake as mistake:
+                self._mistake = str(mistake)
+        if self._mistake:
+            raise UsageMistake(self._mistake)
         return self._broken
 
 

@@ -134,3 +134,17 @@ def test_files_are_named_by_path_or_below_a_package(tmp_path: Path) -> None:
     registry.toolset("lost", ["no_such_package:t.yaml"])
     with pytest.raises(UsageMistake, match=r"expected a package in 'no_such_package:t.yaml'"):
         _ = registry.toolsets
+
+
+def test_a_name_that_a_benchmark_takes_again_is_said_at_every_look_up() -> None:
+    """Not only at the first: who asks later must not take the names that are missing for misspelt ones."""
+
+    def discover(registry: Registry) -> None:
+        registry.judge_panel("mine", ["a/b"])
+
+    registry = Registry(discover)
+    registry.judge_panel("mine", ["c/d"])
+    for _ in range(2):
+        with pytest.raises(UsageMistake, match="the judge panel name 'mine' is taken"):
+            registry.agent_factory("tiny")
+    assert registry.broken_benchmarks == ()
