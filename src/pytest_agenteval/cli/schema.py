@@ -23,7 +23,7 @@ def _schema(what: str) -> Any:
     if what in AUTHORED:
         from pytest_agenteval.tasks import file_schemas
 
-        return getattr(file_schemas, f"{what}_schema")()
+        return file_schemas.AUTHORED[what]()
     from pytest_agenteval.store.run_schemas import SCHEMAS
 
     return SCHEMAS[what]

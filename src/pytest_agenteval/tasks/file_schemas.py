@@ -57,3 +57,7 @@ def _definitions(model: type[BaseModel]) -> dict[str, Any]:
         for shape in definition.get("properties", {}).values():
             shape.pop("title", None)  # pydantic's titles only repeat the key
     return dict(sorted(definitions.items()))
+
+
+AUTHORED = {"task": task_schema, "suite": suite_schema, "calibration": calibration_schema}
+"""What people write, and what makes the schema of each."""
