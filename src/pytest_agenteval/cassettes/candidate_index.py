@@ -146,8 +146,10 @@ class NumberIndex:
         number = number_of(value)
         if number is None:  # it may still equal a recorded text, which stands in no order
             return None
-        first = bisect_left(self._sorted, number - self._tolerance, key=_number)
-        return range(first, bisect_right(self._sorted, number + self._tolerance, lo=first, key=_number))
+        first = bisect_left(self._sorted, number - self._tolerance, key=_number_of_entry)
+        return range(
+            first, bisect_right(self._sorted, number + self._tolerance, lo=first, key=_number_of_entry)
+        )
 
     def slots(self, near: Collection[int]) -> Iterable[Slot]:
         """Give the slots of these places."""
@@ -217,7 +219,7 @@ class Bucket:
         return sorted(values.slots(near))
 
 
-def _number(entry: tuple[Decimal, Slot]) -> Decimal:
+def _number_of_entry(entry: tuple[Decimal, Slot]) -> Decimal:
     return entry[0]
 
 

@@ -59,7 +59,7 @@ def read(path: Path, name: str = "") -> Recording:
         return Recording()
     except OSError as why:
         raise file_problem(name, None, (), "a file that can be read", str(why)) from None
-    text = _decoded(raw, name)
+    text = _decode(raw, name)
     header = "" if path.suffix in JSON else _header_of(text)
     if not text[len(header) :].strip():
         return Recording(header=header)
@@ -140,7 +140,7 @@ def _check_suffix(path: Path, name: str) -> None:
         raise UsageMistake(f"{name}: a cassette's name ends in .yaml, .yml or .json")
 
 
-def _decoded(raw: bytes, name: str) -> str:
+def _decode(raw: bytes, name: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as why:

@@ -32,7 +32,7 @@ class ParamMatcher(FrozenValue, frozen=True):
         if self.word == "folded":
             return equal(_folded(recorded), _folded(asked))
         if self.word == "contains":
-            return _contained(recorded, asked)
+            return _is_contained(recorded, asked)
         return self.word == "number" and _near(recorded, asked, self.tolerance)
 
 
@@ -50,7 +50,7 @@ class ParamMatchers:
     """
 
     def __init__(self, matching: Mapping[str, Any] = NOTHING, *, where: str = "matching") -> None:
-        self._rules = {name: _checked(rule, f"{where}.{name}") for name, rule in matching.items()}
+        self._rules = {name: _read_matcher(rule, f"{where}.{name}") for name, rule in matching.items()}
         self.ident = canonical(matching)
         self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
         self.texts = frozenset(name for name, rule in self._rules.items() if rule.word == "contains")
@@ -108,7 +108,7 @@ def _whole(value: Any) -> Any:
     return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _contained(recorded: Any, asked: Any) -> bool:
+def _is_contained(recorded: Any, asked: Any) -> bool:
     """Find one text in the other; an empty text, which is in every other, says nothing."""
     if not isinstance(recorded, str) or not isinstance(asked, str):
         return False
@@ -129,7 +129,7 @@ def _numbers_apart(recorded: Any, asked: Any) -> Decimal:
     return FAR if there is None or here is None else abs(there - here)
 
 
-def _checked(rule: Any, place: str) -> ParamMatcher:
+def _read_matcher(rule: Any, place: str) -> ParamMatcher:
     if isinstance(rule, str) and rule in WORDS:
         return ParamMatcher(rule)
     if isinstance(rule, Mapping) and list(rule) == ["number"]:

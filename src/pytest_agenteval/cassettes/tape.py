@@ -104,14 +104,14 @@ class Tape:
             same = len(self.cassette.recorded.by_request(key_of(asked)))
         found = nearest_recording(asked, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
-        expected = f"a recorded {what} (mode is {self._why()}: nothing is sent)"
+        expected = f"a recorded {what} (mode is {self._mode_and_reason()}: nothing is sent)"
         ways = [f"record it:  {retry_command}" if retry_command else "", other_way]
         hint = f"\n{' ' * 12}".join(filter(None, ways))
         return CassetteMiss(
             Problem(self.cassette.name, None, (describe_request(asked),), expected, found, hint)
         )
 
-    def _why(self) -> str:
+    def _mode_and_reason(self) -> str:
         if self.cassette.mode == "none":
             return "replay"
         return f"{self.cassette.mode}, and the file was there before"
@@ -121,15 +121,15 @@ class Tape:
     ) -> Slot | None:
         """Look for an equal request, then for one that is accepted; unplayed ones come first."""
         for way in asked:
-            slot = self._equal(key_of(way))
+            slot = self._find_equal(key_of(way))
             if slot is not None:
                 return slot
-        slot = self._matching(asked[0], match) if match is not None else None
+        slot = self._find_matching(asked[0], match) if match is not None else None
         if slot is None and matcher is not None:
-            slot = self._accepted(asked[0], matcher)
+            slot = self._find_accepted(asked[0], matcher)
         return slot
 
-    def _equal(self, key: Key) -> Slot | None:
+    def _find_equal(self, key: Key) -> Slot | None:
         same = self.cassette.recorded.by_request(key)
         slot = self._unplayed(key)
         return same[-1] if slot is None and same and self._repeats else slot
@@ -146,7 +146,7 @@ class Tape:
         self._next[key] = at
         return same[at] if at < len(same) else None
 
-    def _matching(self, asked: Request, match: Match) -> Slot | None:
+    def _find_matching(self, asked: Request, match: Match) -> Slot | None:
         slots: Sequence[Slot] = self.cassette.recorded.by_endpoint(address_of(asked))
         accepted = [slot for slot in slots if match(self.cassette.recorded[slot].request, asked)]
         unplayed = next((slot for slot in accepted if slot not in self._played), None)
@@ -154,7 +154,7 @@ class Tape:
             return accepted[-1]
         return unplayed
 
-    def _accepted(self, asked: Request, matcher: CallMatcher) -> Slot | None:
+    def _find_accepted(self, asked: Request, matcher: CallMatcher) -> Slot | None:
         """Prefer the nearest call, so that who asks the same again is told the same again."""
         args = matcher.read_asked(asked)
         if args is None:
@@ -165,10 +165,11 @@ class Tape:
         if len(accepted) < 2:
             return accepted[0] if accepted else None
         return max(
-            accepted, key=lambda slot: (*matcher.matchers.nearness(index.args(slot), args), *self._turn(slot))
+            accepted,
+            key=lambda slot: (*matcher.matchers.nearness(index.args(slot), args), *self._play_order(slot)),
         )
 
-    def _turn(self, slot: Slot) -> tuple[bool, int]:
+    def _play_order(self, slot: Slot) -> tuple[bool, int]:
         """Of calls as near as each other, the first not yet played, else the last one again."""
         unplayed = slot not in self._played
         return unplayed, -slot if unplayed else slot

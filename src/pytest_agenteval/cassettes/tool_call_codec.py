@@ -58,11 +58,11 @@ def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
 def _args(request: Request, tool: str, wire: RequestCodec | None) -> Mapping[str, Any] | None:
     if request.uri.startswith(TOOL):
         name, args = tool_call(request)
-        return _as_sent(args, wire) if name == tool else None
-    return None if wire is None or request.uri.startswith(CHAT) else _sent(request, wire)
+        return _args_on_the_wire(args, wire) if name == tool else None
+    return None if wire is None or request.uri.startswith(CHAT) else _args_if_of_tool(request, wire)
 
 
-def _as_sent(args: Mapping[str, Any], wire: RequestCodec | None) -> Mapping[str, Any]:
+def _args_on_the_wire(args: Mapping[str, Any], wire: RequestCodec | None) -> Mapping[str, Any]:
     """Give what of a call by name reaches the provider, to compare it with what was really asked."""
     if wire is None:
         return args
@@ -72,7 +72,7 @@ def _as_sent(args: Mapping[str, Any], wire: RequestCodec | None) -> Mapping[str,
         return args
 
 
-def _sent(request: Request, wire: RequestCodec) -> Mapping[str, Any] | None:
+def _args_if_of_tool(request: Request, wire: RequestCodec) -> Mapping[str, Any] | None:
     """Give the arguments if the tool, called with them, would ask this; several may share an address."""
     try:
         args = wire.args(request)
@@ -105,14 +105,14 @@ def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> d
         return dict(args)
     whole = {name: known["default"] for name, known in properties.items() if _has_default(known)}
     whole.update({name: value for name, value in args.items() if name in properties})
-    return {name: _typed(value, properties[name]) for name, value in whole.items()}
+    return {name: _as_type(value, properties[name]) for name, value in whole.items()}
 
 
 def _has_default(known: Any) -> bool:
     return isinstance(known, dict | Mapping) and "default" in known
 
 
-def _typed(value: Any, known: Any) -> Any:
+def _as_type(value: Any, known: Any) -> Any:
     if type(value) not in _SCALARS:
         return value
     kind = known.get("type") if isinstance(known, dict | Mapping) else None

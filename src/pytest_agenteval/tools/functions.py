@@ -62,17 +62,17 @@ def tool_of(
 
 def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[[Mapping[str, Any]], Any]:
     def call(args: Mapping[str, Any]) -> Any:
-        value = function(**_converted(arguments, args))
-        return _awaited(value) if inspect.isawaitable(value) else _plain(value)
+        value = function(**_convert_arguments(arguments, args))
+        return _await_plain(value) if inspect.isawaitable(value) else _plain(value)
 
     return call
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
+async def _await_plain(value: Awaitable[Any]) -> Any:
     return _plain(await value)
 
 
-def _converted(arguments: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_arguments(arguments: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
     """Bring JSON into the types of the hints; what was not given is left to the function's defaults."""
     from pydantic import ValidationError
 
@@ -119,10 +119,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         _refuse(function, f"a type hint cannot be read: {error}")
-    return {name: _readable(hint) for name, hint in hints.items()}
+    return {name: _pydantic_hint(hint) for name, hint in hints.items()}
 
 
-def _readable(hint: Any) -> Any:
+def _pydantic_hint(hint: Any) -> Any:
     """Give the hint with each TypedDict as pydantic wants it before Python 3.12."""
     if sys.version_info >= (3, 12):
         return hint
@@ -131,7 +131,7 @@ def _readable(hint: Any) -> Any:
     args, origin = typing.get_args(hint), typing.get_origin(hint)
     if origin is typing.Literal or not any(map(_holds_typed_dict, args)):
         return hint
-    made = tuple(map(_readable, args))
+    made = tuple(map(_pydantic_hint, args))
     union: Any = typing.Union
     return union[made] if origin in (union, types.UnionType) else (origin or hint)[made]
 
@@ -147,7 +147,7 @@ def _of_extensions(hint: Any) -> Any:
 
     inner = typing.get_type_hints(hint, include_extras=True)
     fields = {
-        name: (Required if name in hint.__required_keys__ else NotRequired)[_readable(one)]
+        name: (Required if name in hint.__required_keys__ else NotRequired)[_pydantic_hint(one)]
         for name, one in inner.items()
     }
     make: Any = TypedDict
@@ -166,20 +166,20 @@ def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[st
     except PydanticUserError as error:
         _refuse(function, str(error).split("\n")[0])
     schema.pop("description", None)
-    plain: dict[str, Any] = _untitled(schema)
+    plain: dict[str, Any] = _without_titles(schema)
     return plain
 
 
-def _untitled(schema: Any) -> Any:
+def _without_titles(schema: Any) -> Any:
     """Leave out the titles, which say the names of keys again; a property may be called title."""
     if isinstance(schema, list):
-        return [_untitled(one) for one in schema]
+        return [_without_titles(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: {name: _untitled(one) for name, one in value.items()}
+        key: {name: _without_titles(one) for name, one in value.items()}
         if key in ("properties", "$defs") and isinstance(value, dict)
-        else _untitled(value)
+        else _without_titles(value)
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))
     }

@@ -28,9 +28,9 @@ def python_tools(path: Path) -> dict[str, Tool]:
     which come before functions of the same name. Each request that a function makes is taped: nobody has to
     say of one that it asks the outside world.
     """
-    module = _imported(path)
+    module = _import_file(path)
     public = [value for name, value in vars(module).items() if not name.startswith("_")]
-    functions = [one for one in public if inspect.isfunction(one) and _defined(one, module)]
+    functions = [one for one in public if inspect.isfunction(one) and _is_defined_in(one, module)]
     made = {one.spec.name: one for one in public if isinstance(one, Tool)}
     free = [one for one in functions if one.__name__ not in made and inspect.get_annotations(one)]
     if not free and not made:
@@ -52,11 +52,11 @@ def _tools_of(functions: Iterable[Callable[..., Any]], path: Path) -> dict[str, 
     return tools
 
 
-def _defined(function: object, module: ModuleType) -> bool:
+def _is_defined_in(function: object, module: ModuleType) -> bool:
     return getattr(function, "__module__", "") == module.__name__
 
 
-def _imported(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     """Import the file under a name of its own, so that several suites may have a ``tools.py``."""
     name = f"agenteval_tools_{path.stem}_{digest_text(str(path.resolve()))}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -68,11 +68,11 @@ def _imported(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # an author's file may raise anything
         sys.modules.pop(name, None)
-        raise ProblemsFound([_told(path, error)]) from None
+        raise ProblemsFound([_import_problem(path, error)]) from None
     return module
 
 
-def _told(path: Path, error: BaseException) -> Problem:
+def _import_problem(path: Path, error: BaseException) -> Problem:
     lines = [
         frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
     ]

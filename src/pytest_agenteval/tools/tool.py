@@ -132,10 +132,10 @@ def complaint(spec: ToolSpec, args: Mapping[str, Any]) -> str:
     if not spec.parameters:
         return ""
     errors = sorted(_validator(spec.parameters).iter_errors(dict(args)), key=lambda error: list(error.path))
-    return "; ".join(_said(list(error.path), error.message) for error in errors[:5])
+    return "; ".join(_error_line(list(error.path), error.message) for error in errors[:5])
 
 
-def _said(path: list[Any], message: str) -> str:
+def _error_line(path: list[Any], message: str) -> str:
     place = ".".join(str(step) for step in path)
     return f"{place}: {message}" if place else message
 

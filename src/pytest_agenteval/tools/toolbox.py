@@ -100,8 +100,8 @@ class ToolBox:
         tape: TapeStatus = "none"
         result = failed_result("not_finished", "the call did not end")
         try:
-            tape, result = await self._carried_out(bounded_call(call))
-            result = _bounded(result)
+            tape, result = await self._carry_out(bounded_call(call))
+            result = _bound_result(result)
             return result
         except (TrialBroken, ProblemsFound) as broken:
             tape = "miss" if isinstance(broken, CassetteMiss) else "none"
@@ -127,37 +127,37 @@ class ToolBox:
                 self.tape = self._open()
             return self.tape
 
-    async def _carried_out(self, call: ToolCall) -> tuple[TapeStatus, ToolResult]:
+    async def _carry_out(self, call: ToolCall) -> tuple[TapeStatus, ToolResult]:
         if not self._faults:
-            return await self._answered(call)
+            return await self._answer(call)
         with self._opening:
             nth = self._times[call.tool] = self._times.get(call.tool, 0) + 1
         if any(fault.serializes(call) for fault in self._faults):
             async with self._turns[call.tool]:
-                return await self._faulty(call, nth)
-        return await self._faulty(call, nth)
+                return await self._answer_with_faults(call, nth)
+        return await self._answer_with_faults(call, nth)
 
-    async def _faulty(self, call: ToolCall, nth: int) -> tuple[TapeStatus, ToolResult]:
+    async def _answer_with_faults(self, call: ToolCall, nth: int) -> tuple[TapeStatus, ToolResult]:
         for fault in self._faults:
             struck = fault.short_circuit(call, nth)
             if struck is not None:
                 return "none", struck
             if fault.delay(call, nth):
                 await asyncio.sleep(fault.delay(call, nth))
-        tape, result = await self._answered(call)
+        tape, result = await self._answer(call)
         for fault in self._faults:
             result = fault.alter_result(call, nth, result)
         return tape, result
 
-    async def _answered(self, call: ToolCall) -> tuple[TapeStatus, ToolResult]:
+    async def _answer(self, call: ToolCall) -> tuple[TapeStatus, ToolResult]:
         tool = self._tools.get(call.tool)
         refused = self._refusal(call, tool)
         if refused is not None or tool is None:
             return "none", refused or ToolResult()
         tape = self.open_tape() if tool.spec.taped else None
         if tape is not None:
-            return await self._taped(tool, call, tape)
-        return "none", await self._made(tool, call)
+            return await self._answer_from_tape(tool, call, tape)
+        return "none", await self._call_function(tool, call)
 
     def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
         if tool is None:
@@ -168,15 +168,17 @@ class ToolBox:
         wrong = complaint(tool.spec, call.args) if tool.spec.checked else ""
         return failed_result("bad_arguments", wrong) if wrong else None
 
-    async def _taped(self, tool: Tool, call: ToolCall, tape: ToolTape) -> tuple[TapeStatus, ToolResult]:
-        answer = await tape.answer(call, tool, partial(self._made, tool, call))
+    async def _answer_from_tape(
+        self, tool: Tool, call: ToolCall, tape: ToolTape
+    ) -> tuple[TapeStatus, ToolResult]:
+        answer = await tape.answer(call, tool, partial(self._call_function, tool, call))
         for miss in answer.misses:
             self._recorder.add_miss(miss)
         if answer.misses and self._on_miss == "error":
             raise answer.misses[0]
         return answer.tape, answer.result
 
-    async def _made(self, tool: Tool, call: ToolCall) -> ToolResult:
+    async def _call_function(self, tool: Tool, call: ToolCall) -> ToolResult:
         try:
             if tool.spec.blocking and not inspect.iscoroutinefunction(tool.function):
                 value = await in_daemon_thread(tool.function, call.args)
@@ -205,7 +207,7 @@ def _raised_at(raised: BaseException) -> str:
     return f"{short_path(Path(last.filename))}:{last.lineno}"
 
 
-def _bounded(result: ToolResult) -> ToolResult:
+def _bound_result(result: ToolResult) -> ToolResult:
     """Cut what a tool gives beyond what a trial can hold: the agent sees what graders will see."""
     value = bounded(result.value)
     return result if value is result.value else replace(result, value=value)

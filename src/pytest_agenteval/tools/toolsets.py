@@ -32,7 +32,7 @@ def load_tools(
     """
     if entry in toolsets:
         return {name: tool for file in toolsets[entry] for name, tool in tools_of_file(file).items()}
-    return tools_of_file(_found(entry, folder, root, toolsets))
+    return tools_of_file(_find_file(entry, folder, root, toolsets))
 
 
 def tools_of_file(path: Path) -> dict[str, Tool]:
@@ -53,7 +53,7 @@ def files_of_tools(path: Path) -> tuple[Path, ...]:
 _kept: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}
 
 
-def _found(
+def _find_file(
     entry: str, folder: Path | None, root: Path | None, toolsets: Mapping[str, Sequence[Path]]
 ) -> Path:
     places = [place for place in (folder, root) if place is not None] or [Path()]

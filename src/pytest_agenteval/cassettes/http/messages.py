@@ -26,8 +26,8 @@ _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I
 
 def asked(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
     """Make the request that a cassette holds; the boundary of a form, made anew each time, gets one name."""
-    listed = _listed(headers)
-    found = _BOUNDARY.search(" ".join(_of(listed, "content-type")))
+    listed = _header_lists(headers)
+    found = _BOUNDARY.search(" ".join(_values_of(listed, "content-type")))
     if found and body:
         old = found[2]
         body = body.replace(old.encode("latin-1"), b"boundary")
@@ -39,10 +39,10 @@ def asked(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
 
 def as_asked(request: Request) -> Request:
     """Give a recorded request as it would be asked today: whoever wrote it kept the boundary of its form."""
-    kind = _of(request.headers, "content-type")
+    kind = _values_of(request.headers, "content-type")
     if not kind or not _BOUNDARY.search(" ".join(kind)):
         return request
-    return asked(request.method, request.uri, _pairs(request.headers), _raw(request.body))
+    return asked(request.method, request.uri, _pairs(request.headers), _body_bytes(request.body))
 
 
 def as_answered(response: Response) -> Response:
@@ -51,21 +51,23 @@ def as_answered(response: Response) -> Response:
     vcrpy keeps bodies as they travelled or, from what aiohttp and newer urllib3 give it, decoded beneath a
     header that still says how they were encoded.
     """
-    if not response.body or not _of(response.headers, "content-encoding"):
+    if not response.body or not _values_of(response.headers, "content-encoding"):
         return response
     if isinstance(response.body, str) and not _CONTROL.search(response.body):  # no encoding gives plain text
         kept = {name: it for name, it in response.headers.items() if name.lower() not in _OF_ENCODING}
         return replace(response, headers=kept)
-    headers, raw = _pairs(response.headers), _raw(response.body)
+    headers, raw = _pairs(response.headers), _body_bytes(response.body)
     decoded = answered("GET", response.status, response.message, headers, raw)
     return replace(response, headers=decoded.headers, body=decoded.body)
 
 
 def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes) -> Response:
     """Make the response that a cassette holds, its body decoded: so it can be read, and redacted."""
-    listed = _listed(headers)
-    coding = [word.strip().lower() for value in _of(listed, "content-encoding") for word in value.split(",")]
-    body = _decoded(coding, raw)
+    listed = _header_lists(headers)
+    coding = [
+        word.strip().lower() for value in _values_of(listed, "content-encoding") for word in value.split(",")
+    ]
+    body = _decode(coding, raw)
     gone = set(_OF_TRAVEL)
     if body is not None and coding:
         gone.add("content-encoding")
@@ -77,7 +79,7 @@ def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes)
 
 def played(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
     """Give headers and body as a library is to get them; it decodes once what is still encoded."""
-    raw = _raw(response.body) if _has_body(response, method) else b""
+    raw = _body_bytes(response.body) if _has_body(response, method) else b""
     headers = _pairs(response.headers)
     zipped = raw.startswith(_GZIP) or not raw
     gone = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
@@ -113,7 +115,7 @@ def whole(body: Any) -> bytes | None:
     return b"".join(whole(part) or b"" for part in body)
 
 
-def _decoded(coding: list[str], raw: bytes) -> bytes | None:
+def _decode(coding: list[str], raw: bytes) -> bytes | None:
     """Undo what can be undone here; None where that is not so, and the body stays as it travelled."""
     if not coding or coding == ["identity"] or not raw:
         return raw
@@ -124,10 +126,10 @@ def _decoded(coding: list[str], raw: bytes) -> bytes | None:
             return zlib.decompress(raw, zlib.MAX_WBITS if raw[0] & 0x0F == 8 else -zlib.MAX_WBITS)
     except (OSError, EOFError, zlib.error):
         return None
-    return _decoded_by_httpx(coding, raw)
+    return _decode_with_httpx(coding, raw)
 
 
-def _decoded_by_httpx(coding: list[str], raw: bytes) -> bytes | None:
+def _decode_with_httpx(coding: list[str], raw: bytes) -> bytes | None:
     """Undo brotli and the like, for which httpx finds the package if there is one."""
     import httpx
 
@@ -138,7 +140,7 @@ def _decoded_by_httpx(coding: list[str], raw: bytes) -> bytes | None:
     return None if body == raw else body
 
 
-def _raw(body: Body) -> bytes:
+def _body_bytes(body: Body) -> bytes:
     return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
 
 
@@ -156,7 +158,7 @@ def _one_line(text: str) -> str:
     return re.sub(r"[\r\n\x00]", " ", text)
 
 
-def _listed(headers: Pairs) -> dict[str, list[str]]:
+def _header_lists(headers: Pairs) -> dict[str, list[str]]:
     listed: dict[str, list[str]] = defaultdict(list)
     for name, value in headers:
         listed[_text(name)].append(_text(value))
@@ -171,5 +173,5 @@ def _pairs(headers: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     return [(name, value) for name, values in headers.items() for value in values]
 
 
-def _of(headers: Mapping[str, Sequence[str]], name: str) -> list[str]:
+def _values_of(headers: Mapping[str, Sequence[str]], name: str) -> list[str]:
     return [value for key, values in headers.items() if key.lower() == name for value in values]

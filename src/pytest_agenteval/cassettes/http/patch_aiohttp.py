@@ -14,7 +14,7 @@ from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.interaction import Response
 
 
-class _Arrived(asyncio.Transport):
+class _PlayedTransport(asyncio.Transport):
     """Stands for the socket: takes what is sent and forgets it."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _Arrived(asyncio.Transport):
     resume_reading = pause_reading
 
 
-class _Kept:
+class _BodyCollector:
     """Takes what a body writes."""
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class _Kept:
 
 def patch_points(aiohttp: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
-    connecting = _connecting(aiohttp)
+    connecting = _patch_connect(aiohttp)
     yield aiohttp.BaseConnector, "connect", connecting
 
 
-def _connecting(aiohttp: Any) -> Any:
+def _patch_connect(aiohttp: Any) -> Any:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
 
@@ -79,10 +79,10 @@ def _connecting(aiohttp: Any) -> Any:
         def __del__(self, _warnings: Any = None) -> None:
             """Leave nothing behind."""
 
-    def on_arrival(connector: Any, request: Any, answer: Response) -> Any:
+    def played_connection(connector: Any, request: Any, answer: Response) -> Any:
         loop = asyncio.get_running_loop()
         protocol = ResponseHandler(loop)
-        protocol.connection_made(_Arrived())
+        protocol.connection_made(_PlayedTransport())
         protocol.data_received(on_the_wire(answer, request.method))
         return Played(connector, request.connection_key, protocol, loop)
 
@@ -91,28 +91,28 @@ def _connecting(aiohttp: Any) -> Any:
             scope = answering()
             if scope is None:
                 return await real(connector, req, traces, timeout)
-            body = await _settled_body(aiohttp, req)
+            body = await _read_body(aiohttp, req)
             question = asked(req.method, str(req.url), req.headers.items(), body)
             if "Upgrade" in req.headers:  # a WebSocket is no request with a response
                 raise scope.refusal(question)
             answer = scope.play(question)
             if answer is None:
-                answer = await _sent(await real(connector, req, traces, timeout), req, timeout)
+                answer = await _send_request(await real(connector, req, traces, timeout), req, timeout)
                 scope.record(question, answer)
-            return on_arrival(connector, req, answer)
+            return played_connection(connector, req, answer)
 
         return connect
 
     return patched
 
 
-async def _settled_body(aiohttp: Any, request: Any) -> bytes:
+async def _read_body(aiohttp: Any, request: Any) -> bytes:
     """Give the body, and leave one in its place that can be sent once more."""
     if not request.body:
         return b""
     if isinstance(request.body, bytes):
         return request.body
-    kept = _Kept()
+    kept = _BodyCollector()
     await request.body.write(kept)
     raw = b"".join(kept.parts)
     again = aiohttp.BytesPayload(raw, headers=request.body.headers)
@@ -123,7 +123,7 @@ async def _settled_body(aiohttp: Any, request: Any) -> bytes:
     return raw
 
 
-async def _sent(connection: Any, request: Any, timeout: Any) -> Response:
+async def _send_request(connection: Any, request: Any, timeout: Any) -> Response:
     """Really ask, and read the response to its end, as it travels."""
     try:
         connection.protocol.set_response_params(

@@ -48,14 +48,14 @@ def patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
         yield module, "socketpair", pairing
         return
     kind = socket_class(module.socket)
-    yield kind, "accept", _accepting
-    yield kind, "send", _sending
-    yield kind, "sendall", _sending
+    yield kind, "accept", _patch_accept
+    yield kind, "send", _patch_send
+    yield kind, "sendall", _patch_send
 
 
 def patch_points_of_tls(module: Any) -> Iterator[tuple[Any, str, Any]]:
     """Say what is patched of sockets that encrypt."""
-    yield module.SSLSocket, "send", _sending
+    yield module.SSLSocket, "send", _patch_send
 
 
 def pairing(real: Any) -> Any:
@@ -68,7 +68,7 @@ def pairing(real: Any) -> Any:
     return socketpair
 
 
-def _accepting(real: Any) -> Any:
+def _patch_accept(real: Any) -> Any:
     def accept(listening: Any) -> Any:
         connection, address = real(listening)
         _accepted.add(connection)
@@ -77,7 +77,7 @@ def _accepting(real: Any) -> Any:
     return accept
 
 
-def _sending(real: Any) -> Any:
+def _patch_send(real: Any) -> Any:
     def send(connection: Any, *args: Any) -> Any:
         if current() is not None:
             _refuse_sending(connection, None)
@@ -108,7 +108,7 @@ def _refuse_connecting(connecting: Any, address: Any) -> None:
     ):
         return
     try:
-        _refuse(_named(address))
+        _refuse(_uri_of(address))
     except BaseException:
         connecting.close()  # who meant to connect it looks for failures of the system only
         raise
@@ -121,13 +121,13 @@ def _refuse_sending(connection: Any, address: Any = None) -> None:
     if address is None:
         with suppress(OSError):
             address = connection.getpeername()
-    _refuse(_named(address))
+    _refuse(_uri_of(address))
 
 
 def _refuse_looking_up(name: Any, port: Any = None, *_: Any) -> None:
     """Refuse to ask a server for the address of a name: that is a request too."""
     if name and not _is_here(_text(name)):
-        _refuse(_named((_text(name), port)))
+        _refuse(_uri_of((_text(name), port)))
 
 
 _REFUSALS: dict[str, Callable[..., None]] = {
@@ -162,7 +162,7 @@ def _is_unix(connection: Any) -> bool:
     return getattr(connection, "family", None) == getattr(socket, "AF_UNIX", None)
 
 
-def _named(address: Any) -> str:
+def _uri_of(address: Any) -> str:
     if not isinstance(address, tuple):
         return f"socket://{_text(address)}"
     host, port = address[:2]

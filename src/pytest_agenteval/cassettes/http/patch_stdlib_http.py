@@ -35,10 +35,10 @@ def as_received(response: Response, method: str) -> http.client.HTTPResponse:
 
 def patch_points(module: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
-    yield module.AbstractHTTPHandler, "do_open", _opening
+    yield module.AbstractHTTPHandler, "do_open", _patch_do_open
 
 
-def _opening(real: Any) -> Any:
+def _patch_do_open(real: Any) -> Any:
     def do_open(handler: Any, connection: Any, request: Any, **settings: Any) -> Any:
         scope = answering()
         if scope is None:
@@ -62,10 +62,10 @@ def _opening(real: Any) -> Any:
 
 def patch_points_of_client(client: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
-    yield client.HTTPConnection, "putrequest", _asking
+    yield client.HTTPConnection, "putrequest", _patch_putrequest
 
 
-def _asking(real: Any) -> Any:
+def _patch_putrequest(real: Any) -> Any:
     def putrequest(connection: Any, *args: Any, **kwargs: Any) -> Any:
         scope = answering()
         if scope is not None and not scope.live:

@@ -31,25 +31,25 @@ from pytest_agenteval.cassettes.http.scope import (
 
 def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched."""
-    yield ThreadPoolExecutor, "submit", _submitting
-    yield asyncio.BaseEventLoop, "run_in_executor", _running
-    yield threading.Thread, "start", _starting
-    yield atexit, "register", _registering
+    yield ThreadPoolExecutor, "submit", _patch_submit
+    yield asyncio.BaseEventLoop, "run_in_executor", _patch_run_in_executor
+    yield threading.Thread, "start", _patch_thread_start
+    yield atexit, "register", _patch_atexit_register
 
 
 def patch_points_of_low_level(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched of threads without a Thread."""
-    yield thread, "start_new_thread", _starting_new
+    yield thread, "start_new_thread", _patch_start_new_thread
 
 
 def patch_points_of_pools(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched of multiprocessing's pools of threads; those of processes are outside."""
-    yield pools.ThreadPool, "__init__", _making
+    yield pools.ThreadPool, "__init__", _patch_pool_init
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
-        yield pools.ThreadPool, name, _giving
+        yield pools.ThreadPool, name, _patch_pool_method
 
 
-def _submitting(real: Any) -> Any:
+def _patch_submit(real: Any) -> Any:
     """Let threads of a pool know the scope of who gives them work, as asyncio.to_thread does.
 
     One that the pool starts for it does not belong to that scope: others will give it work.
@@ -65,7 +65,7 @@ def _submitting(real: Any) -> Any:
     return submit
 
 
-def _running(real: Any) -> Any:
+def _patch_run_in_executor(real: Any) -> Any:
     """Do so for a loop's pool, which may be of a class that submits in its own way."""
 
     def run_in_executor(loop: Any, executor: Any, function: Any, *args: Any) -> Any:
@@ -78,7 +78,7 @@ def _running(real: Any) -> Any:
     return run_in_executor
 
 
-def _making(real: Any) -> Any:
+def _patch_pool_init(real: Any) -> Any:
     """Make a pool whose threads belong to no scope."""
 
     def __init__(pool: Any, *args: Any, **kwargs: Any) -> None:
@@ -88,7 +88,7 @@ def _making(real: Any) -> Any:
     return __init__
 
 
-def _giving(real: Any) -> Any:
+def _patch_pool_method(real: Any) -> Any:
     """Let a pool of multiprocessing know whose work it does; several of its threads may do it at once."""
 
     def give(pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -99,27 +99,27 @@ def _giving(real: Any) -> Any:
     return give
 
 
-def _starting(real: Any) -> Any:
+def _patch_thread_start(real: Any) -> Any:
     """Let a thread that user code starts itself belong to the scope in which it is started."""
 
     def start(thread: Any) -> None:
         if current() is not None and not of_a_debugger(thread):
-            thread.run = partial(_run, contextvars.copy_context(), _started(thread.run))
+            thread.run = partial(_run, contextvars.copy_context(), _serving_thread(thread.run))
         real(thread)
 
     return start
 
 
-def _starting_new(real: Any) -> Any:
+def _patch_start_new_thread(real: Any) -> Any:
     def start_new_thread(function: Any, args: Any, *kwargs: Any) -> Any:
         if current() is None:
             return real(function, args, *kwargs)
-        return real(partial(_run, contextvars.copy_context(), _started(function)), args, *kwargs)
+        return real(partial(_run, contextvars.copy_context(), _serving_thread(function)), args, *kwargs)
 
     return start_new_thread
 
 
-def _started(function: Any) -> Any:
+def _serving_thread(function: Any) -> Any:
     def started(*args: Any, **kwargs: Any) -> Any:
         start_serving()
         return function(*args, **kwargs)
@@ -127,7 +127,7 @@ def _started(function: Any) -> Any:
     return started
 
 
-def _registering(real: Any) -> Any:
+def _patch_atexit_register(real: Any) -> Any:
     """Let what an agent leaves for the end of the process belong to its trial, which has ended by then."""
 
     def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -185,11 +185,11 @@ Givers: TypeAlias = dict[int, deque[tuple[Any, Scope | None]]]
 def patch_points_of_queues(queue: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched, of queues of threads and of tasks; what is last in, first out holds no work."""
     for kind in (queue.Queue, queue.PriorityQueue):
-        yield kind, "_put", _putting
-        yield kind, "_get", _getting
+        yield kind, "_put", _patch_queue_put
+        yield kind, "_get", _patch_queue_get
 
 
-def _putting(real: Any) -> Any:
+def _patch_queue_put(real: Any) -> Any:
     def _put(queue: Any, item: Any) -> None:
         giver = current()
         givers: Givers = vars(queue).setdefault(_GIVERS, {})
@@ -200,7 +200,7 @@ def _putting(real: Any) -> Any:
     return _put
 
 
-def _getting(real: Any) -> Any:
+def _patch_queue_get(real: Any) -> Any:
     def _get(queue: Any) -> Any:
         item = real(queue)
         givers: Givers = vars(queue).get(_GIVERS, {})

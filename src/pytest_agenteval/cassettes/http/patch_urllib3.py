@@ -17,12 +17,12 @@ _PORTS = {"http": 80, "https": 443}
 def patch_points(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     pools = urllib3.connectionpool
-    sending = _sending_2 if int(urllib3.__version__.partition(".")[0]) > 1 else _sending_1
+    sending = _patch_version_2 if int(urllib3.__version__.partition(".")[0]) > 1 else _patch_version_1
     yield pools.HTTPConnectionPool, "_make_request", lambda real: sending(urllib3, real)
-    yield pools.HTTPSConnectionPool, "_prepare_proxy", _preparing
+    yield pools.HTTPSConnectionPool, "_prepare_proxy", _patch_prepare_proxy
 
 
-def _preparing(real: Any) -> Any:
+def _patch_prepare_proxy(real: Any) -> Any:
     """Put off the tunnel through a proxy, which is a connection, until something is really sent."""
 
     def _prepare_proxy(pool: Any, connection: Any) -> None:
@@ -34,14 +34,14 @@ def _preparing(real: Any) -> Any:
     return _prepare_proxy
 
 
-def _prepared(pool: Any, connection: Any) -> None:
+def _prepare_proxy_now(pool: Any, connection: Any) -> None:
     real = getattr(connection, _UNPREPARED, None)
     if real is not None:
         setattr(connection, _UNPREPARED, None)
         real(pool, connection)
 
 
-def _sending_2(urllib3: Any, real: Any) -> Any:
+def _patch_version_2(urllib3: Any, real: Any) -> Any:
     def _make_request(
         pool: Any, connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **rest: Any
     ) -> Any:
@@ -52,7 +52,7 @@ def _sending_2(urllib3: Any, real: Any) -> Any:
         question = asked(method, _address(pool, url), (headers or {}).items(), sent)
         answer = scope.play(question)
         if answer is None:
-            _prepared(pool, connection)
+            _prepare_proxy_now(pool, connection)
             # The connection goes back into its pool with the response that is handed out, not with this one.
             aside = {**rest, "response_conn": None, "preload_content": False, "decode_content": False}
             given = real(pool, connection, method, url, body=sent, headers=headers, **aside)
@@ -90,7 +90,7 @@ def _response(urllib3: Any, pool: Any, answer: Response, method: str, url: str, 
     )
 
 
-def _sending_1(urllib3: Any, real: Any) -> Any:
+def _patch_version_1(urllib3: Any, real: Any) -> Any:
     def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **rest: Any) -> Any:
         scope = answering()
         if scope is None:
@@ -99,7 +99,7 @@ def _sending_1(urllib3: Any, real: Any) -> Any:
         question = asked(method, _address(pool, url), (rest.get("headers") or {}).items(), rest["body"])
         answer = scope.play(question)
         if answer is None:
-            _prepared(pool, connection)
+            _prepare_proxy_now(pool, connection)
             given = real(pool, connection, method, url, *args, **rest)
             answer = answered(method, given.status, given.reason, given.getheaders(), given.read())
             scope.record(question, answer)

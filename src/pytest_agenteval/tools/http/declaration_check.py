@@ -50,8 +50,8 @@ def problems_of(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterato
     secrets = (*known, TOKEN) if tool.token or (provider and provider.token) else known
     yield from _flat(tool)
     for path, value in _values(tool):
-        yield from _unknown(path, "a parameter of the tool", value.names, names)
-        yield from _unknown(path, "a name in `secrets`", value.secrets, secrets)
+        yield from _unknown_names(path, "a parameter of the tool", value.names, names)
+        yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
     for part in ("url", "query", "headers", "body"):
         yield from _misspelt(("request", part), getattr(tool.request, part), names)
     for place, *told in wrong_in_result(tool.result, names):
@@ -95,8 +95,8 @@ def _of_nobody(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[De
     """Look at what is sent for every tool: it has secrets, but no arguments."""
     value = compiled(given)
     yield from _misspelt(path, given, ())
-    yield from _unknown(path, "no parameters: the tools' own requests have them", value.names, ())
-    yield from _unknown(path, "a name in `secrets`", value.secrets, secrets)
+    yield from _unknown_names(path, "no parameters: the tools' own requests have them", value.names, ())
+    yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
 
 
 def _schema(parameters: Mapping[str, Any]) -> Iterator[DeclarationProblem]:
@@ -169,7 +169,7 @@ def _body_values(path: KeyPath, body: Any) -> Iterator[tuple[KeyPath, Value]]:
         yield path, value
 
 
-def _unknown(
+def _unknown_names(
     path: KeyPath, expected: str, used: Iterable[str], known: Iterable[str]
 ) -> Iterator[DeclarationProblem]:
     for name in dict.fromkeys(used):
@@ -205,7 +205,7 @@ def _place(path: KeyPath, url: str, provider: ProviderSpec | None) -> Iterator[D
 
 def _matching(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[DeclarationProblem]:
     for name, rule in matching.items():
-        yield from _unknown(("matching", name), "a parameter of the tool", (name,), names)
+        yield from _unknown_names(("matching", name), "a parameter of the tool", (name,), names)
         number = isinstance(rule, Mapping) and set(rule) == {"number"} and _amount(rule["number"])
         if not number and rule not in RULES:
             expected = f"one of {', '.join(RULES)}, or {{number: TOLERANCE}}"

@@ -142,18 +142,18 @@ def _problems(
     several: bool,
 ) -> Iterator[Problem]:
     if provider is not None:
-        yield from (_placed(document, ("provider",), found) for found in provider_problems(provider))
+        yield from (_at_line(document, ("provider",), found) for found in provider_problems(provider))
     first: dict[str, int] = {}
     for index, tool in enumerate(tools):
         place: KeyPath = ("tools", index) if several else ()
         for found in problems_of(tool, provider):
-            yield _placed(document, place, found)
+            yield _at_line(document, place, found)
         if first.setdefault(tool.name, index) != index:
             taken = f"{tool.name!r}, which tools[{first[tool.name]}] has too"
-            yield _placed(document, place, DeclarationProblem(("name",), "a name of its own", taken))
+            yield _at_line(document, place, DeclarationProblem(("name",), "a name of its own", taken))
 
 
-def _placed(document: Document, place: KeyPath, found: DeclarationProblem) -> Problem:
+def _at_line(document: Document, place: KeyPath, found: DeclarationProblem) -> Problem:
     path = (*place, *found.path)
     line = document.line_of(path)
     return Problem(short_path(document.path), line, path, found.expected, found.found, found.hint)

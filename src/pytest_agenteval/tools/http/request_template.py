@@ -59,7 +59,7 @@ class RequestTemplate:
             for name, shape in self._properties.items()
             if isinstance(shape, Mapping) and "default" in shape
         }
-        self._unsent = tuple(name for name in self._properties if name not in set(self._kept()))
+        self._unsent = tuple(name for name in self._properties if name not in set(self._readable_names()))
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -70,7 +70,7 @@ class RequestTemplate:
         """Give the arguments that count: those the schema knows, with its defaults for absent ones."""
         known = {name: args.get(name) for name in self._properties}
         return {
-            name: _settled(value) if value is not None else self._defaults[name]
+            name: _whole_number(value) if value is not None else self._defaults[name]
             for name, value in known.items()
             if value is not None or name in self._defaults
         }
@@ -93,12 +93,14 @@ class RequestTemplate:
         address = urlsplit(request.uri)
         found: dict[str, Any] = dict(self._url.read(request.uri.partition("#")[0].partition("?")[0]) or {})
         found.update((name, unquote(value)) for name, value in list(found.items()))
-        found.update(self._query.read(_grouped(parse_qsl(address.query, True))) or {})
+        found.update(self._query.read(_group_pairs(parse_qsl(address.query, True))) or {})
         found.update(self._headers.read({name: values[0] for name, values in request.headers.items()}) or {})
         if self._body and request.body:
             found.update(self._body.read(self._read_body(text_of(request.body))) or {})
-        found.update(_grouped(parse_qsl(address.fragment, True)))
-        return {name: _typed(found[name], shape) for name, shape in self._properties.items() if name in found}
+        found.update(_group_pairs(parse_qsl(address.fragment, True)))
+        return {
+            name: _as_type(found[name], shape) for name, shape in self._properties.items() if name in found
+        }
 
     def _uri(self, full: Args, secrets: Secrets) -> str:
         """Write the address: an argument must never be one, nor lead up and away from it."""
@@ -109,7 +111,7 @@ class RequestTemplate:
         written: str = uri
         return written
 
-    def _kept(self) -> Iterable[str]:
+    def _readable_names(self) -> Iterable[str]:
         return (name for value in self.values for name in value.kept)
 
     def _written_body(self, full: Args, secrets: Secrets) -> str | None:
@@ -124,7 +126,7 @@ class RequestTemplate:
 
     def _read_body(self, text: str) -> Any:
         if self._as == "form":
-            return _grouped(parse_qsl(text, True))
+            return _group_pairs(parse_qsl(text, True))
         try:
             return json.loads(text)
         except ValueError:
@@ -155,7 +157,7 @@ class Endpoint:
 def _address(url: str | Chosen, base: str) -> Value:
     if isinstance(url, Chosen):
         return chosen(url.model_dump(exclude_none=True), lambda inner: _address(inner, base))
-    return Text(url if "://" in url else base + url, escape=_quoted, inner="[^/]*?")
+    return Text(url if "://" in url else base + url, escape=_quote, inner="[^/]*?")
 
 
 def _nested(values: Mapping[str, Any]) -> Nested:
@@ -165,38 +167,38 @@ def _nested(values: Mapping[str, Any]) -> Nested:
 def _pairs(values: Mapping[str, Any]) -> str:
     """Write a query; a list is its key several times, and what is no secret may be read."""
     return "&".join(
-        f"{_quoted(name)}={_quoted(text_of_value(item))}"
+        f"{_quote(name)}={_quote(text_of_value(item))}"
         for name, value in values.items()
         for item in (value if isinstance(value, list | tuple) else (value,))
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     written = quote(text, safe=",:", errors="replace")
     return written.replace(_QUOTED_MARK, MARK) if "%3C" in written else written
 
 
-def _grouped(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _group_pairs(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
-        found[name] = value if name not in found else [*_listed(found[name]), value]
+        found[name] = value if name not in found else [*_as_list(found[name]), value]
     return found
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _settled(value: Any) -> Any:
+def _whole_number(value: Any) -> Any:
     """Write whole numbers in one way: 127.0 and 127 are one argument."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
-def _typed(value: Any, shape: Any) -> Any:
+def _as_type(value: Any, shape: Any) -> Any:
     """Bring a text back into the type that the schema names; what does not fit stays a text."""
     kind = _kind(shape)
     if kind == "array":
-        return [_typed(item, shape.get("items")) for item in _listed(value)]
+        return [_as_type(item, shape.get("items")) for item in _as_list(value)]
     if not isinstance(value, str) or kind in (None, "string"):
         return value if kind != "string" or value is None else text_of_value(value)
     try:
@@ -212,7 +214,7 @@ def _kind(shape: Any) -> str | None:
 
 
 def _number(text: str) -> Any:
-    return _settled(float(text)) if not text.lstrip("-").isdigit() else int(text)
+    return _whole_number(float(text)) if not text.lstrip("-").isdigit() else int(text)
 
 
 def _json(text: str) -> Any:

@@ -20,7 +20,7 @@ from pytest_agenteval.value_paths import loose_path, value_at
 PROVIDER_ERROR = "provider_error"
 LONGEST = 300
 
-Picked = Callable[[Any, Args], Any]
+Picker = Callable[[Any, Args], Any]
 
 
 class ResponseMapping:
@@ -34,16 +34,16 @@ class ResponseMapping:
     def result(self, response: Response, args: Args) -> ToolResult:
         """Give what is shown, or the error that the response is."""
         text = text_of(response.body).strip().removeprefix("\ufeff")
-        body = _parsed(text)
-        said = next((said for rule in self._errors if (said := rule.said(body, text))), "")
+        body = _parse_json(text)
+        said = next((said for rule in self._errors if (said := rule.error_text(body, text))), "")
         if said or response.status >= 300:
-            return _failed(said or f"HTTP {response.status}: {_short(text) or response.message}")
+            return _failure(said or f"HTTP {response.status}: {_short(text) or response.message}")
         if not text:
             return ToolResult(self._empty)
         if body is ABSENT:
             if self._text == "any" or (self._text == "xml" and text.startswith("<")):
                 return ToolResult(text)
-            return _failed(f"the response is not JSON: {_short(text)}")
+            return _failure(f"the response is not JSON: {_short(text)}")
         return ToolResult(self._part(body, args))
 
 
@@ -55,7 +55,7 @@ class _ErrorRule:
         self._ok, self._by_path = frozenset(map(str, spec.ok)), bool(spec.path)
         self._pattern = Pattern(spec.pattern, re.S) if spec.pattern else None
 
-    def said(self, body: Any, text: str) -> str:
+    def error_text(self, body: Any, text: str) -> str:
         """Give what the body says went wrong, or an empty text."""
         if body is ABSENT:
             found = self._pattern.search(text) if self._pattern else None
@@ -79,11 +79,11 @@ def _at(path: str) -> Callable[[Any], Any]:
     return partial(value_at, path=loose_path(path))
 
 
-def _part(spec: PartSpec) -> Picked:
+def _part(spec: PartSpec) -> Picker:
     """Chain what the part asks for: pick, keep, cut, select, drop, convert."""
     if spec.value is not None:
         return lambda body, args: spec.value
-    steps: list[Picked] = [_joined(spec) if spec.join else _found(spec)]
+    steps: list[Picker] = [_join_step(spec) if spec.join else _pick_step(spec)]
     steps += [make(spec) for key, make in _STEPS.items() if getattr(spec, key) not in (None, ())]
 
     def part(body: Any, args: Args) -> Any:
@@ -97,7 +97,7 @@ def _part(spec: PartSpec) -> Picked:
     return part
 
 
-def _found(spec: PartSpec) -> Picked:
+def _pick_step(spec: PartSpec) -> Picker:
     at, default = _at(spec.path), spec.default
 
     def found(body: Any, args: Args) -> Any:
@@ -107,7 +107,7 @@ def _found(spec: PartSpec) -> Picked:
     return found
 
 
-def _joined(spec: PartSpec) -> Picked:
+def _join_step(spec: PartSpec) -> Picker:
     paths = tuple(map(_at, spec.join))
 
     def joined(body: Any, args: Args) -> Any:
@@ -117,7 +117,7 @@ def _joined(spec: PartSpec) -> Picked:
     return joined
 
 
-def _kept(spec: PartSpec) -> Picked:
+def _where_step(spec: PartSpec) -> Picker:
     assert spec.where is not None
     at, starts = _at(spec.where.path), compiled(spec.where.starts)
 
@@ -131,7 +131,7 @@ def _kept(spec: PartSpec) -> Picked:
     return kept
 
 
-def _cut(spec: PartSpec) -> Picked:
+def _limit_step(spec: PartSpec) -> Picker:
     limit = compiled(spec.limit)
 
     def cut(value: Any, args: Args) -> Any:
@@ -144,11 +144,11 @@ def _cut(spec: PartSpec) -> Picked:
     return cut
 
 
-def _selected(spec: PartSpec) -> Picked:
+def _fields_step(spec: PartSpec) -> Picker:
     return _map_of(spec.fields or {})
 
 
-def _each(spec: PartSpec) -> Picked:
+def _each_step(spec: PartSpec) -> Picker:
     select = _map_of(spec.each or {})
 
     def each(value: Any, args: Args) -> Any:
@@ -157,21 +157,21 @@ def _each(spec: PartSpec) -> Picked:
     return each
 
 
-def _map_of(given: Mapping[str, str | PartSpec]) -> Picked:
-    fields = {key: _field(one) for key, one in given.items()}
+def _map_of(given: Mapping[str, str | PartSpec]) -> Picker:
+    fields = {key: _field_picker(one) for key, one in given.items()}
     return lambda value, args: {key: field(value, args) for key, field in fields.items()}
 
 
-def _field(given: str | PartSpec) -> Picked:
+def _field_picker(given: str | PartSpec) -> Picker:
     if isinstance(given, PartSpec):
         return _part(given)
     named = compiled(given)
     if named.names:
         return lambda body, args: None if (value := named.write(args, str)) is ABSENT else value
-    return _found(PartSpec(path=given))
+    return _pick_step(PartSpec(path=given))
 
 
-def _dropped(spec: PartSpec) -> Picked:
+def _drop_step(spec: PartSpec) -> Picker:
     keys = frozenset(spec.drop)
 
     def without(value: Any, args: Args) -> Any:
@@ -182,7 +182,7 @@ def _dropped(spec: PartSpec) -> Picked:
     return without
 
 
-def _converted(spec: PartSpec) -> Picked:
+def _convert_step(spec: PartSpec) -> Picker:
     assert spec.convert is not None
     convert = _CONVERT[spec.convert]
 
@@ -195,7 +195,7 @@ def _converted(spec: PartSpec) -> Picked:
     return converted
 
 
-def _scaled(spec: PartSpec) -> Picked:
+def _scale_step(spec: PartSpec) -> Picker:
     times = spec.times or 1.0
     return lambda value, args: value * times if isinstance(value, int | float) else value
 
@@ -211,18 +211,18 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
     "text": lambda value: value if isinstance(value, str) else compact(value),
     "count": len,
 }
-_STEPS: dict[str, Callable[[PartSpec], Picked]] = {
-    "where": _kept,
-    "limit": _cut,
-    "fields": _selected,
-    "each": _each,
-    "drop": _dropped,
-    "convert": _converted,
-    "times": _scaled,
+_STEPS: dict[str, Callable[[PartSpec], Picker]] = {
+    "where": _where_step,
+    "limit": _limit_step,
+    "fields": _fields_step,
+    "each": _each_step,
+    "drop": _drop_step,
+    "convert": _convert_step,
+    "times": _scale_step,
 }
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Read JSON, also as older providers write it: with a last semicolon and with quotes escaped."""
     older = text.rstrip("; \n").replace("\\'", "'") if text.startswith(("{", "[")) else ""
     for written, strict in ((text, True), (older, False)):
@@ -233,7 +233,7 @@ def _parsed(text: str) -> Any:
     return ABSENT
 
 
-def _failed(message: str) -> ToolResult:
+def _failure(message: str) -> ToolResult:
     return ToolResult(error=ToolError(PROVIDER_ERROR, message))
 
 

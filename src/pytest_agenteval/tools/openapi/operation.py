@@ -108,7 +108,7 @@ def declaration(source: Source, operation: Operation, spec: OperationSpec, keys:
     url = re.sub(r"\{([^{}]+)\}", lambda found: f"{{{draft.path.get(found[1], found[1])}}}", operation.path)
     return ToolDeclaration(
         name=name_of(operation, spec),
-        description=spec.description or _described(operation),
+        description=spec.description or _description(operation),
         parameters=parameters,
         request=RequestSpec(
             method=operation.method.upper(),  # type: ignore[arg-type]  # one of METHODS
@@ -200,25 +200,25 @@ def _body(draft: _Draft, source: Source, operation: Operation) -> None:
     properties, needed = schema.get("properties"), given.get("required") is True
     if properties and not {"oneOf", "anyOf"} & set(schema):
         draft.body = {
-            key: f"{{{draft.take(key, 'body', _opened(one, draft), required=_needed(schema, key))}}}"
+            key: f"{{{draft.take(key, 'body', _inline_reference(one, draft), required=_is_required(schema, key))}}}"
             for key, one in properties.items()
         }
     else:
         draft.body = f"{{{draft.take('body', 'body', schema, required=needed)}}}"
 
 
-def _needed(schema: Mapping[str, Any], key: str) -> bool:
+def _is_required(schema: Mapping[str, Any], key: str) -> bool:
     return key in schema.get("required", ())
 
 
-def _opened(schema: Any, draft: _Draft) -> dict[str, Any]:
+def _inline_reference(schema: Any, draft: _Draft) -> dict[str, Any]:
     """Give what a property's reference leads to, so that its type can be seen."""
     while isinstance(schema, Mapping) and set(schema) == {"$ref"}:
         schema = draft.schemas.defs[schema["$ref"].rsplit("/", 1)[-1]]
     return dict(schema) if isinstance(schema, Mapping) else {}
 
 
-def _described(operation: Operation) -> str:
+def _description(operation: Operation) -> str:
     said = operation.said
     texts = (said.get("summary"), said.get("description"))
     return "\n\n".join(str(text).strip() for text in texts if text) or operation.names[-1]

@@ -31,7 +31,7 @@ def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]
         shape = OpenApiFile.model_json_schema()
         raise ProblemsFound(explain(error, document, file, (), shape)) from None
     source = _source(document, read)
-    made = [*_shared(document, read), *_made(document, source, read)]
+    made = [*_shared(document, read), *_make_tools(document, source, read)]
     problems = [one for one in made if isinstance(one, Problem)]
     if problems:
         raise ProblemsFound(problems)
@@ -59,7 +59,7 @@ def _shared(document: Document, read: OpenApiFile) -> Iterator[Problem]:
         yield _problem(document, wrong.path, wrong.expected, wrong.found, wrong.hint)
 
 
-def _made(document: Document, source: Source, read: OpenApiFile) -> Iterator[Tool | Problem]:
+def _make_tools(document: Document, source: Source, read: OpenApiFile) -> Iterator[Tool | Problem]:
     known: dict[str, Operation] = {}
     again: set[str] = set()
     for operation in source.operations():
@@ -71,7 +71,7 @@ def _made(document: Document, source: Source, read: OpenApiFile) -> Iterator[Too
         place: KeyPath = ("operations", index, *(("id",) if isinstance(given, OperationSpec) else ()))
         if spec.id not in known:
             found = f"unknown operation {spec.id!r}"
-            yield _problem(document, place, _some(known), found, nearest(spec.id, known))
+            yield _problem(document, place, _list_some(known), found, nearest(spec.id, known))
             continue
         operation = known[spec.id]
         if spec.id in again:
@@ -113,7 +113,7 @@ def _server(source: Source, operation: Operation) -> str:
     return url
 
 
-def _some(known: dict[str, Operation]) -> str:
+def _list_some(known: dict[str, Operation]) -> str:
     idents = dict.fromkeys(operation.names[0] for operation in known.values())
     shown_ones = ", ".join(list(idents)[:12])
     return f"one of {shown_ones}{', …' if len(idents) > 12 else ''}"

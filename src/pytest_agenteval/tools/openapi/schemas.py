@@ -28,7 +28,7 @@ class Schemas:
             return schema
         if isinstance(schema.get("$ref"), str):
             others = {key: value for key, value in schema.items() if key != "$ref"}
-            return {"$ref": f"#/$defs/{self._defined(schema['$ref'], place)}", **others}
+            return {"$ref": f"#/$defs/{self._define(schema['$ref'], place)}", **others}
         kept = {key: value for key, value in _of_requests(schema).items() if key not in _NOT_SCHEMA}
         read = {key: self._below(key, value, place) for key, value in kept.items()}
         return _as_of_3_1(read, nullable=schema.get("nullable") is True)
@@ -44,7 +44,7 @@ class Schemas:
             value if key in ("enum", "const", "default", "examples") else self.written(value, (*place, key))
         )
 
-    def _defined(self, ref: str, place: KeyPath) -> str:
+    def _define(self, ref: str, place: KeyPath) -> str:
         if ref not in self._names:
             name = re.sub(r"\W+", "_", unquote(ref.rsplit("/", 1)[-1]))
             while name in self.defs:
