@@ -114,10 +114,10 @@ def save(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
-            found = read(path, name)
-            stale = since is not None and not found.since(since)
-            kept = [] if stale else [clean(interaction) for interaction in found.interactions]
-            write(path, Recording(tuple(merged(kept, ours)), found.header, found.rest), name)
+            before = read(path, name)
+            stale = since is not None and not before.since(since)
+            kept = [] if stale else [clean(interaction) for interaction in before.interactions]
+            write(path, Recording(tuple(merged(kept, ours)), before.header, before.rest), name)
     except OSError as why:
         raise file_problem(name or str(path), None, (), "a file that can be written", str(why)) from None
 
@@ -149,8 +149,8 @@ def _decode(raw: bytes, name: str) -> str:
 
 
 def _header_of(text: str) -> str:
-    found = _HEADER.match(text)
-    return found[0].replace("\r\n", "\n") if found else ""
+    match = _HEADER.match(text)
+    return match[0].replace("\r\n", "\n") if match else ""
 
 
 def _text(recording: Recording, suffix: str, name: str) -> str:

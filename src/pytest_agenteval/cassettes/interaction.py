@@ -90,8 +90,8 @@ def tool_call(request: Request) -> tuple[str, dict[str, Any]]:
 
 def tool_answer(response: Response) -> ToolAnswer:
     """Read back what the tool gave; the body decides, not the status."""
-    told = json.loads(text_of(response.body))
-    return ToolAnswer(told.get("result"), told.get("error"))
+    answer = json.loads(text_of(response.body))
+    return ToolAnswer(answer.get("result"), answer.get("error"))
 
 
 def chat_request(role: str, model: str, repetition: int, ask: int, asked: Mapping[str, Any]) -> Request:

@@ -78,8 +78,8 @@ class Library:
         return tuple(saved)
 
     def _cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
-        found = (self._open.get((self._root / path).resolve()) for path in paths)
-        return [cassette for cassette in found if cassette is not None]
+        cassettes = (self._open.get((self._root / path).resolve()) for path in paths)
+        return [cassette for cassette in cassettes if cassette is not None]
 
     def _cassette(self, path: Path, mode: Mode, kind: Kind) -> Cassette:
         whole = (self._root / path).resolve()

@@ -49,8 +49,8 @@ def _nearest_call(asked: Request, recorded: Sequence[Request]) -> str:
 
 def _nearest(asked: Request, alike: Sequence[Request]) -> Request:
     """Give the request that differs in the fewest arguments, and of several the most similar in its text."""
-    wanted = request_parameters(asked)
-    apart = [len(list(_differences(wanted, request_parameters(request)))) for request in alike]
+    parameters = request_parameters(asked)
+    apart = [len(list(_differences(parameters, request_parameters(request)))) for request in alike]
     fewest = min(apart)
     ties = [request for request, number in zip(alike, apart, strict=True) if number == fewest]
     return max(ties[:COMPARED], key=lambda request: _similarity(asked, request))
@@ -61,17 +61,17 @@ def _similarity(asked: Request, request: Request) -> float:
     return SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
 
 
-def _differences(wanted: Mapping[str, Any], told: Mapping[str, Any]) -> Iterable[str]:
+def _differences(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterable[str]:
     """Give what differs, with the recorded side of it."""
-    for name in [*wanted, *(name for name in told if name not in wanted)]:
-        there = told.get(name, _NONE)
-        if not _same(wanted.get(name, _NONE), there):
+    for name in [*asked, *(name for name in recorded if name not in asked)]:
+        there = recorded.get(name, _NONE)
+        if not _same(asked.get(name, _NONE), there):
             yield f"{name}: {'(not given)' if there is _NONE else _short(there)}"
 
 
-def _same(wanted: Any, told: Any) -> bool:
+def _same(asked: Any, recorded: Any) -> bool:
     """Compare as a recording is looked for: ``1`` is not ``true``."""
-    return wanted is told or (_NONE not in (wanted, told) and equal(wanted, told))
+    return asked is recorded or (_NONE not in (asked, recorded) and equal(asked, recorded))
 
 
 def _nearest_ask(asked: Request, recorded: Sequence[Request]) -> str:

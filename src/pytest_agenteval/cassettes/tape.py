@@ -42,10 +42,10 @@ class Tape:
 
         Both of its requests are redacted, and of the same method and address.
         """
-        found = self.find((request,), match=match)
-        if found is None:
+        interaction = self.find((request,), match=match)
+        if interaction is None:
             self.missed()
-        return found.response if found else None
+        return interaction.response if interaction else None
 
     def find(
         self, ways: Sequence[Request], matcher: CallMatcher | None = None, *, match: Match | None = None

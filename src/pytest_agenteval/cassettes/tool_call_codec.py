@@ -103,19 +103,19 @@ def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> d
     properties = schema.get("properties")
     if not properties:
         return dict(args)
-    whole = {name: known["default"] for name, known in properties.items() if _has_default(known)}
+    whole = {name: shape["default"] for name, shape in properties.items() if _has_default(shape)}
     whole.update({name: value for name, value in args.items() if name in properties})
     return {name: _as_type(value, properties[name]) for name, value in whole.items()}
 
 
-def _has_default(known: Any) -> bool:
-    return isinstance(known, dict | Mapping) and "default" in known
+def _has_default(shape: Any) -> bool:
+    return isinstance(shape, dict | Mapping) and "default" in shape
 
 
-def _as_type(value: Any, known: Any) -> Any:
+def _as_type(value: Any, shape: Any) -> Any:
     if type(value) not in _SCALARS:
         return value
-    kind = known.get("type") if isinstance(known, dict | Mapping) else None
+    kind = shape.get("type") if isinstance(shape, dict | Mapping) else None
     if isinstance(kind, list | tuple):
         kind = next((word for word in kind if word != "null"), None)
     with suppress(ValueError, OverflowError):

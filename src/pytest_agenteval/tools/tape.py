@@ -95,9 +95,9 @@ class ToolTape:
         """Give the recorded result, or None; raises ToolFailed where the arguments make no request."""
         ways, matcher = _ways(call, tool), self._matcher(tool)
         for tape in self._tapes(tool.spec.name):
-            found = tape.find(ways, matcher)
-            if found is not None:
-                return _result(found, call, tool)
+            interaction = tape.find(ways, matcher)
+            if interaction is not None:
+                return _result(interaction, call, tool)
         if not tool.uses_http:
             self.own.missed()
         return None
@@ -179,8 +179,8 @@ class ToolTape:
     def _tapes(self, name: str) -> tuple[Tape, ...]:
         with self._opening:
             if name not in self._opened:
-                found = (opened(name) for opened in self._shared)
-                self._opened[name] = tuple(tape for tape in found if tape is not None)
+                tapes = (opened(name) for opened in self._shared)
+                self._opened[name] = tuple(tape for tape in tapes if tape is not None)
             return (self.own, *self._opened[name])
 
     def _matcher(self, tool: Tool) -> CallMatcher:
@@ -196,8 +196,8 @@ def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Requ
     Its arguments have to be valid by today's schema. A tool that uses HTTP by itself may ask anything, and so
     may ``agents`` that do.
     """
-    known = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
-    free = agents or any(tool.uses_http for tool, _ in known.values())
+    by_name = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
+    free = agents or any(tool.uses_http for tool, _ in by_name.values())
     last_at: dict[Address, tuple[Tool, CallMatcher]] = {}
 
     def can(request: Request) -> bool:
@@ -205,21 +205,21 @@ def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Requ
             return True
         if request.uri.startswith(TOOL):
             name, args = tool_call(request)
-            return name in known and _valid(known[name][0], args)
-        return free or _can_be_asked(request, list(known.values()), last_at)
+            return name in by_name and _valid(by_name[name][0], args)
+        return free or _can_be_asked(request, list(by_name.values()), last_at)
 
     return can
 
 
 def _can_be_asked(
     request: Request,
-    known: Sequence[tuple[Tool, CallMatcher]],
+    by_name: Sequence[tuple[Tool, CallMatcher]],
     last_at: dict[Address, tuple[Tool, CallMatcher]],
 ) -> bool:
     """Look for a tool that can make the request, first of all the one that could at this address last."""
     address = address_of(request)
     likely = [last_at[address]] if address in last_at else []
-    for tool, matcher in (*likely, *known):
+    for tool, matcher in (*likely, *by_name):
         args = matcher.read_recorded(request)
         if args is not None and _valid(tool, args):
             last_at[address] = tool, matcher
@@ -242,10 +242,10 @@ def _ways(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
     return (tool.wire.request(call.args), by_name) if tool.wire is not None else (by_name,)
 
 
-def _result(found: Interaction, call: ToolCall, tool: Tool) -> ToolResult:
-    if tool.wire is not None and not found.request.uri.startswith(TOOL):
-        return tool.wire.result(found.response, call.args)
-    answer = tool_answer(found.response)
+def _result(interaction: Interaction, call: ToolCall, tool: Tool) -> ToolResult:
+    if tool.wire is not None and not interaction.request.uri.startswith(TOOL):
+        return tool.wire.result(interaction.response, call.args)
+    answer = tool_answer(interaction.response)
     if answer.error is None:
         return ToolResult(answer.result)
     return failed_result(

@@ -194,8 +194,8 @@ class ToolBox:
         except RequestRefused:  # told by the scope that refused it
             return not_recorded(call.tool)
         except BaseException as failed:  # a tool may raise anything; the agent is told, as in production
-            said = f"the tool {call.tool} raised {type(failed).__name__}: {failed} ({_raised_at(failed)})"
-            self._recorder.event(TOOL_EXCEPTION, said)
+            text = f"the tool {call.tool} raised {type(failed).__name__}: {failed} ({_raised_at(failed)})"
+            self._recorder.event(TOOL_EXCEPTION, text)
             return failed_result(type(failed).__name__, str(failed))
 
 

@@ -93,10 +93,10 @@ class Scope:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
         matcher = self._call_matcher
         for tape in self._tapes:
-            found = tape.find((request,), matcher)
-            if found is not None:
+            interaction = tape.find((request,), matcher)
+            if interaction is not None:
                 self.played += 1
-                return found.response
+                return interaction.response
         if self._own.recording:
             return None
         raise self.refusal(request)

@@ -88,8 +88,8 @@ async def _exchange(
                 headers=[(name.encode(), one.encode()) for name, (one,) in request.headers.items()],
             )
     except (httpx.InvalidURL, httpx.LocalProtocolError) as failed:
-        told = f"no request to {_host(request)} can be made of this: {type(failed).__name__}"
-        raise ToolFailed(told, "bad_arguments") from None
+        message = f"no request to {_host(request)} can be made of this: {type(failed).__name__}"
+        raise ToolFailed(message, "bad_arguments") from None
     except (httpx.HTTPError, TimeoutError) as failed:
         raise ToolFailed(f"{_host(request)} did not answer: {type(failed).__name__}", "unreachable") from None
     # A provider may say a key again, whose variable has a name that tells nobody what it is.
@@ -125,13 +125,13 @@ async def _new_token(endpoint: Endpoint, request: TokenRequest, base: str) -> tu
 
 async def _of_this_loop() -> _OfLoop:
     loop = asyncio.get_running_loop()
-    found = _of_loops.get(loop)
-    if found is None:
+    held = _of_loops.get(loop)
+    if held is None:
         holder = _client_of(loop)
-        found = _OfLoop(holder, await anext(holder))
-        _of_loops[loop] = found
+        held = _OfLoop(holder, await anext(holder))
+        _of_loops[loop] = held
         close_at_end(close)
-    return found
+    return held
 
 
 async def _client_of(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[httpx.AsyncClient]:

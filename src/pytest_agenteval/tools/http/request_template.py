@@ -68,10 +68,10 @@ class RequestTemplate:
 
     def filled(self, args: Args) -> dict[str, Any]:
         """Give the arguments that count: those the schema knows, with its defaults for absent ones."""
-        known = {name: args.get(name) for name in self._properties}
+        given = {name: args.get(name) for name in self._properties}
         return {
             name: _whole_number(value) if value is not None else self._defaults[name]
-            for name, value in known.items()
+            for name, value in given.items()
             if value is not None or name in self._defaults
         }
 
@@ -91,21 +91,19 @@ class RequestTemplate:
     def args(self, request: Request) -> dict[str, Any]:
         """Read a request's arguments, each in the type that the schema names."""
         address = urlsplit(request.uri)
-        found: dict[str, Any] = dict(self._url.read(request.uri.partition("#")[0].partition("?")[0]) or {})
-        found.update((name, unquote(value)) for name, value in list(found.items()))
-        found.update(self._query.read(_group_pairs(parse_qsl(address.query, True))) or {})
-        found.update(self._headers.read({name: values[0] for name, values in request.headers.items()}) or {})
+        args: dict[str, Any] = dict(self._url.read(request.uri.partition("#")[0].partition("?")[0]) or {})
+        args.update((name, unquote(value)) for name, value in list(args.items()))
+        args.update(self._query.read(_group_pairs(parse_qsl(address.query, True))) or {})
+        args.update(self._headers.read({name: values[0] for name, values in request.headers.items()}) or {})
         if self._body and request.body:
-            found.update(self._body.read(self._read_body(text_of(request.body))) or {})
-        found.update(_group_pairs(parse_qsl(address.fragment, True)))
-        return {
-            name: _as_type(found[name], shape) for name, shape in self._properties.items() if name in found
-        }
+            args.update(self._body.read(self._read_body(text_of(request.body))) or {})
+        args.update(_group_pairs(parse_qsl(address.fragment, True)))
+        return {name: _as_type(args[name], shape) for name, shape in self._properties.items() if name in args}
 
     def _uri(self, full: Args, secrets: Secrets) -> str:
         """Write the address: an argument must never be one, nor lead up and away from it."""
-        known = not isinstance(self._url, Table) or self._url.knows(full)
-        uri = self._url.write(full, secrets) if known else ABSENT
+        has_address = not isinstance(self._url, Table) or self._url.knows(full)
+        uri = self._url.write(full, secrets) if has_address else ABSENT
         if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
             raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
         written: str = uri
@@ -179,10 +177,10 @@ def _quote(text: str) -> str:
 
 
 def _group_pairs(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    grouped: dict[str, Any] = {}
     for name, value in pairs:
-        found[name] = value if name not in found else [*_as_list(found[name]), value]
-    return found
+        grouped[name] = value if name not in grouped else [*_as_list(grouped[name]), value]
+    return grouped
 
 
 def _as_list(value: Any) -> list[Any]:

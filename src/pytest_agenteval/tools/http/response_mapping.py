@@ -35,9 +35,9 @@ class ResponseMapping:
         """Give what is shown, or the error that the response is."""
         text = text_of(response.body).strip().removeprefix("\ufeff")
         body = _parse_json(text)
-        said = next((said for rule in self._errors if (said := rule.error_text(body, text))), "")
-        if said or response.status >= 300:
-            return _failure(said or f"HTTP {response.status}: {_short(text) or response.message}")
+        error = next((error for rule in self._errors if (error := rule.error_text(body, text))), "")
+        if error or response.status >= 300:
+            return _failure(error or f"HTTP {response.status}: {_short(text) or response.message}")
         if not text:
             return ToolResult(self._empty)
         if body is ABSENT:
@@ -58,21 +58,21 @@ class _ErrorRule:
     def error_text(self, body: Any, text: str) -> str:
         """Give what the body says went wrong, or an empty text."""
         if body is ABSENT:
-            found = self._pattern.search(text) if self._pattern else None
-            return _short(found[found.lastindex or 0]) if found else ""
-        told = self._at(body) if self._by_path else ABSENT
-        if told is ABSENT or told is None or (self._ok and str(told) in self._ok):
+            match = self._pattern.search(text) if self._pattern else None
+            return _short(match[match.lastindex or 0]) if match else ""
+        value = self._at(body) if self._by_path else ABSENT
+        if value is ABSENT or value is None or (self._ok and str(value) in self._ok):
             return ""
         message = self._message(body) if self._message else ABSENT
-        code = told if isinstance(told, str | int | float) else ABSENT
+        code = value if isinstance(value, str | int | float) else ABSENT
         parts = [one for one in (message, code) if one is not ABSENT and one not in (None, "")]
-        return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact(told))
+        return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact(value))
 
 
 def get_path(body: Any, path: str) -> Any:
     """Give the value at a path such as ``a.b[0].c``, or None."""
-    found = _at(path)(body)
-    return None if found is ABSENT else found
+    value = _at(path)(body)
+    return None if value is ABSENT else value
 
 
 def _at(path: str) -> Callable[[Any], Any]:
@@ -121,14 +121,14 @@ def _where_step(spec: PartSpec) -> Picker:
     assert spec.where is not None
     at, starts = _at(spec.where.path), compiled(spec.where.starts)
 
-    def kept(value: Any, args: Args) -> Any:
+    def filtered(value: Any, args: Args) -> Any:
         begin = starts.write(args, str)
-        wanted = "" if begin is ABSENT else str(begin)
+        prefix = "" if begin is ABSENT else str(begin)
         return (
-            [item for item in value if str(at(item)).startswith(wanted)] if isinstance(value, list) else value
+            [item for item in value if str(at(item)).startswith(prefix)] if isinstance(value, list) else value
         )
 
-    return kept
+    return filtered
 
 
 def _limit_step(spec: PartSpec) -> Picker:

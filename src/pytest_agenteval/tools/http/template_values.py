@@ -103,8 +103,8 @@ class Text(Value):
 
     def read(self, sent: Any) -> Args | None:
         """Find the arguments in the text."""
-        found = self._pattern.fullmatch(text_of_value(sent))
-        return dict(zip(self.names, found.groups(), strict=True)) if found else None
+        match = self._pattern.fullmatch(text_of_value(sent))
+        return dict(zip(self.names, match.groups(), strict=True)) if match else None
 
 
 class Table(Value):
@@ -135,9 +135,9 @@ class Table(Value):
     def read(self, sent: Any) -> Args | None:
         """Find the argument for which this is sent."""
         for argument, value in self._table.items():
-            found = value.read(sent)
-            if found is not None:
-                return {**found, self._name: argument}
+            args_of_value = value.read(sent)
+            if args_of_value is not None:
+                return {**args_of_value, self._name: argument}
         return {self._name: sent}
 
 
@@ -178,23 +178,23 @@ class Nested(Value):
 
     def read(self, sent: Any) -> Args | None:
         """Collect the arguments of what is in it."""
-        found: dict[str, Any] = {}
+        args: dict[str, Any] = {}
         if isinstance(self.inner, Mapping) and isinstance(sent, Mapping):
             for key, value in self.inner.items():
                 if value.names and key in sent:
-                    found.update(value.read(sent[key]) or {})
+                    args.update(value.read(sent[key]) or {})
         elif not isinstance(self.inner, Mapping) and isinstance(sent, list | tuple):
             for value, item in zip(self.inner, sent, strict=False):
-                found.update(value.read(item) or {})
-        return found
+                args.update(value.read(item) or {})
+        return args
 
 
 def compiled(given: Any) -> Value:
     """Make a value of what the author wrote."""
     if isinstance(given, str):
-        found = _NAMED.fullmatch(given)
-        if found and found["name"]:
-            return Argument(found["name"], found["default"])
+        match = _NAMED.fullmatch(given)
+        if match and match["name"]:
+            return Argument(match["name"], match["default"])
         return Text(given) if _NAMED.search(given) else Value(given)
     if isinstance(given, Mapping):
         if is_chosen(given):
@@ -237,11 +237,11 @@ def text_of_value(value: Any) -> str:
 
 def _pieces(text: str) -> Iterator[_Piece]:
     done = 0
-    for found in _NAMED.finditer(text):
-        if found.start() > done:
-            yield _Piece(text[done : found.start()])
-        yield _Piece(secret=found["secret"] or "", name=found["name"] or "", default=found["default"])
-        done = found.end()
+    for match in _NAMED.finditer(text):
+        if match.start() > done:
+            yield _Piece(text[done : match.start()])
+        yield _Piece(secret=match["secret"] or "", name=match["name"] or "", default=match["default"])
+        done = match.end()
     if done < len(text):
         yield _Piece(text[done:])
 

@@ -200,7 +200,7 @@ def _body(draft: _Draft, source: Source, operation: Operation) -> None:
     properties, needed = schema.get("properties"), given.get("required") is True
     if properties and not {"oneOf", "anyOf"} & set(schema):
         draft.body = {
-            key: f"{{{draft.take(key, 'body', _inline_reference(one, draft), required=_is_required(schema, key))}}}"
+            key: f"{{{draft.take(key, 'body', _resolve(one, draft), required=_is_required(schema, key))}}}"
             for key, one in properties.items()
         }
     else:
@@ -211,7 +211,7 @@ def _is_required(schema: Mapping[str, Any], key: str) -> bool:
     return key in schema.get("required", ())
 
 
-def _inline_reference(schema: Any, draft: _Draft) -> dict[str, Any]:
+def _resolve(schema: Any, draft: _Draft) -> dict[str, Any]:
     """Give what a property's reference leads to, so that its type can be seen."""
     while isinstance(schema, Mapping) and set(schema) == {"$ref"}:
         schema = draft.schemas.defs[schema["$ref"].rsplit("/", 1)[-1]]
