@@ -20,7 +20,7 @@ OUTSIDE = ROOT / "tests" / "outside_benchmark"
 CORE = (
     "session/test_endings.py",
     "chat/test_offline.py",
-    "tools/test_sets.py",
+    "tools/test_toolsets.py",
     "registry/test_registering.py",
 )
 """Tests of ours that go through all of a run; .ci/run runs all of core's so."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agenteval import Entry, Metric, MetricGroup, ReportOption, Run, Scorecard, Total, TotalPart
+from pytest_agenteval import JournalEntry, Metric, MetricGroup, ReportOption, Run, Scorecard, Total, TotalPart
 
 GREETS_WEIGHT = 0.75
 OPTIONS = (
@@ -13,7 +13,7 @@ OPTIONS = (
 )
 
 
-def scorecard(entries: Sequence[Entry], greets: float = GREETS_WEIGHT) -> Scorecard | None:
+def scorecard(entries: Sequence[JournalEntry], greets: float = GREETS_WEIGHT) -> Scorecard | None:
     """Give manners and brevity, and their weighted sum."""
     groups = (_group("manners", "greets", entries), _group("brevity", "short", entries))
     weights = (greets, 1 - greets)
@@ -26,7 +26,7 @@ def scorecard(entries: Sequence[Entry], greets: float = GREETS_WEIGHT) -> Scorec
     return Scorecard(groups, total, notes=("one question is no benchmark",), group_word="virtue")
 
 
-def _group(name: str, label: str, entries: Sequence[Entry]) -> MetricGroup:
+def _group(name: str, label: str, entries: Sequence[JournalEntry]) -> MetricGroup:
     found = [
         grade.score
         for entry in entries
