@@ -16,8 +16,8 @@ class WrongSetting(ValueError):
 
     def __init__(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
         self.path, self.expected, self.found, self.hint = path, expected, found, hint
-        said = f"{dotted(path)}: expected {expected}, found {found}"
-        super().__init__(f"{said}; {hint}" if hint else said)
+        message = f"{dotted(path)}: expected {expected}, found {found}"
+        super().__init__(f"{message}; {hint}" if hint else message)
 
 
 def texts(name: str, given: Sequence[str], *, least: int = 1) -> tuple[str, ...]:

@@ -30,9 +30,9 @@ class Vote(FrozenValue, frozen=True):
 
     def as_details(self) -> dict[str, Any]:
         """Give the vote as JSON, without what is not there."""
-        told = {"problem": self.problem, "order": list(self.order), "seed": self.seed}
-        said = {"judge": self.judge, "scores": dict(self.scores), "rationale": self.rationale}
-        return {**said, "raw": list(self.raw), **{key: value for key, value in told.items() if value}}
+        optional = {"problem": self.problem, "order": list(self.order), "seed": self.seed}
+        details = {"judge": self.judge, "scores": dict(self.scores), "rationale": self.rationale}
+        return {**details, "raw": list(self.raw), **{key: value for key, value in optional.items() if value}}
 
 
 class Judgement(FrozenValue, frozen=True):
@@ -62,15 +62,15 @@ class Judgement(FrozenValue, frozen=True):
     @property
     def rationale(self) -> str:
         """What the judges said, or what was wrong with it; each by name where there are several."""
-        said = [vote.rationale or vote.problem or "no reason given" for vote in self.votes]
-        if len(said) == 1:
-            return said[0]
-        return "; ".join(f"{vote.judge}: {text}" for vote, text in zip(self.votes, said, strict=True))
+        reasons = [vote.rationale or vote.problem or "no reason given" for vote in self.votes]
+        if len(reasons) == 1:
+            return reasons[0]
+        return "; ".join(f"{vote.judge}: {text}" for vote, text in zip(self.votes, reasons, strict=True))
 
     def decided(self, dimension: str) -> list[float]:
         """Give the votes on a dimension of those who could tell."""
-        found = (vote.scores.get(dimension) for vote in self.votes)
-        return [score for score in found if score is not None]
+        scores = (vote.scores.get(dimension) for vote in self.votes)
+        return [score for score in scores if score is not None]
 
     def as_details(self) -> dict[str, Any]:
         """Give everything about the judgement as JSON."""

@@ -30,9 +30,11 @@ class Comparison(FrozenValue, frozen=True):
     def scores(self) -> Mapping[str, float | None]:
         """Each candidate's mean over the dimensions that could be told for all; None where none could."""
         all_of = [judgement.scores for judgement in self.judgements.values()]
-        told = [name for name in all_of[0] if all(scores[name] is not None for scores in all_of)]
+        dimensions = [name for name in all_of[0] if all(scores[name] is not None for scores in all_of)]
         return {
-            name: sum(judgement.scores[each] or 0.0 for each in told) / len(told) if told else None
+            name: sum(judgement.scores[each] or 0.0 for each in dimensions) / len(dimensions)
+            if dimensions
+            else None
             for name, judgement in self.judgements.items()
         }
 
@@ -48,9 +50,9 @@ class Comparison(FrozenValue, frozen=True):
 
     def as_details(self) -> dict[str, Any]:
         """Give everything about the comparison as JSON; a judge's replies stand there once."""
-        one = next(iter(self.judgements.values()))
-        details = {key: value for key, value in one.as_details().items() if key != "spread"}
-        each = {
+        first = next(iter(self.judgements.values()))
+        details = {key: value for key, value in first.as_details().items() if key != "spread"}
+        candidates = {
             name: {"scores": dict(judgement.scores), "spread": dict(judgement.spread)}
             for name, judgement in self.judgements.items()
         }
@@ -59,9 +61,9 @@ class Comparison(FrozenValue, frozen=True):
                 **vote.as_details(),
                 "scores": {name: dict(other.votes[at].scores) for name, other in self.judgements.items()},
             }
-            for at, vote in enumerate(one.votes)
+            for at, vote in enumerate(first.votes)
         ]
-        return {**details, "scores": dict(self.scores), "candidates": each, "votes": votes}
+        return {**details, "scores": dict(self.scores), "candidates": candidates, "votes": votes}
 
 
 async def compare(
@@ -100,11 +102,11 @@ async def _ballot(
     count = len(order)
     messages = rubric.messages(values, candidates=[candidates[name] for name in order])
     read = partial(parse_comparison, rubric=rubric, candidates=count)
-    found, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(count), read)
+    verdicts, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(count), read)
     who = judge.model.name
-    if found is None:
+    if verdicts is None:
         return {name: Vote(who, no_judgement(rubric), "", raw, problem, order, seed) for name in order}
     return {
         name: Vote(who, verdict.scores, verdict.rationale, raw, "", order, seed)
-        for name, verdict in zip(order, found, strict=True)
+        for name, verdict in zip(order, verdicts, strict=True)
     }

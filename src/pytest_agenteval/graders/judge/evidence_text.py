@@ -61,8 +61,8 @@ def calls(evidence: Evidence) -> str:
 
 def changes(evidence: Evidence) -> str:
     """Write what became of the workspace's files, as unified diffs."""
-    found = evidence.diff
-    paths = sorted((*found.created, *found.modified, *found.deleted))
+    diff = evidence.diff
+    paths = sorted((*diff.created, *diff.modified, *diff.deleted))
     return join_within(diffs(evidence.before, evidence.after, paths))
 
 
@@ -78,10 +78,10 @@ SHOWABLE: Mapping[str, Callable[[Evidence], str]] = MappingProxyType(
 
 
 def _call(call: ToolCall) -> str:
-    asked = f"{call.tool}({_args(call)})"
+    head = f"{call.tool}({_args(call)})"
     if call.error is not None:
-        return f"{asked}\nfailed: {cut_middle(call.error.message)}"
-    return f"{asked}\ngave: {cut_middle(_value(call.result))}"
+        return f"{head}\nfailed: {cut_middle(call.error.message)}"
+    return f"{head}\ngave: {cut_middle(_value(call.result))}"
 
 
 def _args(call: ToolCall) -> str:
@@ -89,9 +89,9 @@ def _args(call: ToolCall) -> str:
 
 
 def _message(message: Message) -> str:
-    asked = [f"calls {call.tool}({_args(call)})" for call in message.calls]
-    said = [message.content] if message.content.strip() or not asked else []
-    return cut_middle("\n".join([f"{message.role}:", *said, *asked]))
+    calls = [f"calls {call.tool}({_args(call)})" for call in message.calls]
+    content = [message.content] if message.content.strip() or not calls else []
+    return cut_middle("\n".join([f"{message.role}:", *content, *calls]))
 
 
 def _value(value: Any) -> str:

@@ -78,9 +78,9 @@ def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) ->
     checks = tuple(
         dimension_check(name, score, threshold) for name, score in scores.items() if score is not None
     )
-    told = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
+    score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
     return Grade(
-        grader, judgement.score, f"{told}: {judgement.rationale}", checks, judgement_details(judgement)
+        grader, judgement.score, f"{score_list}: {judgement.rationale}", checks, judgement_details(judgement)
     )
 
 
@@ -187,7 +187,7 @@ def _comparison_grade(found: Comparison) -> Grade:
     """Make a grade of a comparison: one check for each text that the answer is compared with."""
     scores = found.scores
     own = scores[OWN]
-    told = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
+    score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
     why = next(iter(found.judgements.values())).rationale
     checks = tuple(
         Check(
@@ -199,4 +199,4 @@ def _comparison_grade(found: Comparison) -> Grade:
         for name, score in scores.items()
         if name != OWN and own is not None and score is not None
     )
-    return Grade(NAME, found.preference(OWN), f"{told}: {why}", checks, judgement_details(found))
+    return Grade(NAME, found.preference(OWN), f"{score_list}: {why}", checks, judgement_details(found))

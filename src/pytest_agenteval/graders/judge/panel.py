@@ -80,8 +80,8 @@ async def ask_judge(
         for _ in range(2 if repair else 1):
             if raw:
                 # Providers take no empty message.
-                said = {"role": "assistant", "content": raw[-1].strip() or EMPTY}
-                messages = [*messages, said, rubric.once_more(problem)]
+                answer = {"role": "assistant", "content": raw[-1].strip() or EMPTY}
+                messages = [*messages, answer, rubric.once_more(problem)]
             reply = await judge.chat.ask(messages, response_schema=schema, settings=SETTINGS)
             raw.append(reply.text)
             try:
@@ -94,11 +94,11 @@ async def ask_judge(
 
 async def gather_all(asked: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed]:
     """Wait for all, also where one fails; then raise what broke the trial, else what else failed."""
-    done = await asyncio.gather(*asked, return_exceptions=True)
-    failed = [each for each in done if isinstance(each, BaseException)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    failed = [each for each in outcomes if isinstance(each, BaseException)]
     if failed:
         raise next((each for each in failed if isinstance(each, TrialBroken)), failed[0])
-    return [each for each in done if not isinstance(each, BaseException)]
+    return [each for each in outcomes if not isinstance(each, BaseException)]
 
 
 _turns: dict[int, tuple[asyncio.Lock, int]] = {}

@@ -136,12 +136,12 @@ class Rubric:
         )
 
     def _check(self, values: Mapping[str, str], candidates: Sequence[str]) -> None:
-        wanted = [name for name in self.shows if not (self.candidates and name == self.output)]
-        missing = [name for name in wanted if name not in values]
-        unknown = [name for name in values if name not in wanted]
+        names = [name for name in self.shows if not (self.candidates and name == self.output)]
+        missing = [name for name in names if name not in values]
+        unknown = [name for name in values if name not in names]
         if missing or unknown:
-            found = ", ".join(values) or "none"
-            raise ValueError(f"rubric {self.name} shows {', '.join(wanted)}; the values given are {found}")
+            given = ", ".join(values) or "none"
+            raise ValueError(f"rubric {self.name} shows {', '.join(names)}; the values given are {given}")
         if self.candidates != bool(candidates) or len(candidates) == 1 or len(candidates) > len(LETTERS):
             wants = f"2 to {len(LETTERS)} candidates" if self.candidates else "no candidates"
             raise ValueError(f"rubric {self.name} takes {wants}, not {len(candidates)}")

@@ -41,20 +41,20 @@ def parse_reply(reply: str, rubric: Rubric) -> Verdict:
 
 def parse_reasoned_reply(reply: str, rubric: Rubric) -> Verdict:
     """Find the verdict in a reply that also says why, if in no words at all; raises Unreadable."""
-    found = _scored_object(reply, rubric)
-    if not isinstance(found.get(RATIONALE), str):
+    verdict = _scored_object(reply, rubric)
+    if not isinstance(verdict.get(RATIONALE), str):
         raise UnreadableReply(f"there is no {RATIONALE} beside the score")
-    return _verdict(found, rubric)
+    return _verdict(verdict, rubric)
 
 
 def parse_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdict, ...]:
     """Find the verdicts on so many candidates, in the order in which they were shown; raises Unreadable."""
     letters = LETTERS[:candidates]
-    found = _single_object(
+    verdicts = _single_object(
         _objects(reply, lambda value: any(isinstance(value.get(key), dict) for key in letters))
     )
-    why = _rationale(found)
-    return tuple(Verdict(_scores(_candidate(found, letter), rubric, letter), why) for letter in letters)
+    why = _rationale(verdicts)
+    return tuple(Verdict(_scores(_candidate(verdicts, letter), rubric, letter), why) for letter in letters)
 
 
 def _scored_object(reply: str, rubric: Rubric) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def _number(value: Any) -> float | None:
 
 
 def _rationale(found: Mapping[str, Any]) -> str:
-    said = found.get(RATIONALE)
-    return said if isinstance(said, str) else ""
+    text = found.get(RATIONALE)
+    return text if isinstance(text, str) else ""
 
 
 def _short_value(value: Any) -> str:

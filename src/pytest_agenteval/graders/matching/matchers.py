@@ -67,8 +67,8 @@ def values(name: str, given: Setting) -> Values:
 
 def check_value(claim: str, matcher: Matcher, found: Any) -> Check:
     """Ask whether a value, which may be ABSENT, is one that was meant."""
-    told = "nothing" if found is ABSENT else brief(found)
-    return Check(claim, matcher.matches(found), str(matcher), told)
+    found_text = "nothing" if found is ABSENT else brief(found)
+    return Check(claim, matcher.matches(found), str(matcher), found_text)
 
 
 def check_values(where: str, asked: Values, value: Any, problem: str = "") -> tuple[Check, ...]:

@@ -33,8 +33,8 @@ class AnswerContains:
         answer, text = evidence.answer, self.text
         if self.ignore_case:
             answer, text = answer.casefold(), text.casefold()
-        found = cut(evidence.answer)
-        check = Check(f"answer contains {self.text!r}", text in answer, repr(self.text), repr(found))
+        beginning = cut(evidence.answer)
+        check = Check(f"answer contains {self.text!r}", text in answer, repr(self.text), repr(beginning))
         return Grade.from_checks("answer_contains", [check])
 
 
@@ -87,9 +87,9 @@ class AnswerJson:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Read the answer, then compare it."""
-        return Grade.from_checks("answer_json", self._asked(parse_answer(evidence.answer), evidence.answer))
+        return Grade.from_checks("answer_json", self._checks(parse_answer(evidence.answer), evidence.answer))
 
-    def _asked(self, found: ParsedText, answer: str) -> Iterator[Check]:
+    def _checks(self, found: ParsedText, answer: str) -> Iterator[Check]:
         # What was said instead helps more than where the parser stopped, which comes first.
         problem = f"{found.problem}: {brief(answer)}" if found.problem and answer.strip() else found.problem
         if self.schema is not None:

@@ -45,9 +45,9 @@ class FileContains:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each text in each file that fits."""
-        return best_grade("file_contains", select_files(self.path, evidence.after), self._asked)
+        return best_grade("file_contains", select_files(self.path, evidence.after), self._checks)
 
-    def _asked(self, file: SelectedFile) -> Sequence[Check]:
+    def _checks(self, file: SelectedFile) -> Sequence[Check]:
         checks = [text_check(file.path, one, file.text, file.problem, fold=self.fold) for one in self.texts]
         return checks_to_score(checks, any_will_do=self.any)
 
@@ -75,9 +75,9 @@ class FileMatches:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Search each file that fits for each pattern."""
-        return best_grade("file_matches", select_files(self.path, evidence.after), self._asked)
+        return best_grade("file_matches", select_files(self.path, evidence.after), self._checks)
 
-    def _asked(self, file: SelectedFile) -> Sequence[Check]:
+    def _checks(self, file: SelectedFile) -> Sequence[Check]:
         checks = [pattern_check(file.path, one, file.text, file.problem) for one in self.patterns]
         return checks_to_score(checks, any_will_do=self.any)
 
@@ -108,11 +108,11 @@ class FrontMatter:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare each value in each file that fits."""
-        return best_grade("front_matter", select_files(self.path, evidence.after), self._asked)
+        return best_grade("front_matter", select_files(self.path, evidence.after), self._checks)
 
-    def _asked(self, file: SelectedFile) -> Sequence[Check]:
-        found = ParsedText(problem=file.problem) if file.problem else parse_front_matter(file.text)
-        return check_values(file.path, values("values", self.values), found.value, found.problem)
+    def _checks(self, file: SelectedFile) -> Sequence[Check]:
+        parsed = ParsedText(problem=file.problem) if file.problem else parse_front_matter(file.text)
+        return check_values(file.path, values("values", self.values), parsed.value, parsed.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ class FileValue:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare each value in each file that fits."""
-        return best_grade("file_value", select_files(self.path, evidence.after), self._asked)
+        return best_grade("file_value", select_files(self.path, evidence.after), self._checks)
 
-    def _asked(self, file: SelectedFile) -> Sequence[Check]:
-        found = ParsedText(problem=file.problem) if file.problem else parse_text(file.text, file.path)
-        return check_values(file.path, values("values", self.values), found.value, found.problem)
+    def _checks(self, file: SelectedFile) -> Sequence[Check]:
+        parsed = ParsedText(problem=file.problem) if file.problem else parse_text(file.text, file.path)
+        return check_values(file.path, values("values", self.values), parsed.value, parsed.problem)

@@ -29,8 +29,8 @@ def matching_paths(path: str, tree: Tree) -> list[str]:
 
 def select_files(path: str, tree: Tree) -> list[SelectedFile]:
     """Read each file that a path or glob means; where it means none, that is the one reading."""
-    found = [_select(each, tree) for each in matching_paths(path, tree)]
-    return found or [SelectedFile(path, problem="no such file")]
+    files = [_select(each, tree) for each in matching_paths(path, tree)]
+    return files or [SelectedFile(path, problem="no such file")]
 
 
 def best_grade(
@@ -72,9 +72,9 @@ class FileExists:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each path in the workspace after the trial."""
-        there = [_presence(path, evidence.after, wanted=True) for path in self.paths]
-        gone = [_presence(path, evidence.after, wanted=False) for path in self.absent]
-        return Grade.from_checks("file_exists", [*there, *gone])
+        present = [_presence(path, evidence.after, wanted=True) for path in self.paths]
+        absent = [_presence(path, evidence.after, wanted=False) for path in self.absent]
+        return Grade.from_checks("file_exists", [*present, *absent])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +99,18 @@ class FileUnchanged:
     def grade(self, evidence: Evidence) -> Grade:
         """Compare both trees by content."""
         left_out = _all_matching_paths(self.but, evidence.before)
-        asked = sorted(_all_matching_paths(self.paths, evidence.before) - left_out)
-        if not asked:
+        paths = sorted(_all_matching_paths(self.paths, evidence.before) - left_out)
+        if not paths:
             return Grade("file_unchanged", None, f"no file was there that fits {', '.join(self.paths)}")
-        checks = tuple(_unchanged_check(path, evidence) for path in asked)
+        checks = tuple(_unchanged_check(path, evidence) for path in paths)
         return Grade.from_checks("file_unchanged", checks)
 
 
 def _presence(path: str, tree: Tree, *, wanted: bool) -> Check:
-    found = matching_paths(path, tree)
+    paths = matching_paths(path, tree)
     claim = f"there is {'a' if wanted else 'no'} file {path}"
-    told = cut(", ".join(found)) or "no such file"
-    return Check(claim, bool(found) is wanted, path if wanted else "no such file", told)
+    found_text = cut(", ".join(paths)) or "no such file"
+    return Check(claim, bool(paths) is wanted, path if wanted else "no such file", found_text)
 
 
 def _all_matching_paths(globs: Sequence[str], tree: Tree) -> set[str]:

@@ -41,11 +41,11 @@ def parse_text(text: str, name: str) -> ParsedText:
 
 def parse_front_matter(text: str) -> ParsedText:
     """Read the YAML between the ``---`` lines at a text's beginning; where there are none, it is empty."""
-    found = _FRONT.match(text)
-    if found is None:
+    match = _FRONT.match(text)
+    if match is None:
         return ParsedText({})
     front = parse_text(
-        "\n" + found["yaml"], "front-matter.yaml"
+        "\n" + match["yaml"], "front-matter.yaml"
     )  # the line before it keeps the lines' numbers
     return ParsedText({}) if front == ParsedText(None) else front
 

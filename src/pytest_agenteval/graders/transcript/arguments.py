@@ -50,16 +50,16 @@ class CallArguments:
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the arguments of the calls that are asked about."""
         calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == self.tool]
-        asked = self._asked(calls)
-        wanted = matchers("args", self.args)
-        if not asked:
-            return self._without_calls(len(calls), wanted)
+        numbered = self._numbered_calls(calls)
+        expected = matchers("args", self.args)
+        if not numbered:
+            return self._without_calls(len(calls), expected)
         if self.which == "every":
-            return Grade.from_checks(NAME, [check for each in asked for check in _checks(*each, wanted)])
-        grades = [Grade.from_checks(NAME, _checks(*each, wanted)) for each in asked]
+            return Grade.from_checks(NAME, [check for each in numbered for check in _checks(*each, expected)])
+        grades = [Grade.from_checks(NAME, _checks(*each, expected)) for each in numbered]
         return max(grades, key=lambda grade: grade.score or 0.0)
 
-    def _asked(self, calls: Sequence[ToolCall]) -> list[tuple[int, ToolCall]]:
+    def _numbered_calls(self, calls: Sequence[ToolCall]) -> list[tuple[int, ToolCall]]:
         """Give the calls that are asked about, each with its number."""
         numbered = list(enumerate(calls, start=1))
         if isinstance(self.which, int):
@@ -69,9 +69,9 @@ class CallArguments:
     def _without_calls(self, count: int, wanted: Mapping[str, Matcher]) -> Grade:
         if self.which == "every":
             return Grade(NAME, None, f"{self.tool} was not called: nothing to check")
-        found = "no call" if not count else f"calls: {count}"
+        found_text = "no call" if not count else f"calls: {count}"
         claim = f"{self.tool}, call {self.which}" if count else self.tool
-        checks = [Check(f"{claim}: {name}", False, str(one), found) for name, one in wanted.items()]
+        checks = [Check(f"{claim}: {name}", False, str(one), found_text) for name, one in wanted.items()]
         return Grade.from_checks(NAME, checks)
 
 

@@ -91,25 +91,25 @@ class GoldenPath:
         """Give an argument as it is written for the oracle, and with its values filled in."""
         if not isinstance(value, str) or not PLACEHOLDER.search(value):
             return escape(value), value
-        found = {one[0]: self._resolved(call, name, one[1]) for one in PLACEHOLDER.finditer(value)}
+        found = {one[0]: self._resolve(call, name, one[1]) for one in PLACEHOLDER.finditer(value)}
         if None in found.values():
             missing = ", ".join(text for text, one in found.items() if one is None)
             self.lost.append(f"{call['tool']}({name}): {missing}")
             return escape(value), value
-        return self._written(value, found), self._filled(value, found)
+        return self._with_references(value, found), self._with_values(value, found)
 
-    def _resolved(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
+    def _resolve(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
         """Give the reference and the value of a placeholder, or None where it leads nowhere."""
         source = self._source(call, name, inside)
         answer = self.answers[source.call] if source else None
         if source is None or answer is None:
             return None
-        for path, value in self._named(answer, source.name):
+        for path, value in self._values_named(answer, source.name):
             if _PATH.fullmatch(path) and value not in (None, ""):
                 return f"${source.call + 1}{'' if path.startswith('[') else '.'}{path}", value
         return None
 
-    def _named(self, answer: CachedCall, name: str) -> Iterator[tuple[str, Any]]:
+    def _values_named(self, answer: CachedCall, name: str) -> Iterator[tuple[str, Any]]:
         known = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
         yield from ((path, recorded_value(answer.data, path)) for path in known)
         yield from find_named(answer.data, name)
@@ -144,7 +144,7 @@ class GoldenPath:
         nth = next(number for number, flow in enumerate(alike) if flow is mine)
         return (places[min(nth, len(places) - 1)], mine) if places else None
 
-    def _written(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> str:
+    def _with_references(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> str:
         def reference(match: re.Match[str]) -> str:
             text = (found[match[0]] or ("", None))[0]
             runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
@@ -154,7 +154,7 @@ class GoldenPath:
 
         return PLACEHOLDER.sub(reference, value.replace("$", "$$"))
 
-    def _filled(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> Any:
+    def _with_values(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> Any:
         if value in found:
             return (found[value] or ("", value))[1]
         return PLACEHOLDER.sub(lambda match: str((found[match[0]] or ("", ""))[1]), value)

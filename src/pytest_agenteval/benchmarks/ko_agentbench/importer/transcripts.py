@@ -74,7 +74,7 @@ class LogReplay:
             self.phase += 1
         self.turn += 1
         self.waiting = [place for place, call in enumerate(self.logged) if call.get("step") == self.turn]
-        asked = tuple(self._asked(place, index) for index, place in enumerate(self.waiting))
+        asked = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
         content = _text(message.get("content"))
         self.messages.append(Message("assistant", content, asked, self.turn, phase=self.phase))
 
@@ -88,7 +88,7 @@ class LogReplay:
         told = Message("tool", _text(content), (), self.turn, phase=self.phase, call_id=id)
         self.messages.append(told)
 
-    def _asked(self, place: int, index: int) -> ToolCall:
+    def _tool_call(self, place: int, index: int) -> ToolCall:
         call = self.logged[place]
         args, raw = _args(call.get("arguments"))
         return ToolCall(_id(place), self.turn, index, str(call.get("tool_name")), args, raw)

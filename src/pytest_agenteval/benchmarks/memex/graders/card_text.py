@@ -133,10 +133,10 @@ def _leaves(value: Any) -> Iterator[str]:
 def _check(wordings: Sequence[str], said: Sequence[str]) -> Check:
     expected = " or ".join(wordings)
     passed = any(mentions(value, text) for text in wordings for value in said)
-    return Check(f"the card says {expected!r}", passed, expected, _shown(said))
+    return Check(f"the card says {expected!r}", passed, expected, _values_text(said))
 
 
-def _shown(said: Sequence[str]) -> str:
+def _values_text(said: Sequence[str]) -> str:
     return cut(" | ".join(said)) or "no card that can be read"
 
 
