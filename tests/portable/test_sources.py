@@ -29,7 +29,8 @@ def _opened(tree: ast.AST) -> Iterator[tuple[int, str, set[str]]]:
         ]
         keywords = {keyword.arg or "" for keyword in call.keywords}
         if name in ("read_text", "write_text"):
-            if isinstance(call.func, ast.Attribute) and "utf-8" not in texts:
+            # With a text as its argument it is no path's, or "utf-8" is said.
+            if isinstance(call.func, ast.Attribute) and (name == "write_text" or not texts):
                 yield call.lineno, name[0], keywords
         elif name == "open" and (not call.args or MODE.fullmatch(texts[-1] if texts else "")):
             yield call.lineno, texts[-1] if texts else "r", keywords

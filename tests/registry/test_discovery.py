@@ -81,22 +81,6 @@ def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
     return set(done.stdout.split("MODULES ")[1].split(" END")[0].split())
 
 
-@pytest.mark.parametrize("model", ["scripted", "rules"])
-def test_a_run_that_names_nothing_of_a_benchmark_imports_nothing_of_it(tmp_path: Path, model: str) -> None:
-    """But the small modules that say which names there are."""
-    evals(tmp_path, task("good"))
-    done = run(tmp_path, "evals", f"--agent-model={model}")
-    rooms = {
-        name.removeprefix("pytest_agenteval.benchmarks.") for name in modules(done) if ".benchmarks." in name
-    }
-    assert "pytest_agenteval.discovery" in modules(done)
-    assert rooms <= {
-        *("memex", "memex.register", "memex.plugin"),
-        *("ko_agentbench", "ko_agentbench.register", "ko_agentbench.tool_files"),
-        *("ko_agentbench.graders", "ko_agentbench.graders.groups"),
-    }
-
-
 def test_a_run_without_evals_looks_for_no_benchmark(tmp_path: Path) -> None:
     """Whoever has the plugin installed and no task file pays nothing for what might be there."""
     write(tmp_path, {"conftest.py": LOOKING, "test_plain.py": "def test_plain(): pass\n"})
