@@ -43,4 +43,4 @@ def pytest_agenteval_register(registry: Registry) -> None:
     registry.rubrics(f"{HERE}:rubrics")
     registry.rules_player("save_timeline_card", f"{HERE}.rules.card:play")
     registry.rules_player("update_timeline_card_insight", f"{HERE}.rules.pkm:play")
-    registry.importer("memex", f"{HERE}.importer.command:MemexImporter")
+    registry.importer("memex", f"{HERE}.importer.importing:MemexImporter")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.benchmarks.memex.card_agent.end_state import CardEndState, was_saved
+from pytest_agenteval.benchmarks.memex.card_agent.agent import CardEndState, was_saved
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 
 ORACLE = yaml.safe_load((Path(__file__).parents[3] / "oracle/memex_card.yaml").read_text(encoding="utf-8"))

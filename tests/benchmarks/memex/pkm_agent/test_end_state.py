@@ -11,8 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.benchmarks.memex.pkm_agent.agent import INSIGHT, SKIP
-from pytest_agenteval.benchmarks.memex.pkm_agent.end_state import PkmEndState, pkm_end_state
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import INSIGHT, SKIP, PkmEndState, pkm_end_state
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 
 ORACLE = Path(__file__).parents[3] / "oracle/memex_pkm_evidence.yaml"

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.agent import overview
-from pytest_agenteval.benchmarks.memex.rules.pkm_cues import files_of
+from pytest_agenteval.benchmarks.memex.rules.pkm import files_of
 from pytest_agenteval.errors import FixtureBroken
 
 from .called import Called

@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.memex.rules.card import (
     template_cues,
     title,
 )
-from pytest_agenteval.benchmarks.memex.rules.pkm_cues import (
+from pytest_agenteval.benchmarks.memex.rules.pkm import (
     best_file,
     files_of,
     is_trivial,

@@ -2,19 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from pytest_agenteval import AgentContext, Prompts, RepeatedCallGuard, StopCondition, Tool, read_templates
-from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS
+from pytest_agenteval import (
+    AgentContext,
+    Prompts,
+    RepeatedCallGuard,
+    StopCondition,
+    Tool,
+    ToolCall,
+    read_templates,
+)
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
-from pytest_agenteval.benchmarks.memex.card_agent.end_state import CardEndState, was_saved
-from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, card_tools
+from pytest_agenteval.benchmarks.memex.card_agent.tools import SAVE, TAGS, card_tools
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
 from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, read
 from pytest_agenteval.benchmarks.memex.journal.journal_agent import JournalAgent
+from pytest_agenteval.records.record import FrozenValue
+
+NO_TEMPLATE_ID = "classic_card"
+"""What a stored template without an id counts as."""
+
+
+class CardEndState(FrozenValue, frozen=True):
+    """What is known of one card.
+
+    ``card`` is what its file holds, None when there is no file. ``saved`` says that a save of this very card
+    succeeded; where ``save_required`` is false it is not asked for.
+    """
+
+    fact_id: str
+    saved: bool
+    card: Mapping[str, Any] | None
+    path: str = ""
+    blob: str = ""
+    save_required: bool = True
+
+    @property
+    def missing(self) -> list[str]:
+        """The names of all requirements that are not met, in their own order."""
+        card = self.card or {}
+        met = {
+            "matching_successful_save_timeline_card_tool_call": self.saved or not self.save_required,
+            "card_file_exists": self.card is not None,
+            "persisted_fact_id_matches": card.get("fact_id") == self.fact_id,
+            "status_completed": card.get("status") == "completed",
+            "title_present": self.has_title,
+            "ui_configs_present": bool(self.configs),
+        }
+        return [name for name, is_met in met.items() if not is_met]
+
+    @property
+    def has_title(self) -> bool:
+        """Whether the card has a title that is not blank."""
+        title = (self.card or {}).get("title")
+        return isinstance(title, str) and bool(title.strip())
+
+    @property
+    def configs(self) -> list[Any]:
+        """The card's filled templates."""
+        configs = (self.card or {}).get("ui_configs")
+        return configs if isinstance(configs, list) else []
+
+    def state(self) -> dict[str, Any]:
+        """Give the end state that graders look at, as JSON values."""
+        card, missing = self.card or {}, self.missing
+        tags = card.get("tags")
+        return {
+            "is_complete": not missing,
+            "card_save_tool_called": self.saved or not self.save_required,
+            "card_path": self.path,
+            "persisted_fact_id": _text(card.get("fact_id")),
+            "status": _text(card.get("status")),
+            "has_title": self.has_title,
+            "has_ui_configs": bool(self.configs),
+            "missing_requirements": missing,
+            "failure_reason": _text(card.get("failure_reason")) or _reason(missing),
+            "template_ids": [_template_id(config) for config in self.configs],
+            "card_tags": [str(tag) for tag in tags] if isinstance(tags, list) else [],
+            "card_yaml_blob": self.blob,
+        }
+
+
+def was_saved(fact_id: str, calls: Iterable[ToolCall]) -> bool:
+    """Whether a save of this very card succeeded."""
+    return any(
+        call.tool == SAVE and call.error is None and call.args.get("fact_id") == fact_id for call in calls
+    )
+
+
+def _reason(missing: list[str]) -> str | None:
+    return f"the card is not finished: {', '.join(missing)}" if missing else None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _template_id(config: Any) -> str:
+    id = config.get("template_id") if isinstance(config, Mapping) else None
+    return id if isinstance(id, str) and id else NO_TEMPLATE_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The two tools of the card agent."""
+"""The two tools of the card agent; what is wrong with a call's arguments is said to the agent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,166 @@ from functools import cache, partial
 from typing import Any
 
 from pytest_agenteval import Clock, Tool, ToolFailed, ToolSpec, Workspace
-from pytest_agenteval.benchmarks.memex.card_agent.arguments import TAGS, CardDraft, read_card_draft
-from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue
+from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue, template_problems
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
-from pytest_agenteval.benchmarks.memex.journal.entries import JournalEntry, find_entry, read, write
+from pytest_agenteval.benchmarks.memex.journal.entries import (
+    FactId,
+    JournalEntry,
+    describe_value,
+    fact_id,
+    find_entry,
+    read,
+    write,
+)
+from pytest_agenteval.errors import nearest
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.tool import read_json
+
+TAGS = (
+    "Project",
+    "Trip",
+    "Milestone",
+    "Health",
+    "Relationship",
+    "Finance",
+    "Knowledge",
+    "Emotion",
+    "Visual",
+    "Audio",
+)
+
+
+class CardDraft(FrozenValue, frozen=True):
+    """A card as the agent wants it saved; what was not given is empty or None."""
+
+    fact: FactId
+    title: str
+    configs: tuple[Mapping[str, Any], ...]
+    tags: tuple[str, ...] = ()
+    address: str = ""
+    user_mark_address: str = ""
+    created: datetime | None = None
+    warning: str = ""
+
+
+def read_card_draft(args: Mapping[str, Any]) -> CardDraft:
+    """Read the arguments; raises ToolFailed at the first thing that is wrong."""
+    title, configs = _title(args.get("title")), _configs(args.get("ui_configs"))
+    created, warning = _created(args.get("content_creation_date"))
+    return CardDraft(
+        _fact(args.get("fact_id")),
+        title,
+        configs,
+        _tags(args.get("tags")),
+        _optional_text(args, "address"),
+        _optional_text(args, "user_mark_address"),
+        created,
+        warning,
+    )
+
+
+def bad_argument(message: str) -> ToolFailed:
+    """Make the error that tells an agent which argument to mend."""
+    return ToolFailed(message, "bad_arguments")
+
+
+def _title(title: Any) -> str:
+    if not isinstance(title, str) or not title.strip():
+        raise bad_argument("title must be a text that is not empty")
+    return title.strip()
+
+
+def _fact(text: Any) -> FactId:
+    found = fact_id(text)
+    if found is None:
+        raise bad_argument(f"fact_id must look like 2026/09/17.md#ts_1, not {describe_value(text)}")
+    return found
+
+
+def _configs(given: Any) -> tuple[Mapping[str, Any], ...]:
+    configs = _from_json(given) if isinstance(given, str) else given
+    if not isinstance(configs, list) or not configs:
+        raise bad_argument(
+            f"ui_configs must be a list with at least one template, not {describe_value(configs)}"
+        )
+    return _without_stray_snapshots([_config(config, number) for number, config in enumerate(configs)])
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return read_json(text)
+    except ValueError as wrong:
+        raise bad_argument(f"ui_configs is a text that is not JSON: {wrong}") from wrong
+
+
+def _config(config: Any, number: int) -> Mapping[str, Any]:
+    place = f"ui_configs[{number}]"
+    if not isinstance(config, Mapping):
+        raise bad_argument(
+            f"{place} must be an object with template_id and data, not {describe_value(config)}"
+        )
+    id, data = config.get("template_id"), config.get("data")
+    template = catalogue().get(id) if isinstance(id, str) else None
+    if template is None:
+        raise bad_argument(f"{place}.template_id: {_no_template(id)}")
+    if not isinstance(data, Mapping):
+        raise bad_argument(
+            f"{place}.data must be an object with the fields of {id}, not {describe_value(data)}"
+        )
+    wrong = template_problems(template, data)
+    if wrong:
+        raise bad_argument(f"{place}.data does not fill {id}: {'; '.join(wrong)}")
+    return {"template_id": id, "data": dict(data)}
+
+
+def _no_template(id: Any) -> str:
+    if not isinstance(id, str) or not id:
+        return "missing; it must be the id of a template"
+    said = [f"there is no template {id!r}", nearest(id, catalogue()), f"known: {', '.join(catalogue())}"]
+    return "; ".join(part for part in said if part)
+
+
+def _without_stray_snapshots(configs: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Among several, a snapshot only repeats the picture: drop it; of nothing but snapshots keep one."""
+    others = [config for config in configs if config["template_id"] != "snapshot"]
+    return tuple(others or configs[:1])
+
+
+def _tags(given: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise bad_argument(f"tags must be a list, not {describe_value(given)}")
+    names = (_tag(tag, number) for number, tag in enumerate(given))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _tag(tag: Any, number: int) -> str:
+    name = tag.get("name") if isinstance(tag, Mapping) else tag
+    if name is not None and not isinstance(name, str):
+        raise bad_argument(f"tags[{number}] must be an object with a name, not {describe_value(tag)}")
+    proper = (name or "").strip().capitalize()
+    if proper and proper not in TAGS:
+        raise bad_argument(f"tags[{number}]: there is no tag {name!r}; the tags are: {', '.join(TAGS)}")
+    return proper
+
+
+def _optional_text(args: Mapping[str, Any], name: str) -> str:
+    value = args.get(name)
+    if value is not None and not isinstance(value, str):
+        raise bad_argument(f"{name} must be a text, not {describe_value(value)}")
+    return (value or "").strip()
+
+
+def _created(given: Any) -> tuple[datetime | None, str]:
+    """Read a date; one that cannot be read is not used, and said."""
+    if given is None or given == "":
+        return None, ""
+    try:
+        return datetime.fromisoformat(given), ""
+    except (TypeError, ValueError):
+        return None, f"content_creation_date {given!r} is no date like 2026-09-17 20:30:00, and was not used"
+
 
 METADATA = "get_card_metadata"
 SAVE = "save_timeline_card"

@@ -28,7 +28,6 @@ from pytest_agenteval.benchmarks.memex.graders.settings import (
     needles,
     texts,
 )
-from pytest_agenteval.benchmarks.memex.text_search.addresses import parse_address
 from pytest_agenteval.benchmarks.memex.text_search.dates import (
     Day,
     find_days,
@@ -36,7 +35,12 @@ from pytest_agenteval.benchmarks.memex.text_search.dates import (
     parse_times,
     without_days_and_times,
 )
-from pytest_agenteval.benchmarks.memex.text_search.mentions import NUMBER_WORDS, mentions, normalize_mention
+from pytest_agenteval.benchmarks.memex.text_search.mentions import (
+    NUMBER_WORDS,
+    mentions,
+    normalize_mention,
+    parse_address,
+)
 from pytest_agenteval.benchmarks.memex.text_search.tokens import tokens
 from pytest_agenteval.graders.formatting import cut
 

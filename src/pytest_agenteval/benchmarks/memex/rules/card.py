@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pytest_agenteval import ChatMessage, Move, ToolSpec
-from pytest_agenteval.benchmarks.memex.rules.entry_message import block, last_entry
+from pytest_agenteval.benchmarks.memex.rules import block, last_entry
 from pytest_agenteval.chat.offline.rules import failed
 from pytest_agenteval.records.record import FrozenValue
 
