@@ -18,8 +18,8 @@ PACKAGE = "pytest_agenteval"
 
 AGENTS: Mapping[str, str] = {"tool_calling": "agents.tool_calling:ToolCallingAgent"}
 MODELS: Mapping[str, str] = {
-    "oracle": "chat.offline.oracle:oracle",
-    "nop": "chat.offline.nop:nop",
+    "oracle": "chat.offline.scripted:oracle",
+    "nop": "chat.offline.scripted:nop",
     "scripted": "chat.offline.scripted:scripted",
 }
 EXECUTORS: Mapping[str, str] = {

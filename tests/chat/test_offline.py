@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.chat.chat import Chat, Reply
-from pytest_agenteval.chat.offline.nop import nop
-from pytest_agenteval.chat.offline.oracle import oracle
-from pytest_agenteval.chat.offline.scripted import scripted
+from pytest_agenteval.chat.offline.scripted import nop, oracle, scripted
 from pytest_agenteval.errors import NothingToActOut, ScriptEnded
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 

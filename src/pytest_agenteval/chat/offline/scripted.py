@@ -1,12 +1,16 @@
-"""The model that follows a script, and how what an author wrote of a turn becomes a reply."""
+"""Models that act out what an author wrote: the task's script, its reference solution, or nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.errors import NothingToActOut, ScriptEnded
 from pytest_agenteval.records.plan import Model, Plan
@@ -85,3 +89,113 @@ class Scripted:
 def scripted(model: Model, plan: Plan) -> Scripted:
     """Make a trial's chat, which follows the task's script."""
     return Scripted(plan.task.script or (), plan.task.file or plan.task.id)
+
+
+_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+class Oracle:
+    """Acts out the turns of a reference solution, one for each ask; afterwards it repeats its last text.
+
+    Arguments may refer to earlier results: ``$1.documents[0].id`` is a part of what the first call gave,
+    counted over all results that stand in the conversation. Alone in its text a reference keeps the value's
+    type; inside a longer text it is written out. ``$$`` is a dollar sign.
+    """
+
+    def __init__(self, turns: Sequence[Mapping[str, Any]], file: str) -> None:
+        self._turns, self._file = turns, file
+        self._replies = ScriptedReplies()
+        self._asks = 0
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give the next turn; raises NothingToActOut where there is none, or a reference leads nowhere."""
+        if not self._turns:
+            raise NothingToActOut(f"nothing to act out: {self._file} has no reference_solution.turns")
+        self._asks += 1
+        if self._asks > len(self._turns):
+            return Reply(text=self._turns[-1].get("text") or "")
+        results = [message.get("content") for message in messages if message["role"] == "tool"]
+        return self._replies.reply(self._turns[self._asks - 1], partial(self._filled, results))
+
+    def _filled(self, results: list[Any], value: Any) -> Any:
+        """Put results in the place of references, all the way down."""
+        if isinstance(value, str):
+            return self._text_filled(results, value) if "$" in value else value
+        if isinstance(value, Mapping):
+            return {key: self._filled(results, inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._filled(results, inner) for inner in value]
+        return value
+
+    def _text_filled(self, results: list[Any], text: str) -> Any:
+        whole = _REFERENCE.fullmatch(text)
+        if whole is not None:
+            return self._referred(results, whole)
+        return _REFERENCE.sub(lambda found: _inserted(self._referred(results, found)), text)
+
+    def _referred(self, results: list[Any], found: re.Match[str]) -> Any:
+        if found[0] == "$$":
+            return "$"
+        number, place = int(found[1]), f"{self._file}: reference_solution.turns[{self._asks - 1}]: {found[0]}"
+        if not 1 <= number <= len(results):
+            raise NothingToActOut(f"{place} leads nowhere: there are {len(results)} results so far")
+        value = _parsed(results[number - 1])
+        for step in _STEP.finditer(found[2]):
+            try:
+                value = value[int(step[2])] if step[2] else dict(value)[step[1]]
+            except (LookupError, TypeError, ValueError):
+                raise NothingToActOut(f"{place} leads nowhere: no {step[0]} in {_short(value)}") from None
+        return value
+
+
+def oracle(model: Model, plan: Plan) -> Oracle:
+    """Make a trial's chat, which acts out the task's reference solution."""
+    return Oracle((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)
+
+
+def _parsed(content: Any) -> Any:
+    """Read a tool message: its JSON, else its text."""
+    try:
+        return json.loads(content)
+    except (TypeError, ValueError):
+        return content
+
+
+def _inserted(value: Any) -> str:
+    return value if isinstance(value, str) else compact(value)
+
+
+def _short(value: Any) -> str:
+    text = compact(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+SILENCE = Reply()
+
+
+class Nop:
+    """Says nothing and calls nothing, however often it is asked."""
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give an empty reply."""
+        return SILENCE
+
+
+def nop(model: Model, plan: Plan) -> Nop:
+    """Make a trial's chat."""
+    return Nop()
