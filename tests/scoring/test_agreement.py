@@ -17,9 +17,9 @@ from pytest_agenteval.scoring.agreement import (
     share_within,
 )
 from pytest_agenteval.scoring.bootstrap import BootstrapSettings
-from pytest_agenteval.scoring.correlation import Pair
 from pytest_agenteval.scoring.inter_rater import (
     STEPS,
+    Pair,
     Weights,
     categories_of,
     category_pairs,

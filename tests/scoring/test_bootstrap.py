@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.errors import UndefinedStatistic
 from pytest_agenteval.scoring.bootstrap import BootstrapSettings, bootstrap_estimate, quantile
-from pytest_agenteval.scoring.correlation import Pair, pearson
+from pytest_agenteval.scoring.inter_rater import Pair, pearson
 
 NUMBERS = st.lists(st.floats(-10, 10), min_size=1, max_size=30)
 

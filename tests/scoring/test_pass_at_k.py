@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.scoring.pass_at_k import (
+from pytest_agenteval.scoring.aggregates import (
     pass_at_k,
     pass_hat_k,
     pass_rate,

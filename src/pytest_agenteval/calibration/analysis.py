@@ -9,10 +9,9 @@ from math import ceil
 from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement
 from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, MetricThreshold
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.agreement import Agreement, agreement, reaches
+from pytest_agenteval.scoring.agreement import Agreement, JudgeNoise, agreement, judge_noise, reaches
 from pytest_agenteval.scoring.bootstrap import BootstrapEstimate, BootstrapSettings, bootstrap_estimate
 from pytest_agenteval.scoring.inter_rater import krippendorff_alpha
-from pytest_agenteval.scoring.judge_noise import JudgeNoise, judge_noise
 
 PANEL = ""
 """The name of all judges together."""

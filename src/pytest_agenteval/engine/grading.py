@@ -18,7 +18,7 @@ from pytest_agenteval.records.plan import Kind, PlannedGrader
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Ending, ErrorDetails
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.scoring.trial_score import trial_score
+from pytest_agenteval.scoring.aggregates import trial_score
 
 MOST_KEPT = 1024
 """Graders, and plans of graders, that are remembered."""

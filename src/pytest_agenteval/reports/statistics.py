@@ -13,8 +13,8 @@ from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
-from pytest_agenteval.scoring.pass_at_k import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 NO_JUDGE = "no_judge"

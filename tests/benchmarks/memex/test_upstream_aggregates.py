@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.scoring.pass_at_k import pass_at_k
-from pytest_agenteval.scoring.trial_score import mean_score
+from pytest_agenteval.scoring.aggregates import mean_score, pass_at_k
 
 Case = Mapping[str, Any]
 

@@ -41,7 +41,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.transcripts import (
 from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import JUDGED, published_judges
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.trial_score import trial_score
+from pytest_agenteval.scoring.aggregates import trial_score
 
 PACKAGE = "pytest_agenteval"
 MODE = "upstream"

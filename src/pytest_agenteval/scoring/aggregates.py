@@ -1,18 +1,67 @@
-"""What the repetitions of a task say together: pass@k, pass^k, whether the task passed.
+"""From grades to a trial's score, and from a task's repetitions to pass@k, pass^k and whether it passed.
 
-An undecided or errored trial is None here and is left out of every rate: it says nothing about
-the agent. Callers who want it counted as not passed give False.
+An undecided or errored trial is None and is left out of every rate: it says nothing about the agent. Callers
+who want it counted as not passed give False.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from math import comb
 
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.scoring.trial_score import checked_score, mean_score
 
 ROUNDING = 1e-9
+
+
+def trial_score(grades: Iterable[tuple[float | None, float]]) -> float | None:
+    """Give the mean of the decided scores, each counted by its weight, or None when there is none.
+
+    ``grades`` holds pairs of score and weight: Σ weight·score / Σ weight (design.md, section 2).
+    A score is 0..1, or None for undecided: such a pair is left out of both sums. A weight is 0 or
+    more; when the decided ones are all 0 there is nothing to divide by, and the answer is None.
+    Raises ValueError for any other number.
+    """
+    pairs = [(checked_score(score), _weight(weight)) for score, weight in grades if score is not None]
+    counted = [(score, weight) for score, weight in pairs if weight > 0]
+    if not counted:
+        return None
+    whole = math.fsum(weight for _, weight in counted)
+    mean = math.fsum(weight * score for score, weight in counted) / whole
+    return _between(mean, [score for score, _ in counted])
+
+
+def mean_score(scores: Iterable[float | None]) -> float | None:
+    """Give the plain mean of the decided scores, or None when there is none.
+
+    Scores are 0..1, None is left out.
+    Raises ValueError for any other number.
+    """
+    known = decided_scores(scores)
+    return _between(math.fsum(known) / len(known), known) if known else None
+
+
+def decided_scores(scores: Iterable[float | None]) -> list[float]:
+    """Give the scores that are not None, in their order; raises ValueError for one outside 0..1."""
+    return [checked_score(score) for score in scores if score is not None]
+
+
+def checked_score(score: float) -> float:
+    """Give the score back, or raise ValueError when it is not a number from 0 to 1."""
+    if not 0 <= score <= 1:
+        raise ValueError(f"a score is a number from 0 to 1, not {score!r}")
+    return score
+
+
+def _weight(weight: float) -> float:
+    if not 0 <= weight < math.inf:
+        raise ValueError(f"a weight is a number, 0 or more, not {weight!r}")
+    return weight
+
+
+def _between(mean: float, scores: list[float]) -> float:
+    """Undo what rounding adds: the mean of 0.7, 0.7 and 0.7 reaches a threshold of 0.7."""
+    return min(max(mean, min(scores)), max(scores))
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -26,8 +75,8 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     _check_counts(n, c)
     if not 0 < k <= n:
         return 0.0
-    choices = comb(n, k)
-    return (choices - comb(n - c, k)) / choices
+    choices = math.comb(n, k)
+    return (choices - math.comb(n - c, k)) / choices
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
@@ -37,7 +86,7 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     2024, "τ-bench"). 0 when k <= 0, n = 0 or k > n. Never None. Raises ValueError unless 0 <= c <= n.
     """
     _check_counts(n, c)
-    return comb(c, k) / comb(n, k) if 0 < k <= n else 0.0
+    return math.comb(c, k) / math.comb(n, k) if 0 < k <= n else 0.0
 
 
 def task_passed(
