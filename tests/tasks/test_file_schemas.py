@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.cli.schema import suite_schema, task_schema
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name
-from pytest_agenteval.tasks.file_schemas import suite_schema, task_schema
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 
 EVALS = Path(__file__).parents[2] / "evals"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-AUTHORED = ("task", "suite", "calibration")
-"""What people write; the rest is what a run writes."""
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def print_schema(what: str) -> int:
@@ -19,11 +22,70 @@ def _schema(what: str) -> Any:
     if what == "tools":
         from pytest_agenteval.tools.http.declaration import ToolFile
 
-        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ToolFile.model_json_schema()}
+        return {"$schema": _DRAFT, **ToolFile.model_json_schema()}
     if what in AUTHORED:
-        from pytest_agenteval.tasks import file_schemas
-
-        return file_schemas.AUTHORED[what]()
+        return AUTHORED[what]()
     from pytest_agenteval.store.run_schemas import SCHEMAS
 
     return SCHEMAS[what]
+
+
+def task_schema() -> dict[str, Any]:
+    """Give the JSON Schema of a task file: one task, or a list of them."""
+    from pytest_agenteval.tasks.spec import Task
+
+    task = {"$ref": "#/$defs/Task"}
+    several = {"type": "array", "items": task, "minItems": 1}
+    return {
+        **_head("task", "A task of pytest-agenteval, or a list of tasks."),
+        "anyOf": [task, several],
+        "$defs": _definitions(Task),
+    }
+
+
+def suite_schema() -> dict[str, Any]:
+    """Give the JSON Schema of a suite file."""
+    from pytest_agenteval.tasks.spec import Suite
+
+    return {
+        **_head("suite", "What the tasks below a folder have in common."),
+        "$ref": "#/$defs/Suite",
+        "$defs": _definitions(Suite),
+    }
+
+
+def calibration_schema() -> dict[str, Any]:
+    """Give the JSON Schema of a calibration file."""
+    from pytest_agenteval.calibration.plan import Calibration
+
+    return {
+        **_head("calibration", "How judges are compared with labels."),
+        "$ref": "#/$defs/Calibration",
+        "$defs": _definitions(Calibration),
+    }
+
+
+def _head(name: str, description: str) -> dict[str, Any]:
+    return {
+        "$schema": _DRAFT,
+        "$id": f"urn:pytest-agenteval:{name}:1",
+        "title": f"pytest-agenteval {name} file",
+        "description": description,
+    }
+
+
+def _definitions(model: type[BaseModel]) -> dict[str, Any]:
+    whole = model.model_json_schema()
+    definitions = {**whole.pop("$defs", {}), model.__name__: whole}
+    for definition in definitions.values():
+        for shape in definition.get("properties", {}).values():
+            shape.pop("title", None)  # pydantic's titles only repeat the key
+    return dict(sorted(definitions.items()))
+
+
+AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
+    "task": task_schema,
+    "suite": suite_schema,
+    "calibration": calibration_schema,
+}
+"""What people write, and what makes the schema of each; the rest is what a run writes."""

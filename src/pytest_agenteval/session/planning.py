@@ -26,8 +26,7 @@ from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
-from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task
-from pytest_agenteval.tasks.suite_defaults import TaskSettings, resolve_settings
+from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task, TaskSettings, resolve_settings
 
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})

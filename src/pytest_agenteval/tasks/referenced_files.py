@@ -11,8 +11,7 @@ from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
-from pytest_agenteval.tasks.spec import Suite, Task
-from pytest_agenteval.tasks.suite_defaults import resolve_settings
+from pytest_agenteval.tasks.spec import Suite, Task, resolve_settings
 
 _LAYERS = ("base_fixture", "fixture_dir")
 _EXISTS: Mapping[str, Callable[[Path], bool]] = {

@@ -1,12 +1,17 @@
-"""What authors write: one frozen model for each thing in a task file or a suite file."""
+"""What authors write: one frozen model for each thing in a task file or a suite file.
+
+What holds for one task is its own words over its suite's: ``resolve_settings``.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.field_types import (
     Arguments,
     Clock,
@@ -218,3 +223,53 @@ class Suite(TwoSpellings):
         default=False, description="true or false: whether each task needs a reference_solution"
     )
     task_pass_threshold: Share = Field(default=1.0, description="a number from 0 to 1")
+
+
+T = TypeVar("T")
+_NO_DEFAULTS = SuiteDefaults.model_construct()
+_NO_LIMITS = Limits.model_construct()
+
+
+class TaskSettings(FrozenValue, frozen=True):
+    """The task's own values over its suite's; command line and project settings come on top of these."""
+
+    agent: str | None
+    trials: int
+    limits: Limits
+    clock: str | None
+    models: tuple[str, ...]
+    tags: tuple[str, ...]
+    settings: Mapping[str, Any]
+    prompts: Mapping[str, str]
+
+
+def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
+    """Put a task's values over its suite's; maps are merged key by key, one level deep."""
+    defaults = suite.defaults if suite else _NO_DEFAULTS
+    shared = _over(suite.settings if suite else {}, defaults.settings)
+    return TaskSettings(
+        agent=task.agent or (suite.agent if suite else None),
+        trials=task.trials_per_run or defaults.trials_per_run or 1,
+        limits=_limits(task, defaults.limits),
+        clock=task.clock or defaults.clock,
+        models=defaults.model,
+        tags=tuple(dict.fromkeys((*defaults.tags, *task.tags))),
+        settings=_over(shared, task.settings),
+        prompts=_over(suite.prompts if suite else {}, task.prompts),
+    )
+
+
+def _limits(task: Task, defaults: Limits) -> Limits:
+    own = task.limits
+    if own == _NO_LIMITS and task.timeout_seconds is None:
+        return defaults
+    return Limits(
+        steps=own.steps or defaults.steps,
+        seconds=own.seconds or task.timeout_seconds or defaults.seconds,
+        tokens=own.tokens or defaults.tokens,
+        cost_usd=own.cost_usd or defaults.cost_usd,
+    )
+
+
+def _over(base: Mapping[str, T], own: Mapping[str, T]) -> Mapping[str, T]:
+    return {**base, **own} if base and own else own or base
