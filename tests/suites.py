@@ -17,13 +17,13 @@ from pytest_agenteval.records.plan import Model
 
 # pytester forgets what was imported during a run: what is imported here is not read again for each.
 for name in (
-    "agents.tool_calling",
+    "agents.loop",
     "chat.offline.rules",
     "chat.offline.scripted",
     "graders.outcome",
     "graders.transcript",
     "cassettes.http.patches",
-    "items.fixtures",
+    "items.trial_item",
     "items.task_file",
     "session.summary",
 ):

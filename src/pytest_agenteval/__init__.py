@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.agent import AgentFunction as AgentFunction
     from pytest_agenteval.agents.agent import PreparesInput as PreparesInput
     from pytest_agenteval.agents.agent import ReportsEndState as ReportsEndState
+    from pytest_agenteval.agents.loop import RepeatedCallGuard as RepeatedCallGuard
     from pytest_agenteval.agents.loop import StopCondition as StopCondition
+    from pytest_agenteval.agents.loop import ToolCallingAgent as ToolCallingAgent
     from pytest_agenteval.agents.loop import converse as converse
-    from pytest_agenteval.agents.required_finish import RepeatedCallGuard as RepeatedCallGuard
-    from pytest_agenteval.agents.required_finish import run_until_complete as run_until_complete
-    from pytest_agenteval.agents.tool_calling import ToolCallingAgent as ToolCallingAgent
+    from pytest_agenteval.agents.loop import run_until_complete as run_until_complete
     from pytest_agenteval.chat.chat import Chat as Chat
     from pytest_agenteval.chat.chat import ChatFactory as ChatFactory
     from pytest_agenteval.chat.chat import ChatMessage as ChatMessage
@@ -64,15 +64,15 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.matching.matchers import matcher_of as matcher_of
     from pytest_agenteval.graders.settings import WrongSetting as WrongSetting
     from pytest_agenteval.importers.command import add_common_arguments as add_common_arguments
-    from pytest_agenteval.importers.output_files import make_project as make_project
-    from pytest_agenteval.importers.output_files import write_yaml as write_yaml
+    from pytest_agenteval.importers.command import make_project as make_project
+    from pytest_agenteval.importers.command import write_yaml as write_yaml
     from pytest_agenteval.importers.source_files import misshapen as misshapen
     from pytest_agenteval.importers.source_files import read_json as read_json
     from pytest_agenteval.importers.source_files import read_text as read_text
     from pytest_agenteval.importers.stored_runs import ImportedRun as ImportedRun
+    from pytest_agenteval.importers.stored_runs import RecordedCall as RecordedCall
     from pytest_agenteval.importers.stored_runs import replace_imported_runs as replace_imported_runs
-    from pytest_agenteval.importers.tool_cassettes import RecordedCall as RecordedCall
-    from pytest_agenteval.importers.tool_cassettes import write_tool_cassette as write_tool_cassette
+    from pytest_agenteval.importers.stored_runs import write_tool_cassette as write_tool_cassette
     from pytest_agenteval.json_values import fold_text as fold_text
     from pytest_agenteval.limits import Clock as Clock
     from pytest_agenteval.name_table import UnknownName as UnknownName
@@ -142,14 +142,12 @@ _NAMES = {
         "ReportsEndState",
     ),
     "agents.loop": (
-        "StopCondition",
-        "converse",
-    ),
-    "agents.required_finish": (
         "RepeatedCallGuard",
+        "StopCondition",
+        "ToolCallingAgent",
+        "converse",
         "run_until_complete",
     ),
-    "agents.tool_calling": ("ToolCallingAgent",),
     "chat.chat": (
         "Chat",
         "ChatFactory",
@@ -209,8 +207,8 @@ _NAMES = {
     "graders.matching.matcher_types": ("Matcher",),
     "graders.matching.matchers": ("matcher_of",),
     "graders.settings": ("WrongSetting",),
-    "importers.command": ("add_common_arguments",),
-    "importers.output_files": (
+    "importers.command": (
+        "add_common_arguments",
         "make_project",
         "write_yaml",
     ),
@@ -221,10 +219,8 @@ _NAMES = {
     ),
     "importers.stored_runs": (
         "ImportedRun",
-        "replace_imported_runs",
-    ),
-    "importers.tool_cassettes": (
         "RecordedCall",
+        "replace_imported_runs",
         "write_tool_cassette",
     ),
     "json_values": ("fold_text",),

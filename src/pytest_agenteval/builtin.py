@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "pytest_agenteval"
 
-AGENTS: Mapping[str, str] = {"tool_calling": "agents.tool_calling:ToolCallingAgent"}
+AGENTS: Mapping[str, str] = {"tool_calling": "agents.loop:ToolCallingAgent"}
 MODELS: Mapping[str, str] = {
     "oracle": "chat.offline.scripted:oracle",
     "nop": "chat.offline.scripted:nop",

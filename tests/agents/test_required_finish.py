@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.agents.required_finish import RepeatedCallGuard, run_until_complete
+from pytest_agenteval.agents.loop import RepeatedCallGuard, run_until_complete
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult
 

@@ -1,15 +1,22 @@
-"""The loop that agents share: ask, call what was asked for, answer, until the model has no more calls."""
+"""The loop that agents share: ask, call what was asked for, answer, until the model has no more calls.
+
+Below it what stands around the loop: attempts that go on until a task is complete, and the plain agent.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed_conversation
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply
+from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult
 
@@ -64,3 +71,85 @@ async def call_all(ctx: AgentContext, reply: Reply) -> list[tuple[ToolCall, Tool
     return [
         (call, result) for call, result in zip(calls, results, strict=True) if isinstance(result, ToolResult)
     ]
+
+
+MAX_EQUAL_CALLS = 5
+
+
+async def run_until_complete(
+    attempt: Callable[[], Awaitable[str]],
+    end_state: Callable[[], Mapping[str, Any]],
+    remind: Callable[[Mapping[str, Any]], None],
+    retries: int,
+) -> Answer:
+    """Make one attempt, then up to ``retries`` more, each after a reminder of what is missing.
+
+    ``attempt`` gives the last words, ``end_state`` a state whose ``is_complete`` says whether that was it,
+    ``remind`` is given an incomplete state. The answer holds the last words and the last state; an incomplete
+    one is no error: graders tell what it is worth.
+    """
+    text, state = await attempt(), end_state()
+    for _ in range(retries):
+        if state["is_complete"]:
+            break
+        remind(state)
+        text, state = await attempt(), end_state()
+    return Answer(text, state)
+
+
+class RepeatedCallGuard:
+    """Watches one attempt for a model that goes round in circles."""
+
+    def __init__(self, most: int = MAX_EQUAL_CALLS) -> None:
+        self._most = most
+        self._last: tuple[str, Mapping[str, Any], str | None] | None = None
+        self._count = 0
+
+    def is_stuck(self, answered: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+        """Whether the same call has now come too often on end, within this reply or over several."""
+        for call, _ in answered:
+            # Raw arguments too: what is no JSON has no arguments, and would be equal to whatever has none.
+            this = call.tool, call.args, call.raw_args
+            self._count = self._count + 1 if this == self._last else 1
+            self._last = this
+            if self._count >= self._most:
+                return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallingAgent:
+    """An agent with no ways of its own: the suite says its system prompt and its tools.
+
+    ``system`` is the system prompt, empty for none; a prompt template called ``system`` takes its place.
+    ``tools`` names the tools to offer. Where the task's turns hold an assistant's, ``seed_replay`` takes what
+    stands before the last user turn as said and done, and answers that one turn; ``full_rollout`` passes
+    over the assistant's turns and answers every user turn itself.
+    """
+
+    system: str = ""
+    tools: tuple[str, ...] = ()
+    conversation: Literal["seed_replay", "full_rollout"] = "seed_replay"
+
+    prompt_names: ClassVar[tuple[str, ...]] = ("system",)
+
+    @staticmethod
+    def input_problems(task_input: Mapping[str, Any]) -> list[tuple[KeyPath, str, str, str]]:
+        """Say what is wrong with the turns of a task, each with its key below ``input``."""
+        return input_problems(task_input)
+
+    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
+        """Answer each user message in turn; the answer is what was said last."""
+        messages: list[dict[str, Any]] = []
+        system = ctx.prompts.render("system") if "system" in ctx.prompts.texts else self.system
+        if system:
+            messages.append({"role": "system", "content": system})
+        seeded = last_user_turn(task_input) if self.conversation == "seed_replay" else 0
+        if seeded:
+            for _ in range(seed_conversation(task_input["turns"][:seeded], messages, ctx.transcript)):
+                await ctx.turns()
+        text = ""
+        while (said := await ctx.turns()) is not None:
+            messages.append({"role": "user", "content": said})
+            text = await converse(ctx, messages)
+        return Answer(text)

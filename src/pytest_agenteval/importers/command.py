@@ -1,12 +1,17 @@
-"""What the commands of importers have in common: where to write, how graders count, what was in the way."""
+"""What the commands of importers have in common: arguments, the project they write, what was in the way.
+
+They write YAML that people read: any script stands unescaped, keys in our order, nothing said by reference.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pytest_agenteval.errors import UsageMistake
 
@@ -42,3 +47,45 @@ def leftover_lines(others: Sequence[Path]) -> Iterator[str]:
     if others:
         more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
         yield f"not of this import, left as they are: {', '.join(map(str, others[:MOST_NAMED]))}{more}"
+
+
+WIDTH = 110
+PYTEST_INI = "[pytest]\ntestpaths = evals\n"
+CONFIGS = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
+    """Write one file, and the folders above it; give its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml_text(content), encoding="utf-8", newline="\n")
+    return path
+
+
+def yaml_text(content: Mapping[str, Any]) -> str:
+    """Write a map as YAML."""
+    import yaml
+
+    return yaml.dump(content, Dumper=_dumper(), allow_unicode=True, sort_keys=False, width=WIDTH)
+
+
+@cache
+def _dumper() -> Any:
+    """Give PyYAML's safe dumper without anchors, which are hard to read and to edit."""
+    import yaml
+
+    base: Any = yaml.SafeDumper
+    return type("PlainDumper", (base,), {"ignore_aliases": lambda *_: True})
+
+
+def make_project(folder: Path) -> None:
+    """Write a pytest.ini where the folder has no settings for pytest yet."""
+    if not any((folder / name).exists() for name in CONFIGS):
+        (folder / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8", newline="\n")

@@ -1,12 +1,15 @@
-"""Writes runs that were made elsewhere, so that they are listed, reported and graded like runs made here."""
+"""Writes what was run and recorded elsewhere: runs are reported, cassettes played like ours."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_agenteval import __version__
+from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.interaction import Interaction, Response, tool_interaction
 from pytest_agenteval.portable.files import read_pointer
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import Record
@@ -97,3 +100,26 @@ def _header(run: ImportedRun, command: Sequence[str]) -> RunHeader:
 
 def _judges(run: ImportedRun) -> Iterator[RunModel]:
     return (RunModel(name, name, note=note) for name, note in run.judges)
+
+
+class RecordedCall(Record, frozen=True):
+    """One call of a tool and its result, both JSON; ``remarks`` are further keys of the stored response."""
+
+    tool: str
+    args: Mapping[str, Any]
+    result: Any
+    remarks: Mapping[str, Any] = {}
+
+
+def write_tool_cassette(path: Path, calls: Iterable[RecordedCall]) -> Path:
+    """Write one cassette file (JSON or YAML by its ending), in place of one that is there; give its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, Recording(tuple(map(_interaction, calls))))
+    return path
+
+
+def _interaction(call: RecordedCall) -> Interaction:
+    plain = tool_interaction(call.tool, call.args, result=call.result)
+    said = plain.response
+    extra = dict(call.remarks)
+    return Interaction(plain.request, Response(said.status, said.message, said.headers, said.body, extra))
