@@ -1,4 +1,4 @@
-"""What pytest calls: options, fixtures and the hooks of collection, each of which hands on at once.
+"""What pytest and xdist call: options, fixtures, collection and workers, each of which hands on at once.
 
 This module is imported in every pytest run, used or not: it imports pytest and the standard library only, and
 does nothing until a file is met that may hold tasks.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -55,10 +55,6 @@ def pytest_configure(config: pytest.Config) -> None:
     registry = config.stash[registry_key] = Registry(partial(_plug_in_benchmarks, config.pluginmanager))
     config.pluginmanager.register(builtin, "agenteval-builtin")
     config.pluginmanager.register(run_hooks, "agenteval-run")
-    if hasattr(config.hook, "pytest_configure_node"):  # xdist is there, under whatever name
-        from pytest_agenteval import xdist_hooks
-
-        config.pluginmanager.register(xdist_hooks, "agenteval-xdist")
     with _UsageErrors():
         config.hook.pytest_agenteval_register.call_historic(kwargs={"registry": registry})
 
@@ -72,7 +68,7 @@ def _plug_in_benchmarks(plugins: pytest.PytestPluginManager, registry: Registry)
 @pytest.fixture
 def task(request: pytest.FixtureRequest) -> PlannedTask:
     """The task of this trial; a conftest that replaces it changes what the agent is given."""
-    from pytest_agenteval.items.fixtures import task_of
+    from pytest_agenteval.items.trial_item import task_of
 
     return task_of(request)
 
@@ -80,7 +76,7 @@ def task(request: pytest.FixtureRequest) -> PlannedTask:
 @pytest.fixture
 def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A fresh tree of this trial's own, from the task's layers; a conftest's own is used as it is."""
-    from pytest_agenteval.items.fixtures import workspace_of
+    from pytest_agenteval.items.trial_item import workspace_of
 
     yield from workspace_of(request)
 
@@ -94,7 +90,7 @@ def cassette(task: PlannedTask) -> Path:
 @pytest.fixture
 def trial(request: pytest.FixtureRequest) -> Trial:
     """The finished, graded trial of this item."""
-    from pytest_agenteval.items.fixtures import trial_of
+    from pytest_agenteval.items.trial_item import trial_of
 
     return trial_of(request)
 
@@ -164,6 +160,53 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         without_callspecs(session.items)
     evals.finalize_collection(session.items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker where the run is written down."""
+    from pytest_agenteval.session.run_info import worker_run_info
+
+    node.workerinput["agenteval"] = worker_run_info(node.config).to_worker()
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep workers supplied with trials; other people's tests are shared out as ever.
+
+    Before a conftest's own: its queues would be too short for trials to run ahead.
+    """
+    from pytest_agenteval.session.run_info import worker_run_info
+    from pytest_agenteval.xdist import scheduler
+
+    return scheduler(config, log, lambda: worker_run_info(config).concurrency)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """Say for the workers what they refuse to do."""
+    from pytest_agenteval.session.run_info import read_refusal
+
+    text = read_refusal(node.config)
+    if text:
+        raise pytest.UsageError(text)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker has to say; one that died left word in its journal only."""
+    from pytest_agenteval.stash import run_info_key
+
+    info = node.config.stash.get(run_info_key, None)
+    if error and info is not None:
+        from pytest_agenteval.session.run_journal import note_dead_worker
+
+        note_dead_worker(info.folder, node.gateway.id)
+    remarks = getattr(node, "workeroutput", {}).get("agenteval")
+    if remarks:
+        from pytest_agenteval.session.remarks import Remarks, add_remarks
+
+        add_remarks(node.config, Remarks.from_json(remarks))
 
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:
