@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "canonical", "portable", "json_values"),
     ("patterns", "value_paths"),
     ("redaction",),
-    ("threads", "records", "factories", "sockets", "closers"),
+    ("threads", "records", "factories", "closers"),
     ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),
@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("benchmarks", "discovery"),
     ("session",),
     ("cli", "xdist"),
-    ("items", "xdist_hooks"),
+    ("items",),
     ("plugin",),
 )
 """Rooms from the ground up. A room is a module or a folder at the top of the package."""

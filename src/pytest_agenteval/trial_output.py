@@ -1,12 +1,16 @@
-"""What a trial prints and logs, kept apart from every other trial's."""
+"""What a trial prints and logs, kept apart from every other trial's, and from pytest's item."""
 
 from __future__ import annotations
 
 import io
 import logging
+import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
 
 MOST_CAPTURED = 1024 * 1024
 """How many characters of a trial's output, and of its log, are kept."""
@@ -114,3 +118,51 @@ def _route_one(stream: Any) -> Callable[[], None]:
     except AttributeError:  # a stream that takes no attributes keeps its output
         return lambda: None
     return lambda: stream.__dict__.pop("write", None)
+
+
+def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
+    """Send prints and log records of trials to their own records; give the undoing.
+
+    With ``-s`` prints are left where they are: somebody wants to see them as they come.
+    """
+    undo = [_divert_log(config)]
+    if config.getoption("capture", "fd") != "no":
+        undo.append(redirect(_streams(config)))
+
+    def undo_all() -> None:
+        for each in reversed(undo):
+            each()
+
+    return undo_all
+
+
+def _streams(config: pytest.Config) -> list[Any]:
+    """Give the streams behind and in front of pytest's capture."""
+    streams = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture is not None and not capture.is_globally_capturing():
+        return [stream for stream in streams if stream is not None]
+    if capture is not None:
+        # In a fixture capture is on already: what it shows now are the streams it put in place.
+        capture.suspend_global_capture()
+        streams += [sys.stdout, sys.stderr]
+        capture.resume_global_capture()
+        streams += [sys.stdout, sys.stderr]
+    return [stream for stream in streams if stream is not None]
+
+
+def _divert_log(config: pytest.Config) -> Callable[[], None]:
+    root, handler = logging.getLogger(), TrialLogHandler()
+    root.addHandler(handler)
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    named = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
+    others: list[logging.Handler] = [other for other in named if other is not None]
+    for other in others:
+        other.addFilter(outside_trials)
+
+    def undo() -> None:
+        root.removeHandler(handler)
+        for other in others:
+            other.removeFilter(outside_trials)
+
+    return undo

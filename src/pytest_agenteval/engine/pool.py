@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.engine.exceptions import is_own_cancellation
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
@@ -24,7 +25,6 @@ from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.sockets import without_socket_guard
 from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
 
 DEAF_S = 2.0

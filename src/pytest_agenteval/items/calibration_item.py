@@ -12,7 +12,7 @@ from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executors.executor import CalibrationResult
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
-from pytest_agenteval.items.marks import declare_marks, marks_of
+from pytest_agenteval.items.trial_functions import declare_marks, marks_of
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.tasks.documents import short_path
 

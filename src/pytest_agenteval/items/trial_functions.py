@@ -1,4 +1,4 @@
-"""The items of a task: what is the same for many of them is worked out once for a folder."""
+"""The items of a task and their marks: what is the same for many of them is worked out once for a folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,53 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.items.marks import declare_marks, marks_of
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession
-from pytest_agenteval.session.fixture_readiness import replaced
 from pytest_agenteval.session.parametrization import Case
+from pytest_agenteval.session.prefetch import replaced
 from pytest_agenteval.tasks.documents import short_path
+
+RESERVED = frozenset(
+    {"skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings"}  # pytest's own
+    | {
+        "anyio",
+        "asyncio",
+        "dependency",
+        "django_db",
+        "flaky",
+        "freeze_time",
+        "order",
+        "repeat",
+        "timeout",
+        "vcr",
+    }
+)
+"""Tags that would mean something else as a mark; they are keywords only."""
+
+OURS = ("agenteval", "capability", "regression", "mixed")
+"""Marks that the plugin declares when pytest starts."""
+
+_declared: pytest.StashKey[set[str]] = pytest.StashKey()
+
+
+def marks_of(tags: Iterable[str]) -> tuple[str, ...]:
+    """Give the marks that tags become: Python names that mean nothing else to pytest."""
+    names = (tag.replace("-", "_").replace(".", "_") for tag in tags)
+    return tuple(
+        name for name in names if name.isidentifier() and not name.startswith("_") and name not in RESERVED
+    )
+
+
+def declare_marks(config: pytest.Config, names: Iterable[str], files: str) -> None:
+    """Declare those marks of the tags of ``files`` that are new, as ``--strict-markers`` wants."""
+    declared = config.stash.setdefault(_declared, set(OURS))
+    for name in names:
+        if name not in declared:
+            declared.add(name)
+            config.addinivalue_line("markers", f"{name}: a tag of {files} (pytest-agenteval)")
+
 
 PLUGIN = "pytest_agenteval.plugin"
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})

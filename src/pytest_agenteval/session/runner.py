@@ -16,7 +16,6 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.executor_setup import executor_context, make_executor
-from pytest_agenteval.session.output_capture import redirect_trial_output
 from pytest_agenteval.session.parametrization import Attempts, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
 from pytest_agenteval.session.progress_line import ProgressLine
@@ -24,6 +23,7 @@ from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
+from pytest_agenteval.trial_output import redirect_trial_output
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue, Record
-from pytest_agenteval.session.referenced_files import ReferencedFiles, files_named_by_tasks
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import (
     find_suite,
@@ -23,7 +22,7 @@ from pytest_agenteval.tasks.file_names import (
     is_task_name,
 )
 from pytest_agenteval.tasks.load import load_suite
-from pytest_agenteval.tasks.referenced_files import suite_paths
+from pytest_agenteval.tasks.referenced_files import ReferencedFiles, files_named_by_tasks, suite_paths
 from pytest_agenteval.tasks.spec import Suite
 
 Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
