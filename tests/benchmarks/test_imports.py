@@ -21,6 +21,5 @@ def test_a_run_that_names_nothing_of_a_benchmark_imports_nothing_of_it(tmp_path:
     assert "pytest_agenteval.discovery" in modules(done)
     assert rooms <= {
         *("memex", "memex.register", "memex.plugin"),
-        *("ko_agentbench", "ko_agentbench.register", "ko_agentbench.tool_files"),
-        *("ko_agentbench.graders", "ko_agentbench.graders.groups"),
+        *("ko_agentbench", "ko_agentbench.register", "ko_agentbench.graders"),
     }

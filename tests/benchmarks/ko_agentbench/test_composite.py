@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.composite import (
+from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, LEVELS, TrialMetric, levels_of
+from pytest_agenteval.benchmarks.ko_agentbench.scorecard import (
     PARTS,
     WEIGHTS,
     checked_weights,
     composite,
     level_shares,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, LEVELS, TrialMetric, levels_of
 from pytest_agenteval.reports.scorecard import MetricGroup, Total
 
 VALUES = {"L1": 0.9, "L2": 0.6, "L3": 0.3, "L4": 0.1, "L5": 0.5, "L6": 0.4, "L7": 0.8}

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from pytest_agenteval import Interval, Metric, MetricGroup
-from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import COMMON, OWN
+from pytest_agenteval.benchmarks.ko_agentbench.graders import COMMON, OWN
 from pytest_agenteval.scoring.intervals import NO_SPREAD, clustered_standard_error, t_quantile, wilson
 
 LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -22,7 +22,7 @@ LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 PASS_SHARE = "pass@k share"
 """The share of repetitions that succeeded. The benchmark calls it pass@k, which it is not:
-``scoring.trial_score.pass_at_k`` is the estimator of that name, over trials that passed."""
+``scoring.aggregates.pass_at_k`` is the estimator of that name, over trials that passed."""
 
 COMMON_METRICS = tuple(label for _, label in COMMON)
 """Metrics of every level, shown beside its value and no part of it."""

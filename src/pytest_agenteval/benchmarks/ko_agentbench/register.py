@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import GRADERS, GROUPS, OWN
-from pytest_agenteval.benchmarks.ko_agentbench.tool_files import TOOL_FILES
+from pytest_agenteval.benchmarks.ko_agentbench.graders import GRADERS, GROUPS, OWN
 
 if TYPE_CHECKING:
-    from pytest_agenteval import Registry
+    from pytest_agenteval import Registry, Tool
+
+_PROVIDERS = ("naver_maps", "ls", "kis", "bithumb", "upbit", "naver", "daum", "aladin", "kakao", "tmap")
+TOOL_FILES = tuple(Path(__file__).parent / "tools" / f"{name}.yaml" for name in _PROVIDERS)
+"""In the order of the benchmark's own catalogue."""
+
+
+def korean_tools(*, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
+    """Read its tools, by name; ``bases`` gives other addresses to ask, by provider: for tests and proxies."""
+    return dict(_read_tools(tuple(sorted((bases or {}).items()))))
+
+
+@cache
+def _read_tools(bases: tuple[tuple[str, str], ...]) -> Mapping[str, Tool]:
+    from pytest_agenteval.tools.http.http_tool import read_tools
+
+    by_file = (read_tools(file, dict(bases)) for file in TOOL_FILES)
+    return {name: tool for tools in by_file for name, tool in tools.items()}
+
 
 PACKAGE = "pytest_agenteval"
 HERE = f"{PACKAGE}.benchmarks.ko_agentbench"
@@ -25,7 +45,7 @@ def pytest_agenteval_register(registry: Registry) -> None:
         registry.grader_group(name, members)
     registry.rubrics(f"{HERE}:rubrics")
     registry.judge_panel("ko", JUDGES)
-    registry.importer("ko-agentbench", f"{HERE}.importer.command:KoAgentBenchImporter")
+    registry.importer("ko-agentbench", f"{HERE}.importer.importing:KoAgentBenchImporter")
     registry.scorecard(
         "ko-agentbench",
         f"{HERE}.scorecard:scorecard",

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from pytest_agenteval import JournalEntry, Metric, MetricGroup, ReportOption, Scorecard
-from pytest_agenteval.benchmarks.ko_agentbench.composite import WEIGHTS, composite, read_weights
+from pytest_agenteval import (
+    Interval,
+    JournalEntry,
+    Metric,
+    MetricGroup,
+    ReportOption,
+    Scorecard,
+    Total,
+    TotalPart,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
     LEVEL_METRICS,
@@ -15,6 +25,106 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     levels_of,
 )
 from pytest_agenteval.reports.statistics import NO_JUDGE, grades_lacking_judge
+
+PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}
+)
+"""Which levels a part is the mean of. L4 is in none of them: it is shown beside the composite."""
+
+WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {"basic": 0.40, "robustness": 0.20, "efficiency": 0.25, "context": 0.15}
+)
+NAME, BESIDE = "composite", "L4"
+ROUNDING = 1e-9
+
+
+def composite(levels: Iterable[MetricGroup], weights: Mapping[str, float] = WEIGHTS) -> Total:
+    """Give 0.40·mean(L1, L2, L3) + 0.20·L5 + 0.25·L6 + 0.15·L7, or the same with other weights.
+
+    The interval is put together from those of the levels, whose tasks are drawn independently: its lower
+    end lies sqrt(Σ c²·(value - low)²) below the composite, c being a level's share of it, and its upper end
+    correspondingly (Zou and Donner 2008, the method of variance estimates recovery). So it keeps what the
+    levels' intervals know: few tasks, no spread, the ends of the scale. Nothing is drawn by lot. It is None
+    where a level that counts has none.
+
+    Raises ValueError for weights that ``checked_weights`` refuses.
+    """
+    shares = level_shares(checked_weights(weights))
+    known = {level.name: level for level in levels}
+    values = {name: known[name].value if name in known else None for name in shares}
+    counted = [name for name, share in shares.items() if share > 0]
+    missing = tuple(name for name in counted if values[name] is None)
+    parts = tuple(
+        TotalPart(part, _mean([values[name] for name in names]), weights[part], names)
+        for part, names in PARTS.items()
+    )
+    if missing:
+        return Total(NAME, None, None, parts, missing, BESIDE)
+    value = _weighted([(shares[name], values[name] or 0.0) for name in counted])
+    interval = _interval(value, [(shares[name], known[name]) for name in counted])
+    return Total(NAME, value, interval, parts, (), BESIDE)
+
+
+def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
+    """Give the weights back; raises ValueError unless each part has one, 0 or more, and they sum to 1."""
+    unknown = [name for name in weights if name not in PARTS]
+    lacking = [name for name in PARTS if name not in weights]
+    if unknown or lacking:
+        found = ", ".join(weights) or "nothing"
+        raise ValueError(f"expected a weight for each of {', '.join(PARTS)}; found {found}")
+    if not all(0 <= weight <= 1 for weight in weights.values()):
+        raise ValueError(f"a weight is a number from 0 to 1: {_listed(weights)}")
+    whole = math.fsum(weights.values())
+    if abs(whole - 1) > ROUNDING:
+        raise ValueError(f"weights sum to 1, and these to {whole:g}: {_listed(weights)}")
+    return weights
+
+
+def read_weights(text: str) -> Mapping[str, float]:
+    """Read ``basic=0.4,robustness=0.2,efficiency=0.25,context=0.15``; raises ValueError for anything else."""
+    weights: dict[str, float] = {}
+    for pair in text.split(","):
+        name, _, number = pair.partition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError:
+            raise ValueError(f"expected part=number, as in basic=0.4; found {pair!r}") from None
+    return checked_weights(weights)
+
+
+def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
+    """Give each level's share of the composite."""
+    return {name: weights[part] / len(names) for part, names in PARTS.items() for name in names}
+
+
+def _interval(value: float, counted: Sequence[tuple[float, MetricGroup]]) -> Interval | None:
+    below, above, level = [], [], 0.95
+    for share, group in counted:
+        interval, middle = group.total.interval, group.total.value
+        if interval is None or middle is None:
+            return None
+        below.append(share * (middle - interval.low))
+        above.append(share * (interval.high - middle))
+        level = interval.level
+    low = value - math.hypot(*below)
+    endless = any(group.total.interval and group.total.interval.low < 0 for _, group in counted)
+    return Interval(low if endless else max(0.0, low), min(1.0, value + math.hypot(*above)), level)
+
+
+def _weighted(shares: Sequence[tuple[float, float]]) -> float:
+    """Give the weighted mean; rounding never carries it past the values it is the mean of."""
+    values = [value for _, value in shares]
+    return min(max(math.fsum(share * value for share, value in shares), min(values)), max(values))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) else None
+
+
+def _listed(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
+
 
 OPTIONS = (
     ReportOption(

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
+from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.graders.outcome.answer import AnswerMatches
 from pytest_agenteval.records.transcript import ToolCall

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import conversation_upstream
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgedMetric,
     JudgePanel,
     UpstreamVote,
+    conversation_upstream,
     mean_upstream,
     own_rubric,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage
-from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import JUDGED_METRICS, verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import JUDGED_METRICS, verdict_text
 from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, Transcript

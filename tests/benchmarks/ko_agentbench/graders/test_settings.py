@@ -103,7 +103,7 @@ def test_each_grader_is_where_it_is_said_to_be(name: str, label: str) -> None:
 
 def test_what_is_registered_needs_no_grader() -> None:
     """The tables are light: they import none of the graders, which is why they can stand at the start."""
-    source = import_module("pytest_agenteval.benchmarks.ko_agentbench.graders.groups").__file__
+    source = import_module("pytest_agenteval.benchmarks.ko_agentbench.graders").__file__
     assert source is not None
     with open(source, encoding="utf-8") as file:
         assert "from pytest_agenteval" not in file.read()

@@ -13,7 +13,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetr
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import CodeMetric, MetricResult
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoMessage
-from pytest_agenteval.benchmarks.ko_agentbench.importer.verdicts import verdict_text
+from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import verdict_text
 from pytest_agenteval.errors import ProviderDown
 from tests.benchmarks.ko_agentbench.clone import SHARED, oracle
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (

@@ -12,8 +12,11 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.markdown import INTENTS, KEY_METRICS, MEANINGS, TITLES
-from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import folder_name, write_reports
-from pytest_agenteval.benchmarks.ko_agentbench.report.summary_csv import vendor_of
+from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import (
+    folder_name,
+    vendor_of,
+    write_reports,
+)
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
+from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.tools.http import http_client
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
+from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.redaction import Redactor
@@ -298,7 +298,7 @@ def test_nothing_heavy_is_loaded_before_something_is_sent() -> None:
     code = """
 import sys
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.benchmarks.ko_agentbench.tool_files import korean_tools
+from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 wire = korean_tools()["PlaceSearch_kakao"].wire
 wire.args(wire.request({"keyword": "a"}))
 wire.result(Response(200, "OK", body="{}"))

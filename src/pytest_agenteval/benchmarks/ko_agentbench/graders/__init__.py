@@ -1,16 +1,90 @@
 """Graders after the Korean tool-calling benchmark's metrics.
 
 Each has a ``mode``. ``upstream`` counts as the benchmark's code does, faults included, so that figures can be
-laid beside its own. ``default`` counts what it documents. What registers them needs ``groups`` only; all else
-is imported when it is first wanted.
+laid beside its own. ``default`` counts what it documents. Here stands which graders a level has, by names
+and labels: all that registering them needs. A module of graders is imported when one is first used.
 """
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.groups import (
-    GRADERS,
-    GROUPS,
-    LEVEL_METRICS,
-    LEVELS,
-    UPSTREAM_LABELS,
-)
+from __future__ import annotations
 
-__all__ = ["GRADERS", "GROUPS", "LEVELS", "LEVEL_METRICS", "UPSTREAM_LABELS"]
+from collections.abc import Mapping
+from types import MappingProxyType
+
+Members = tuple[tuple[str, str], ...]
+
+COMMON: Members = (
+    ("ko_success", "SR"),
+    ("ko_valid_calls", "EPR_CVR"),
+    ("ko_repeat_share", "pass@k share"),
+    ("ko_response_rate", "RRR"),
+)
+OWN: Mapping[str, Members] = MappingProxyType(
+    {
+        "L1": (
+            ("ko_tool_acc", "ToolAcc"),
+            ("ko_arg_acc", "ArgAcc"),
+            ("ko_call_em", "CallEM"),
+            ("ko_resp_ok", "RespOK"),
+        ),
+        "L2": (("ko_select_acc", "SelectAcc"),),
+        "L3": (
+            ("ko_fsm", "FSM"),
+            ("ko_psm", "PSM"),
+            ("ko_delta_steps", "ΔSteps_norm"),
+            ("ko_prov_acc", "ProvAcc"),
+        ),
+        "L4": (("ko_coverage", "Coverage"), ("ko_source_epr", "SourceEPR")),
+        "L5": (("ko_adaptive_routing", "AdaptiveRoutingScore"), ("ko_fallback_sr", "FallbackSR")),
+        "L6": (
+            ("ko_reuse_rate", "ReuseRate"),
+            ("ko_redundant_calls", "RedundantCallRate"),
+            ("ko_eff_score", "EffScore"),
+        ),
+        "L7": (("ko_context_retention", "ContextRetention"), ("ko_ref_recall", "RefRecall")),
+    }
+)
+"""The metrics that a level has beside the common ones."""
+
+LEVELS: tuple[str, ...] = tuple(OWN)
+
+GROUPS: Mapping[str, Members] = MappingProxyType(
+    {f"ko_{level}": (*COMMON, *own) for level, own in OWN.items()}
+)
+"""Group name, to the name and label of each of its graders, in the order of reports."""
+
+LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {level: tuple(label for _, label in (*COMMON, *own)) for level, own in OWN.items()}
+)
+"""Level, to the labels of its metrics."""
+
+UPSTREAM_LABELS: Mapping[str, str] = MappingProxyType({"pass@k share": "pass@k"})
+"""Labels that the benchmark's own reports write otherwise."""
+
+_PLACES: Mapping[str, str] = {
+    "ko_success": "common_metrics:KoSuccess",
+    "ko_valid_calls": "common_metrics:KoValidCalls",
+    "ko_repeat_share": "common_metrics:KoRepeatShare",
+    "ko_response_rate": "common_metrics:KoResponseRate",
+    "ko_tool_acc": "single_tool:KoToolAcc",
+    "ko_arg_acc": "single_tool:KoArgAcc",
+    "ko_call_em": "single_tool:KoCallEm",
+    "ko_resp_ok": "single_tool:KoRespOk",
+    "ko_select_acc": "single_tool:KoSelectAcc",
+    "ko_fsm": "sequence:KoFsm",
+    "ko_psm": "sequence:KoPsm",
+    "ko_delta_steps": "sequence:KoDeltaSteps",
+    "ko_prov_acc": "provenance:KoProvAcc",
+    "ko_coverage": "sources:KoCoverage",
+    "ko_source_epr": "sources:KoSourceEpr",
+    "ko_adaptive_routing": "fallback:KoAdaptiveRouting",
+    "ko_fallback_sr": "fallback:KoFallbackSr",
+    "ko_reuse_rate": "efficiency:KoReuseRate",
+    "ko_redundant_calls": "efficiency:KoRedundantCalls",
+    "ko_eff_score": "efficiency:KoEffScore",
+    "ko_context_retention": "context:KoContextRetention",
+    "ko_ref_recall": "context:KoRefRecall",
+}
+GRADERS: Mapping[str, str] = MappingProxyType(
+    {name: f"benchmarks.ko_agentbench.graders.{place}" for name, place in _PLACES.items()}
+)
+"""Grader name, to its place below this package, for registration."""

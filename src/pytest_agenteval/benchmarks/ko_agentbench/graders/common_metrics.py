@@ -7,12 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.fallback import is_repaired
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import (
-    before_the_question,
-    calls_alone,
-    calls_with_results,
-    facts,
-)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     ROUNDING,
     JudgedMetric,
@@ -20,6 +14,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgePanel,
     UpstreamVote,
     ask_upstream,
+    before_the_question,
+    calls_alone,
+    calls_with_results,
+    facts,
     majority_upstream,
     no_judge_result,
     own_rubric,

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import (
-    conversation,
-    conversation_upstream,
-)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     UPSTREAM_LOWEST,
     JudgedMetric,
@@ -18,6 +14,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgePanel,
     UpstreamVote,
     ask_all_upstream,
+    conversation,
+    conversation_upstream,
     mean_upstream,
     no_judge_result,
     one_rubric,

@@ -1,31 +1,175 @@
-"""Level 6: was the task done, and with no more calls than it needs?"""
+"""Level 6: was what the conversation held already used, and the task done without needless calls?
+
+A call that asks for the same is the same, however it is written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
-from pytest_agenteval.benchmarks.ko_agentbench.graders.judge_prompts import (
-    before_the_question,
-    calls_alone,
-    calls_with_results,
-)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import (
     JudgedMetric,
     JudgedMetricGrader,
     JudgePanel,
     UpstreamVote,
     ask_all_upstream,
+    before_the_question,
+    calls_alone,
+    calls_with_results,
     majority_upstream,
     no_judge_result,
     one_rubric,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResult, share
-from pytest_agenteval.benchmarks.ko_agentbench.graders.reuse import equal_calls
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
+    CodeMetric,
+    ComputedGrader,
+    MetricResult,
+    not_applicable,
+    share,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask, as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
-from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace
+from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
+from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.json_values import equal, fold_texts
+from pytest_agenteval.records.record import FrozenValue
+
+Call = tuple[str, Mapping[str, Any]]
+
+
+class ToolDefaults(FrozenValue, frozen=True):
+    """What a tool takes for granted: its defaults, and the differences that its ``matching`` ignores.
+
+    A search for more words is another search, also where a recording of the shorter one would answer it.
+    """
+
+    defaults: Mapping[str, Any]
+    rules: ParamMatchers
+
+
+@cache
+def tool_defaults(tool: str) -> ToolDefaults:
+    """Give what is known of a packaged tool; of any other, nothing is taken for granted."""
+
+    from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
+
+    known = korean_tools().get(tool)
+    if known is None:
+        return ToolDefaults({}, ParamMatchers())
+    properties = known.spec.parameters.get("properties", {})
+    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+    matching = {name: "folded" if rule == "contains" else rule for name, rule in known.matching.items()}
+    return ToolDefaults(defaults, ParamMatchers(matching))
+
+
+def normalize_args(call: Call) -> dict[str, Any]:
+    """Give a call's arguments with the tool's defaults, and without those that are null."""
+    tool, args = call
+    given = {name: value for name, value in args.items() if value is not None}
+    found: dict[str, Any] = fold_texts({**tool_defaults(tool).defaults, **given})
+    return found
+
+
+def equal_calls(call: Call, other: Call) -> bool:
+    """Whether two calls ask for the same in other spellings, defaults left out or spelled out."""
+    return call[0] == other[0] and equal(normalize_args(call), normalize_args(other))
+
+
+def same_call(call: Call, other: Call, task: KoTask) -> bool:
+    """Whether two calls ask for the same, or differ only in what the tool's ``matching`` ignores.
+
+    They do not where the task itself wants both: sorted anew, say.
+    """
+    if call[0] != other[0]:
+        return False
+    if equal_calls(call, other):
+        return True
+    if not tool_defaults(call[0]).rules.accepts(normalize_args(other), normalize_args(call)):
+        return False
+    golden = [(str(one["tool"]), one.get("args") or {}) for one in task.golden_calls]
+    return _nearest(call, golden) == _nearest(other, golden)
+
+
+def _nearest(call: Call, golden: Sequence[Call]) -> int | None:
+    """Give the place of the golden call that a call stands for, None where it stands for none."""
+    rules, args = tool_defaults(call[0]).rules, normalize_args(call)
+    wanted = [(at, normalize_args(one)) for at, one in enumerate(golden) if one[0] == call[0]]
+    ranks = [(rules.nearness(one, args), -at) for at, one in wanted if rules.accepts(one, args)]
+    return -max(ranks)[1] if ranks else None
+
+
+def count_repeated_calls(task: KoTask, calls: Sequence[KoCall]) -> int:
+    """Count the agent's calls that give what an earlier successful call, also a seeded one, gave already."""
+    worked = [call for call in calls if is_valid(call)]
+    asked = [(call.tool, call.args) for call in worked]
+    return sum(
+        not call.seeded and any(same_call(asked[at], earlier, task) for earlier in asked[:at])
+        for at, call in enumerate(worked)
+    )
+
+
+def non_redundant(task: KoTask, trace: KoTrace) -> MetricResult:
+    """Give 1 less the repeated calls by the opportunities for reuse, never below 0."""
+    chances = task.reuses
+    if not chances:
+        return not_applicable("the task has nothing to use again")
+    again = count_repeated_calls(task, trace.calls)
+    return MetricResult(
+        share(chances - again, chances), f"{again} repeated calls, {chances} chances to do without"
+    )
+
+
+def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
+    """Give 1 less the repeats among the agent's own calls by the opportunities; it may be far below 0."""
+    worked = [_key(call) for call in trace.own if call.success]
+    again, chances = len(worked) - len(set(worked)), task.reuses
+    kept = chances - again
+    details = {
+        "reuse_opportunities": chances,
+        "redundant_calls": again,
+        "non_redundant_calls": kept,
+        "total_calls": len(trace.own),
+        "unique_calls": len(set(worked)),
+        "redundant_rate": again / chances if chances else 0.0,
+        "non_redundant_rate": 1 - again / chances if chances else 1.0,
+    }
+    score = 1 - again / chances if chances else 1.0
+    return MetricResult(score, f"{again} repeated calls, {chances} chances to do without", details)
+
+
+def _key(call: KoCall) -> tuple[str, str]:
+    return call.tool, as_json(call.args or {}, sorted_keys=True)
+
+
+def reuse(task: KoTask, trace: KoTrace) -> MetricResult:
+    """Give reuse by reuse and repeated calls; without an answer nothing was used again."""
+    chances = task.reuses
+    if not chances:
+        return not_applicable("the task has nothing to use again")
+    again = count_repeated_calls(task, trace.calls)
+    used = max(0, chances - again) if trace.answer else 0
+    score = share(used, used + again) if used else 0.0
+    return MetricResult(score, f"used again {used} times, asked for again {again} times")
+
+
+@dataclass(frozen=True)
+class KoReuseRate(ComputedGrader):
+    """ReuseRate: how often was something used again, rather than asked for again?"""
+
+    name: ClassVar[str] = "ko_reuse_rate"
+    metric: ClassVar[CodeMetric] = CodeMetric("ReuseRate", reuse, None)
+
+
+@dataclass(frozen=True)
+class KoRedundantCalls(ComputedGrader):
+    """RedundantCallRate: 1 where no call asks for what is known already."""
+
+    name: ClassVar[str] = "ko_redundant_calls"
+    metric: ClassVar[CodeMetric] = CodeMetric("RedundantCallRate", non_redundant, non_redundant_upstream)
+
 
 RUBRIC = "ko_completed"
 

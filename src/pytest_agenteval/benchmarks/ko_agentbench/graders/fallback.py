@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders.efficiency import equal_calls
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     CodeMetric,
     ComputedGrader,
@@ -13,7 +14,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     not_applicable,
     share,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.graders.reuse import equal_calls
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, TypeAlias
 
 from pytest_agenteval import Evidence, Grade
@@ -105,3 +107,11 @@ class ComputedGrader(KoGrader):
 def share(part: float, whole: float) -> float:
     """Give a part of a whole, from 0 to 1."""
     return min(1.0, max(0.0, part / whole))
+
+
+def naive_sum(numbers: Iterable[float]) -> float:
+    """Give the sum as repeated addition gives it, to the last digit.
+
+    From Python 3.12 on ``sum`` makes up for what rounding loses, and so differs from published figures.
+    """
+    return reduce(add, numbers, 0)

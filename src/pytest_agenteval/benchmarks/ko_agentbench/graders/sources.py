@@ -9,13 +9,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
     CodeMetric,
     ComputedGrader,
     MetricResult,
+    naive_sum,
     not_applicable,
     share,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import has_data, is_meaningful_upstream
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 
 
 def coverage(task: KoTask, trace: KoTrace) -> MetricResult:

@@ -1,16 +1,43 @@
-"""What a clone of Ko-AgentBench holds: tasks, conversations and, where they are, cache, logs and reports."""
+"""What a clone of Ko-AgentBench holds: tasks, conversations and, where they are, cache, logs and reports.
+
+What an import comes upon in it is a ``Finding``.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pytest_agenteval import Problem, ProblemsFound, UsageMistake, misshapen, read_json, read_text
 from pytest_agenteval.importers.source_files import not_json
 from pytest_agenteval.records.record import FrozenValue
+
+What = Literal["oddity", "change"]
+
+
+class Finding(FrozenValue, frozen=True):
+    """One thing worth knowing about a task; a ``change`` is one that the import made because of it."""
+
+    task: str
+    text: str
+    what: What = "oddity"
+
+    def __str__(self) -> str:
+        return f"- {self.task}: {self.text}"
+
+
+def changes(findings: Iterable[Finding]) -> list[Finding]:
+    """Give the findings that changed something."""
+    return [one for one in findings if one.what == "change"]
+
+
+def oddities(findings: Iterable[Finding]) -> list[Finding]:
+    """Give the findings that changed nothing."""
+    return [one for one in findings if one.what == "oddity"]
+
 
 LEVELS = tuple(f"L{number}" for number in range(1, 8))
 Fields = Mapping[str, Any]

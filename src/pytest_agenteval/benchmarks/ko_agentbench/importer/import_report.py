@@ -6,12 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall, Collision
-from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import (
+from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Finding,
     changes,
     oddities,
-    section,
-    table,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import TaskFile
 from pytest_agenteval.canonical import compact
@@ -118,3 +116,18 @@ def _answered_section(tasks: Sequence[TaskFile], cache: Cache) -> list[str]:
     rows = [(level, *numbers) for level, numbers in golden_hits(tasks, cache).items()]
     head = ("level", "golden calls", "answered", "of these only by a stale file")
     return ["## Golden calls that the cassettes answer", "", *table(head, rows), ""]
+
+
+def section(title: str, rows: Sequence[object], otherwise: str) -> list[str]:
+    """Write a section of a Markdown page; one line says so where there is nothing to list."""
+    return [f"## {title}", "", *(map(str, rows) if rows else [otherwise]), ""]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Write a Markdown table."""
+    lines = [_row(head), _row(["---"] * len(head))]
+    return [*lines, *(_row([str(cell) for cell in row]) for row in rows)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -15,10 +15,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     LEVELS,
     Clone,
     Fields,
+    Finding,
     SourceTask,
     read_object,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
 from pytest_agenteval.records.record import FrozenValue
 
 STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")

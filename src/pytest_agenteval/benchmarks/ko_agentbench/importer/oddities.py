@@ -15,13 +15,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Fields,
+    Finding,
     SourceTask,
     actions,
     declared_turn,
     turn_at,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
-from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import PLACEHOLDER, recorded_value
+from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import PLACEHOLDER, recorded_value
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import nearest
 

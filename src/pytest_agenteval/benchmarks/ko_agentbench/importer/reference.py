@@ -1,27 +1,203 @@
-"""How a task can be solved: the golden calls as turns that the offline model ``oracle`` acts out."""
+"""How a task can be solved: the golden calls as turns that the offline model ``oracle`` acts out.
+
+Golden arguments may stand for a part of an earlier result. The data writes them in several ways:
+``{places[0].name}``, ``{step1.lon}``, or ``{startX}`` with the source named in ``data_flow``. What they mean
+is looked up in the recorded answer of the call they come from, and a reference to it takes their place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_agenteval import ABSENT, value_at
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     Fields,
+    Finding,
     SourceTask,
     evaluated_turn,
     turn_at,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
-from pytest_agenteval.benchmarks.ko_agentbench.importer.placeholders import (
-    GoldenPath,
-    escape,
-    in_step_order,
-    recorded_value,
-    steps,
-)
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.value_paths import loose_path
+
+MOST_DEEP = 6
+
+
+def recorded_value(data: Any, path: str) -> Any:
+    """Give what stands at a path such as ``items[0].title``; None where there is nothing."""
+    found = value_at(data, loose_path(path))
+    return None if found is ABSENT else found
+
+
+def find_named(data: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Give what stands at a path, else under a key of that name, in the first entries of lists too."""
+    found = recorded_value(data, name)
+    if found is not None:
+        yield name, found
+    elif re.fullmatch(r"\w+", name):
+        yield from _keys(data, name, "", 0)
+
+
+def _keys(data: Any, name: str, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    if depth > MOST_DEEP:
+        return
+    if isinstance(data, list) and data:
+        yield from _keys(data[0], name, f"{path}[0]", depth + 1)
+    if isinstance(data, dict):
+        if name in data:
+            yield f"{path}.{name}".lstrip("."), data[name]
+        for key, inner in data.items():
+            yield from _keys(inner, name, f"{path}.{key}".lstrip("."), depth + 1)
+
+
+PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_STEP = re.compile(r"step(\d+)\.(.+)")
+_PATH = re.compile(r"(?:^\w+|\.\w+|\[\d+\])+")
+
+
+class PlaceholderSource(FrozenValue, frozen=True):
+    """Where a placeholder's value comes from: the place of an earlier call, and a path or a mere name."""
+
+    call: int
+    name: str
+
+
+@dataclass(slots=True)
+class GoldenPath:
+    """The golden calls of a task, acted out on the recorded answers.
+
+    ``facts`` are the paths that the task itself names, by tool: a mere name means one of them first.
+    ``written`` are the arguments with references, ``answers`` what was recorded for each call, ``lost`` says
+    which placeholders lead nowhere, and ``spaced`` which texts needed a space after a reference.
+    """
+
+    calls: Sequence[Fields]
+    flows: Sequence[Fields]
+    cache: Cache
+    facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    written: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[CachedCall | None] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    spaced: list[str] = field(default_factory=list)
+
+    def walk(self) -> None:
+        """Go through the calls in order: each sees the answers of those before it."""
+        for call in self.calls:
+            filled: dict[str, Any] = {}
+            written: dict[str, Any] = {}
+            for name, value in (call.get("args") or {}).items():
+                written[name], filled[name] = self._argument(call, name, value)
+            self.written.append(written)
+            self.answers.append(self.cache.find(call["tool"], filled))
+
+    def _argument(self, call: Fields, name: str, value: Any) -> tuple[Any, Any]:
+        """Give an argument as it is written for the oracle, and with its values filled in."""
+        if not isinstance(value, str) or not PLACEHOLDER.search(value):
+            return escape(value), value
+        found = {one[0]: self._resolve(call, name, one[1]) for one in PLACEHOLDER.finditer(value)}
+        if None in found.values():
+            missing = ", ".join(text for text, one in found.items() if one is None)
+            self.lost.append(f"{call['tool']}({name}): {missing}")
+            return escape(value), value
+        return self._with_references(value, found), self._with_values(value, found)
+
+    def _resolve(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
+        """Give the reference and the value of a placeholder, or None where it leads nowhere."""
+        source = self._source(call, name, inside)
+        answer = self.answers[source.call] if source else None
+        if source is None or answer is None:
+            return None
+        for path, value in self._values_named(answer, source.name):
+            if _PATH.fullmatch(path) and value not in (None, ""):
+                return f"${source.call + 1}{'' if path.startswith('[') else '.'}{path}", value
+        return None
+
+    def _values_named(self, answer: CachedCall, name: str) -> Iterator[tuple[str, Any]]:
+        known = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
+        yield from ((path, recorded_value(answer.data, path)) for path in known)
+        yield from find_named(answer.data, name)
+
+    def _source(self, call: Fields, name: str, inside: str) -> PlaceholderSource | None:
+        here = len(self.answers)
+        step = _STEP.fullmatch(inside)
+        if step:
+            place = self._of_step(int(step[1]), here)
+            return PlaceholderSource(place, step[2]) if place is not None else None
+        flow = self._flow(call, name)
+        if flow is not None:
+            return PlaceholderSource(flow[0], str(flow[1].get("from_output") or inside))
+        return PlaceholderSource(here - 1, inside) if here else None
+
+    def _of_step(self, number: int, before: int) -> int | None:
+        """Give the one earlier call of a step; where there is not just one, the number counts calls."""
+        of_step = [place for place in range(before) if _step_of(self.calls[place], place) == number]
+        if len(of_step) == 1:
+            return of_step[0]
+        return number - 1 if 1 <= number <= before else None
+
+    def _flow(self, call: Fields, name: str) -> tuple[int, Fields] | None:
+        """Give the flow into a parameter; the second of equal outputs comes from the step's second call."""
+        here, to_step = len(self.answers), _step_of(call, len(self.answers))
+        into = [flow for flow in self.flows if flow.get("to_step") == to_step]
+        mine = next((flow for flow in into if flow.get("to_parameter") == name), None)
+        if mine is None:
+            return None
+        alike = [flow for flow in into if _output(flow) == _output(mine)]
+        places = [p for p in range(here) if _step_of(self.calls[p], p) == mine.get("from_step")]
+        nth = next(number for number, flow in enumerate(alike) if flow is mine)
+        return (places[min(nth, len(places) - 1)], mine) if places else None
+
+    def _with_references(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> str:
+        def reference(match: re.Match[str]) -> str:
+            text = (found[match[0]] or ("", None))[0]
+            runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
+            if runs_on:
+                self.spaced.append(value)
+            return f"{text} " if runs_on else text
+
+        return PLACEHOLDER.sub(reference, value.replace("$", "$$"))
+
+    def _with_values(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> Any:
+        if value in found:
+            return (found[value] or ("", value))[1]
+        return PLACEHOLDER.sub(lambda match: str((found[match[0]] or ("", ""))[1]), value)
+
+
+def in_step_order(calls: Sequence[Fields]) -> list[Fields]:
+    """Give the calls by step, those of one step in the order in which they are listed."""
+    return [call for _, call in sorted(enumerate(calls), key=lambda one: (_step_of(one[1], one[0]), one[0]))]
+
+
+def steps(calls: Sequence[Fields]) -> list[list[int]]:
+    """Give the places of the calls that belong together, step after step."""
+    grouped: dict[int, list[int]] = {}
+    for place, call in enumerate(calls):
+        grouped.setdefault(_step_of(call, place), []).append(place)
+    return list(grouped.values())
+
+
+def escape(value: Any) -> Any:
+    """Write a value so that the oracle takes no dollar sign in it for a reference."""
+    if isinstance(value, str):
+        return value.replace("$", "$$")
+    if isinstance(value, dict):
+        return {key: escape(inner) for key, inner in value.items()}
+    return [escape(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _step_of(call: Fields, place: int) -> int:
+    step = call.get("step")
+    return step if isinstance(step, int) else place + 1
+
+
+def _output(flow: Fields) -> tuple[Any, Any]:
+    return flow.get("from_step"), flow.get("from_output")
+
 
 MAX_FACT_CHARS = 160
 Turns = list[dict[str, Any]]

@@ -11,13 +11,13 @@ from pytest_agenteval import Kind, RecordedCall, make_project, write_tool_casset
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Mode
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import Cache, CachedCall, catalogue
 from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
+    Finding,
     SourceTask,
     actions,
     declared_turn,
     evaluated_turn,
     turns_until,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.findings import Finding
 from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import solve
 from pytest_agenteval.records.record import FrozenValue
 

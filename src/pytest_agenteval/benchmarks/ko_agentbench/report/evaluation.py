@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval import Run, Trial
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
     RESPONSE_RATE,
     TaskReport,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.report.evaluation import Evaluation
 
 TITLES = {

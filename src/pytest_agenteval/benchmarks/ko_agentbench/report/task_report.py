@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval import Grade, Trial
+from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS, PASS_SHARE
-from pytest_agenteval.benchmarks.ko_agentbench.naive_sum import naive_sum
 from pytest_agenteval.records.record import FrozenValue
 
 PASS_NAME = "pass@k"
