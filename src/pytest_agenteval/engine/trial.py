@@ -14,11 +14,10 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.engine.agent_run import run_within_limits, user_turns
+from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits, user_turns
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grading import GradingResult, no_judges
-from pytest_agenteval.engine.own_requests import OwnRequests
 from pytest_agenteval.engine.trial_resources import TrialJudges, cassette_files, open_chat, open_tool_tape
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken

@@ -23,8 +23,7 @@ from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.secrets import hide_in_log_file, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.selection import left_out_of, none_ended_so, select
-from pytest_agenteval.session.setting_sources import read_settings
-from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.settings import Settings, read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
 
 if TYPE_CHECKING:

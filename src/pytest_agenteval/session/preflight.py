@@ -13,7 +13,6 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.executor_setup import executor_factory
 from pytest_agenteval.session.prompt_variants import check_prompts
 from pytest_agenteval.session.settings import Settings
 
@@ -34,7 +33,7 @@ class Preflight:
 
         Where trials are graded again no agent acts: its prompts and its model are not asked for.
         """
-        executor_factory(self._settings.executor, self._registry)
+        self._registry.executor_factory(self._settings.executor_name)  # raises UnknownName
         acting = trials if agents_act else ()
         if self._settings.variants and agents_act:
             check_prompts(self._registry, self._settings.variants, (item.task for item in acting))

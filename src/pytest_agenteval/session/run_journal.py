@@ -14,7 +14,6 @@ from pytest_agenteval import __version__
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.parametrization import PlannedItem, trial_key
-from pytest_agenteval.session.progress_line import TrialTotals
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
@@ -121,6 +120,22 @@ def _run_model(model: Model) -> RunModel:
 
 def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:
     return RunSuite(task.suite, task.kind, task.agent, suites.pass_threshold(task))
+
+
+class TrialTotals:
+    """What this process's trials have taken so far."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.tokens = 0
+        self.cost_usd = 0.0
+
+    def add(self, trial: Trial) -> None:
+        """Count one trial, with what its judges took."""
+        self.ended += 1
+        for usage in (trial.usage, trial.judging):
+            self.tokens += usage.tokens
+            self.cost_usd += usage.cost_usd or 0.0
 
 
 class RunJournal:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.engine.executors.executor import CalibrationRequest, CalibrationResult, ExecutorReport
+from pytest_agenteval.engine.executors.executor import (
+    CalibrationRequest,
+    CalibrationResult,
+    Executor,
+    ExecutorContext,
+    ExecutorReport,
+)
 from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.executor_setup import executor_context, make_executor
 from pytest_agenteval.session.parametrization import Attempts, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
-from pytest_agenteval.session.progress_line import ProgressLine
 from pytest_agenteval.session.run_info import get_run_info
-from pytest_agenteval.session.run_journal import RunJournal
+from pytest_agenteval.session.run_journal import RunJournal, TrialTotals
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
 from pytest_agenteval.trial_output import redirect_trial_output
@@ -28,6 +34,10 @@ from pytest_agenteval.trial_output import redirect_trial_output
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
     from pytest_agenteval.session.regrade_source import StoredTrials
+
+SAVE, RESTORE, ERASE = "\x1b7", "\x1b8", "\x1b[K"
+PATIENCE = 0.5
+"""Seconds of waiting before the line of progress is shown: quick trials need no words."""
 
 TICK = 0.1
 """Seconds between two looks at the world while pytest waits for a trial."""
@@ -56,7 +66,7 @@ class TrialRunner:
         self.stop = StopListener(config, folder)
         self._progress = ProgressLine(config)
         self._closing = ExitStack()
-        executor = make_executor(settings.executor, registry)
+        executor: Executor = registry.executor_factory(settings.executor_name)(registry)
         context = executor_context(config, settings, get_run_info(config).started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
@@ -148,3 +158,80 @@ class TrialRunner:
                 self._begin_ahead(item, waiting=True)
         self._progress.clear()
         return trial
+
+
+class ProgressLine:
+    """Shows a line on a live terminal and takes it away again; on anything else it does nothing."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        writer = getattr(reporter, "_tw", None)
+        self._writer = writer if writer is not None and writer.hasmarkup and reporter.isatty else None
+        self._since: float | None = None
+        self._shown = ""
+
+    def show(self, running: int, totals: TrialTotals) -> None:
+        """Show how many trials run and what has been spent so far."""
+        if self._writer is None:
+            return
+        now = time.monotonic()
+        self._since = self._since or now
+        if now - self._since < PATIENCE:
+            return
+        text = f"  {running} running, {totals.ended} ended, {totals.tokens:,} tokens, ${totals.cost_usd:.4f}"
+        room = self._writer.fullwidth - self._writer.width_of_current_line - 1
+        if text != self._shown and len(text) <= room:
+            self._shown = text
+            self._write(f"{SAVE}{text}{ERASE}{RESTORE}")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        self._since = None
+        if self._shown:
+            self._shown = ""
+            self._write(ERASE)
+
+    def _write(self, text: str) -> None:
+        # While an item is set up, pytest captures even what its own reporter writes.
+        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
+            # Past the terminal writer's own count of the line, which must not grow by this.
+            assert self._writer is not None
+            self._writer._file.write(text)
+            self._writer._file.flush()
+
+
+def executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:
+    """Give what the executor is told of this run; ``started`` is when it began, in seconds since 1970."""
+    values, patterns = KNOWN.all_known()
+    return ExecutorContext(
+        root=str(config.rootpath),
+        started=started,
+        concurrency=settings.concurrency,
+        argument=settings.executor_argument,
+        conftests=tuple(_conftest_folders(config)),
+        pytest_options=tuple(_loading_options(config)),
+        captures_output=config.getoption("capture", "fd") != "no",
+        log_level=getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_level", None),
+        secrets=values,
+        secret_patterns=patterns,
+        # Under -v, and while tools are recorded: elsewhere nobody wants to know.
+        reports_unused=config.getoption("verbose", 0) > 0 or settings.record != "none",
+    )
+
+
+def _conftest_folders(config: pytest.Config) -> Iterator[str]:
+    """Give the folders of the conftests that this session has loaded, the outermost first."""
+    names = (name for name, plugin in config.pluginmanager.list_name_plugin() if plugin is not None)
+    folders = {str(Path(name).parent) for name in names if Path(name).name == "conftest.py"}
+    yield from sorted(folders, key=lambda folder: (len(Path(folder).parts), folder))
+
+
+def _loading_options(config: pytest.Config) -> Iterator[str]:
+    """Give the options that decide which conftests and plugins there are, and how they are imported."""
+    yield f"--rootdir={config.rootpath}"
+    if config.inipath is not None:
+        yield f"-c{config.inipath}"
+    yield f"--import-mode={config.getoption('importmode')}"
+    for plugin in config.getoption("plugins", None) or ():
+        yield f"-p{plugin}"
