@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.reports.terminal import summary_lines
+from pytest_agenteval.reports.run_summary import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run

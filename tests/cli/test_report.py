@@ -10,8 +10,8 @@ import pytest
 from pytest_agenteval.cli.report import add_arguments, add_scorecard_options, report
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.registry import Registry
+from pytest_agenteval.reports.run_summary import summary_lines
 from pytest_agenteval.reports.scorecard import ReportOption
-from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from tests.reports.runs import MIXED, PLANNED, stored
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_agenteval.reports.github import append_summary, escape_markdown, summary_markdown
+from pytest_agenteval.reports.run_summary import append_summary, escape_markdown, summary_markdown
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import load_run
 

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
 from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
-from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_of
+from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
 from pytest_agenteval.reports.tables import Column, ReportTable, table_lines
 from pytest_agenteval.reports.text_width import cell_width

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.reports.formatting import format_cost, format_duration, format_figure
-from pytest_agenteval.reports.terminal import miss_lines, summary_lines
+from pytest_agenteval.reports.run_summary import miss_lines, summary_lines
 from pytest_agenteval.reports.text_width import align_columns, cell_width, shorten_middle, wrap
 from pytest_agenteval.reports.view import view_of
 

@@ -12,8 +12,8 @@ from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.junit import trial_properties
+from pytest_agenteval.reports.run_summary import summary_lines
 from pytest_agenteval.reports.statistics import Rate
-from pytest_agenteval.reports.terminal import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunModel, RunSuite

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.reports.github import summary_markdown
 from pytest_agenteval.reports.junit import suite_properties
-from pytest_agenteval.reports.terminal import summary_lines
+from pytest_agenteval.reports.run_summary import summary_lines, summary_markdown
 from pytest_agenteval.reports.view import view_of
 
 from .runs import stored, trial

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
-from pytest_agenteval.reports.leaderboard.standings import leaderboards_of
-from pytest_agenteval.reports.terminal import miss_lines, summary_lines
+from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
+from pytest_agenteval.reports.run_summary import miss_lines, summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader

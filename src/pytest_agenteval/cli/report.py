@@ -132,8 +132,7 @@ def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
 
 
 def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace) -> int:
-    from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
-    from pytest_agenteval.reports.leaderboard.standings import leaderboards_of
+    from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
 
     boards = leaderboards_of(runs, scorecards)
     if args.json:
@@ -148,8 +147,8 @@ def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: 
 
 def _lines(runs: Sequence[Run], boards: Sequence[Leaderboard], width: int) -> Iterator[StyledLine]:
     """Give one run as after pytest, with its scorecards; several side by side."""
+    from pytest_agenteval.reports.run_summary import summary_lines
     from pytest_agenteval.reports.tables import table_lines
-    from pytest_agenteval.reports.terminal import summary_lines
     from pytest_agenteval.reports.text_width import StyledLine, clamp_width
     from pytest_agenteval.reports.view import view_of
 
@@ -163,7 +162,7 @@ def _lines(runs: Sequence[Run], boards: Sequence[Leaderboard], width: int) -> It
 
 
 def _markdown(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> str:
-    from pytest_agenteval.reports.github import summary_markdown
+    from pytest_agenteval.reports.run_summary import summary_markdown
     from pytest_agenteval.reports.tables import table_markdown
     from pytest_agenteval.reports.view import view_of
 

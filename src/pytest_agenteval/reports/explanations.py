@@ -1,21 +1,21 @@
-"""Why a trial ended as it did: in one line, and at length."""
+"""Why a trial ended as it did, in one line and at length; and what it asked that was not recorded."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agenteval.records.evidence import Outcome, unified
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION
+from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION, Event
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
 from pytest_agenteval.reports.text_width import cell_width, pad, shorten_middle, wrap
-from pytest_agenteval.reports.unrecorded_calls import count_unrecorded
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry
+    from pytest_agenteval.store.run_reader import Run
 
 MOST_REASON = 200
 MOST_SIDE = 200
@@ -24,6 +24,7 @@ MOST_CHECKS = 8
 MOST_MESSAGE = 300
 MOST_MESSAGE_LINES = 12
 MOST_TRACEBACK_LINES = 30
+MOST_LINE, MOST_WAY = 300, 1000
 
 
 def short_reason(trial: Trial | JournalEntry) -> str:
@@ -186,3 +187,56 @@ def _file_diff(outcome: Outcome, path: str, most: int) -> list[str]:
 def _diff_line(line: str) -> str:
     text = printable(line.expandtabs(4)).replace("\n", "\\n")  # a file's name may hold a line break
     return text if len(text) <= MOST_LINE else text[: MOST_LINE - 1] + "…"
+
+
+class UnrecordedCall(NamedTuple):
+    """One question that no recording answers: where it was looked for, what is there, what can be done."""
+
+    file: str
+    asked: str
+    found: str
+    hint: str
+
+    @property
+    def name(self) -> str:
+        """The question, and the file that lacks it."""
+        return one_line(f"{self.file}: {self.asked}", MOST_LINE)
+
+    @property
+    def ways(self) -> Iterator[str]:
+        """What there is in its place, and how to record it, line by line."""
+        yield f"found: {one_line(self.found, MOST_LINE)}"
+        yield from (one_line(way.strip(), MOST_WAY) for way in self.hint.splitlines())
+
+
+def count_unrecorded(events: Iterable[Event]) -> Counter[UnrecordedCall]:
+    """Count what a trial asked and was not recorded, in the order of asking."""
+    return Counter(_unrecorded_call(event) for event in events if event.kind == "cassette_miss")
+
+
+def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
+    """Name what the trials of a run missed, the most often missed first."""
+    times: Counter[UnrecordedCall] = Counter()
+    trials: dict[UnrecordedCall, int] = defaultdict(int)
+    for entry in run.entries:
+        if not entry.tool_tape.misses and not entry.chat_tape.misses:
+            continue
+        trial = run.trial_if_readable(entry)
+        if trial is not None:
+            for call, number in count_unrecorded(trial.transcript.events).items():
+                times[call] += number
+                trials[call] += 1
+    ranked = sorted(times, key=lambda call: (-trials[call], -times[call], call))
+    for call in ranked[:most]:
+        often = f"{times[call]} times in {pluralize(trials[call], 'trial')}"
+        yield from wrap(f"{often if times[call] > 1 else 'once'}: {call.name}", width)
+        yield from (f"  {piece}" for way in call.ways for piece in wrap(way, width - 2))
+    if len(ranked) > most:
+        yield f"and {len(ranked) - most} more"
+
+
+def _unrecorded_call(event: Event) -> UnrecordedCall:
+    details = event.details
+    return UnrecordedCall(
+        *(printable(str(details.get(name, ""))) for name in ("file", "asked", "found", "hint"))
+    )

@@ -13,13 +13,18 @@ import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.reports.github import append_summary, code_block, summary_markdown
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
+from pytest_agenteval.reports.run_summary import (
+    append_summary,
+    code_block,
+    miss_lines,
+    summary_lines,
+    summary_markdown,
+)
 from pytest_agenteval.reports.scorecard import relevant_scorecards
-from pytest_agenteval.reports.terminal import miss_lines, summary_lines
 from pytest_agenteval.reports.text_width import StyledLine, wrap, wrapped_lines
-from pytest_agenteval.reports.unrecorded_calls import unrecorded_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_info import RunInfo

@@ -10,10 +10,9 @@ import pytest
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.reports.leaderboard.board_json import leaderboards_json
 from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines, scorecard_tables
-from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_of
+from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.tables import table_lines, table_markdown
 from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.run_metadata import RunModel
