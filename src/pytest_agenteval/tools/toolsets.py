@@ -72,7 +72,7 @@ def _stamps(files: Iterable[Path]) -> Stamps:
 def _read(path: Path) -> tuple[dict[str, Tool], tuple[Path, ...]]:
     """Give the tools of a file, and all files that were read for them."""
     if path.suffix == ".py":
-        from pytest_agenteval.tools.modules import python_tools
+        from pytest_agenteval.tools.functions import python_tools
 
         return python_tools(path), (path,)
     if path.suffix.lower() not in (".yaml", ".yml", ".json"):

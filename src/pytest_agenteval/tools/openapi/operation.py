@@ -26,8 +26,7 @@ from pytest_agenteval.tools.http.declaration import (
     ToolDeclaration,
     Variable,
 )
-from pytest_agenteval.tools.openapi.schemas import Schemas, merged
-from pytest_agenteval.tools.openapi.source import Keys, Operation, Source
+from pytest_agenteval.tools.openapi.source import Keys, Operation, Schemas, Source, merged
 
 
 class OperationSpec(Spec):
