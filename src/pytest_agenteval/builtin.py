@@ -38,7 +38,7 @@ GRADERS: Mapping[str, str] = {
     "front_matter": "graders.outcome.file_contents:FrontMatter",
     "tool_called": "graders.transcript.tool_usage:ToolCalled",
     "tool_not_called": "graders.transcript.tool_usage:ToolNotCalled",
-    "calls_in_order": "graders.transcript.order:CallsInOrder",
+    "calls_in_order": "graders.transcript.tool_usage:CallsInOrder",
     "call_arguments": "graders.transcript.arguments:CallArguments",
     "step_ceiling": "graders.transcript.budgets:StepCeiling",
     "call_ceiling": "graders.transcript.budgets:CallCeiling",

@@ -12,7 +12,7 @@ from pytest_agenteval.builtin import GRADERS
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.graders.outcome.answer import AnswerMatches
 from pytest_agenteval.graders.outcome.files import FileExists
-from pytest_agenteval.graders.transcript.order import CallsInOrder
+from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder
 from tests.suites import only_our_plugin, run, suite, task, write
 
 pytest_plugins = ["pytester"]

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.graders.judge.candidates import Comparison, compare, shuffled_names
+from pytest_agenteval.graders.judge.panel import Comparison, compare, shuffled_names
 from pytest_agenteval.records.plan import Model
 from tests.graders.judge.judges import TestJudge, judge, rubric, run
 

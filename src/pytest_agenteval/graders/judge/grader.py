@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 from pytest_agenteval.errors import Problem, ProblemsFound, dotted
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.aggregation import Judgement
-from pytest_agenteval.graders.judge.candidates import Comparison, compare
 from pytest_agenteval.graders.judge.evidence_text import SHOWABLE
-from pytest_agenteval.graders.judge.panel import ask_judges
+from pytest_agenteval.graders.judge.panel import Comparison, ask_judges, compare
 from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, read_rubric
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
