@@ -25,6 +25,9 @@ Threshold = Annotated[
     Number | Mapping[Text, Number],
     Field(description="a number, or a map with a number for each dimension"),
 ]
+ENDING = ".jinja"
+SCORED = "scored"
+"""A threshold of its own kind: how many examples have to have a score, for fewer say little."""
 
 
 def _rising(scale: tuple[float, float]) -> tuple[float, float]:
@@ -73,11 +76,6 @@ def load_calibration(path: Path) -> tuple[Calibration, Document]:
         return Calibration.model_validate(document.value), document
     except ValidationError as error:
         raise ProblemsFound(explain(error, document, short_path(path), (), schema_of(Calibration))) from None
-
-
-ENDING = ".jinja"
-SCORED = "scored"
-"""A threshold of its own kind: how many examples have to have a score, for fewer say little."""
 
 
 class MetricThreshold(FrozenValue, frozen=True):

@@ -15,6 +15,14 @@ Pair: TypeAlias = tuple[float, float]
 """A label and the score that is compared with it."""
 
 FEWEST = 2
+MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval"]
+Unit: TypeAlias = Sequence["float | None"]
+"""What each coder said of one thing; None where a coder said nothing."""
+Weights: TypeAlias = Literal["linear", "quadratic"]
+CategoryPair: TypeAlias = tuple[int, int]
+"""Where a pair stands in a row of categories."""
+MOST_OF_THEIR_OWN = 6
+STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def pearson(pairs: Sequence[Pair]) -> float:
@@ -79,11 +87,6 @@ def _deviations(values: Sequence[float]) -> list[float]:
     return [value / largest for value in apart]
 
 
-MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval"]
-Unit: TypeAlias = Sequence["float | None"]
-"""What each coder said of one thing; None where a coder said nothing."""
-
-
 def krippendorff_alpha(units: Sequence[Unit], level: MeasurementLevel = "interval") -> float:
     """Give 1 - observed / expected disagreement, at most 1: 0 is agreement by chance, below is worse.
 
@@ -144,14 +147,6 @@ def _squared(values: Sequence[float]) -> float:
 
 def _mid_rank(value: float, ordered: Sequence[float]) -> float:
     return (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2
-
-
-Weights: TypeAlias = Literal["linear", "quadratic"]
-CategoryPair: TypeAlias = tuple[int, int]
-"""Where a pair stands in a row of categories."""
-
-MOST_OF_THEIR_OWN = 6
-STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Confusion(FrozenValue, frozen=True):

@@ -19,6 +19,9 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.aggregates import checked_score, mean_score
 
 NO_SPREAD = 1e-12
+NEAR_NORMAL = 10_000.0
+FRACTION_DEPTH = 200
+MOST_STEPS = 2_000
 
 
 class Interval(FrozenValue, frozen=True):
@@ -133,11 +136,6 @@ def _wilson_low(share: float, n: int, z: float) -> float:
     middle = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
     return share * share / (middle + spread)
-
-
-NEAR_NORMAL = 10_000.0
-FRACTION_DEPTH = 200
-MOST_STEPS = 2_000
 
 
 def normal_quantile(p: float) -> float:

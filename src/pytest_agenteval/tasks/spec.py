@@ -46,6 +46,7 @@ FaultKind = Literal[
     "slow",
     "stale",
 ]
+T = TypeVar("T")
 
 
 class GraderSpec(Spec):
@@ -225,7 +226,6 @@ class Suite(TwoSpellings):
     task_pass_threshold: Share = Field(default=1.0, description="a number from 0 to 1")
 
 
-T = TypeVar("T")
 _NO_DEFAULTS = SuiteDefaults.model_construct()
 _NO_LIMITS = Limits.model_construct()
 

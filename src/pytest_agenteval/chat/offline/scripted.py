@@ -18,6 +18,9 @@ from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
 Fill = Callable[[Any], Any]
+_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+SILENCE = Reply()
 
 
 def as_written(value: Any) -> Any:
@@ -89,10 +92,6 @@ class Scripted:
 def scripted(model: Model, plan: Plan) -> Scripted:
     """Make a trial's chat, which follows the task's script."""
     return Scripted(plan.task.script or (), plan.task.file or plan.task.id)
-
-
-_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 class Oracle:
@@ -176,9 +175,6 @@ def _inserted(value: Any) -> str:
 def _short(value: Any) -> str:
     text = compact(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-SILENCE = Reply()
 
 
 class Nop:
