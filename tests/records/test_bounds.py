@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from datetime import date
 from typing import Any
 
 import pytest
@@ -69,6 +71,13 @@ def test_a_value_that_holds_itself_is_cut_where_it_does() -> None:
     assert bounded({"a": circle, "b": [1]})["a"] == {"name": "circle", "self": "… (cut: holds itself)"}
     twice = [1]
     assert bounded({"a": twice, "b": twice, "deep": nested(200)})["b"] == [1]
+
+
+def test_an_object_that_cannot_be_copied_is_its_text() -> None:
+    """Each grader is given a copy: it would break on an agent's lock, and be blamed for it."""
+    lock, day = threading.Lock(), date(2026, 3, 1)
+    value = {"lock": lock, "days": [day]}
+    assert bounded(value) == {"lock": repr(lock), "days": [day]}
 
 
 def test_a_value_that_multiplies_itself_is_cut_soon() -> None:

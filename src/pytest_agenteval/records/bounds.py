@@ -7,6 +7,7 @@ down without thinking of values that hold themselves or are nested a thousand de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 from msgspec.structs import replace
@@ -124,12 +125,31 @@ def _fits(value: Any) -> bool:
                     return False
             elif isinstance(item, Mapping):  # a view of one, for instance, can be neither copied nor sent
                 return False
+            elif not (item is None or isinstance(item, float) or _can_be_copied(item)):
+                return False
             if chars > MOST_CHARS or values + len(inner) > MOST_VALUES:
                 return False
         if not inner:
             return True
         level = inner
     return False
+
+
+def _can_be_copied(value: Any) -> bool:
+    """Whether a grader can be given its own: of a lock or a client it cannot, and would be blamed for it."""
+    try:
+        deepcopy(value)
+    except Exception:
+        return False
+    return True
+
+
+def _object_text(value: object) -> str:
+    """Give what a run's files would hold of it; its type where it cannot say even that."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def _number(number: int) -> int | str:
@@ -155,7 +175,7 @@ class _Cutter:
         if isinstance(value, int):
             return _number(value)
         if not isinstance(value, Mapping | list | tuple | set | frozenset):
-            return value
+            return value if _can_be_copied(value) else self._text(_object_text(value))
         if id(value) in self._around:
             return "… (cut: holds itself)"
         if depth >= MOST_DEEP:

@@ -47,15 +47,30 @@ class Agent:
             open(task_input["pid_file"], "w").write(str(os.getpid()))
             while True:
                 pass
-        if word == "object":
-            from pytest_agenteval.records.evidence import Answer
-            return Answer("Mina", {"lock": LOCK})
         from pytest_agenteval.records.transcript import ToolCall
         result = await ctx.tools.call(ToolCall("c", 1, 0, "look", {"at": word}))
         print(f"looked at {word} with hunter22-{word}")
         logging.getLogger("agent").warning("seen in another process: %s", parent_process() is not None)
         (ctx.path / "said.md").write_text(GREETING)
-        return f"{GREETING}, Mina: {result.value}"
+        from pytest_agenteval import Answer
+        state = {"held": Held(), "local": local_object()} if word == "object" else {}
+        return Answer(f"{GREETING}, Mina: {result.value}", state)
+
+
+class Held:
+    def __reduce__(self):
+        raise TypeError("cannot be copied")
+
+    def __repr__(self):
+        return "held"
+
+
+def local_object():
+    class Local:  # can be copied, and not be sent
+        def __repr__(self):
+            return "local"
+
+    return Local()
 
 
 class Busy:
@@ -122,10 +137,13 @@ def told(root: Path) -> dict[str, Any]:
 
 
 def test_trials_are_what_they_are_in_one_process(evals: Path, pytester: pytest.Pytester) -> None:
-    """Scores, workspaces, recordings, output without secrets; a process that dies takes one trial with it."""
+    """Scores, workspaces, recordings, states that hold objects, output without secrets.
+
+    A process that dies takes one trial with it.
+    """
     add(evals, looking("a", "bread"), looking("b", "die"), looking("c", "object"), looking("d", "salt"))
-    record = ("--agent-record=once", "--deselect=evals/b.json", "--deselect=evals/c.json")
-    run(pytester, "evals", *record).assert_outcomes(passed=2)
+    record = ("--agent-record=once", "--deselect=evals/b.json")
+    run(pytester, "evals", *record).assert_outcomes(passed=3)
     here = told(pytester.path)
     tapes = {path.name: path.read_text() for path in (pytester.path / "cassettes").rglob("*.yaml")}
     for path in (pytester.path / "cassettes").rglob("*.yaml"):
@@ -134,19 +152,19 @@ def test_trials_are_what_they_are_in_one_process(evals: Path, pytester: pytest.P
 
     result = run(pytester, "evals", PROCESSES, "--agent-record=once", "-v")
 
-    result.assert_outcomes(passed=2, errors=2)
+    result.assert_outcomes(passed=3, errors=1)
     there = told(pytester.path)
-    assert {name: there[name] for name in ("a", "d")} == here
+    assert {name: there[name] for name in ("a", "c", "d")} == here
+    assert trials(pytester.path)["c"].outcome.answer.state == {"held": "held", "local": "local"}
     assert there["a"][4] == "looked at bread with <redacted>\n"
     assert trials(pytester.path)["a"].log == "WARNING agent: seen in another process: True\n"
-    assert len(tapes) == 2
+    assert len(tapes) == 3
     assert {name for path in (pytester.path / "cassettes").rglob("*.yaml") if (name := path.name)} == set(
         tapes
     )
-    dead, odd = finished(pytester.path)["b"], finished(pytester.path)["c"]
-    assert (dead["cause"], odd["cause"]) == ("executor", "executor")
+    dead = finished(pytester.path)["b"]
+    assert dead["cause"] == "executor"
     assert dead["message"] == "the process that carried it out died (exit status 7)"
-    assert odd["message"].startswith("what came of the trial cannot be sent to another process: ")
 
 
 def test_minus_x_leaves_no_process_behind(evals: Path, pytester: pytest.Pytester) -> None:

@@ -123,9 +123,12 @@ def close() -> ExecutorReport:
 
 
 def _pickled(trial: Trial, plan: Plan) -> bytes:
-    try:
+    """Pickle a trial, with the text of what cannot be sent: a run's files have no more of it either."""
+    with suppress(Exception):  # somebody's object, in an agent's state for one
         return pickle.dumps(trial)
-    except Exception as raised:  # somebody's object, in an agent's state for one
+    try:
+        return pickle.dumps(Trial.from_json(trial.to_json()))
+    except Exception as raised:
         told = f"what came of the trial cannot be sent to another process: {exception_line(raised)}"
         return pickle.dumps(errored_trial(plan, ExecutorBroken(told)))
 
