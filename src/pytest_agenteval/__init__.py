@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.offline.rules import Move as Move
     from pytest_agenteval.engine.executors.executor import CalibrationRequest as CalibrationRequest
     from pytest_agenteval.engine.executors.executor import CalibrationResult as CalibrationResult
+    from pytest_agenteval.engine.executors.executor import ChecksArgument as ChecksArgument
     from pytest_agenteval.engine.executors.executor import Executor as Executor
     from pytest_agenteval.engine.executors.executor import ExecutorContext as ExecutorContext
     from pytest_agenteval.engine.executors.executor import ExecutorReport as ExecutorReport
@@ -159,6 +160,7 @@ _NAMES = {
     "engine.executors.executor": (
         "CalibrationRequest",
         "CalibrationResult",
+        "ChecksArgument",
         "Executor",
         "ExecutorContext",
         "ExecutorReport",

@@ -123,9 +123,7 @@ def _fits(value: Any) -> bool:
             elif isinstance(item, int):
                 if item.bit_length() > MOST_BITS:
                     return False
-            elif isinstance(item, Mapping):  # a view of one, for instance, can be neither copied nor sent
-                return False
-            elif not (item is None or isinstance(item, float) or _can_be_copied(item)):
+            elif not _stays(item):
                 return False
             if chars > MOST_CHARS or values + len(inner) > MOST_VALUES:
                 return False
@@ -133,6 +131,14 @@ def _fits(value: Any) -> bool:
             return True
         level = inner
     return False
+
+
+def _stays(item: Any) -> bool:
+    """Whether what is no text, list or whole number is kept as it is."""
+    if item is None or isinstance(item, float):
+        return True
+    # A view of a map, for instance, can be neither copied nor sent.
+    return not isinstance(item, Mapping) and _can_be_copied(item)
 
 
 def _can_be_copied(value: Any) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.chat.models import missing_key
+from pytest_agenteval.engine.executors.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.grader import asks_judges
@@ -33,7 +34,9 @@ class Preflight:
 
         Where trials are graded again no agent acts: its prompts and its model are not asked for.
         """
-        self._registry.executor_factory(self._settings.executor_name)  # raises UnknownName
+        executor = self._registry.executor_factory(self._settings.executor_name)
+        if checks_argument(executor):
+            executor.check_argument(self._settings.executor_argument)
         acting = trials if agents_act else ()
         if self._settings.variants and agents_act:
             check_prompts(self._registry, self._settings.variants, (item.task for item in acting))

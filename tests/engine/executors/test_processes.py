@@ -204,12 +204,17 @@ def test_a_conftest_that_breaks_there_is_told_with_every_trial(
 
 @pytest.mark.parametrize(
     ("option", "words"),
-    [("procesess", "*unknown executor 'procesess'*did you mean 'processes'?*")],
+    [
+        ("procesess", "*unknown executor 'procesess'*did you mean 'processes'?*"),
+        ("processes:0", "*--agent-executor=processes:0: expected a number of processes, 1 or more"),
+        ("processes:two", "*--agent-executor=processes:two: expected a number of processes, 1 or more"),
+        ("local:4", "*--agent-executor=local:4: expected local alone; --agent-concurrency=4 says *"),
+    ],
 )
 def test_an_executor_that_nobody_knows_is_refused(
     evals: Path, pytester: pytest.Pytester, option: str, words: str
 ) -> None:
-    """Before anything is tried, with what may have been meant."""
+    """Before anything is tried, with what may have been meant; and so is an argument it cannot obey."""
     add(evals, looking("a", "bread"))
     result = run(pytester, "evals", f"--agent-executor={option}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from pytest_agenteval.errors import Problem, TrialBroken
 from pytest_agenteval.records.plan import Conditions, Plan
@@ -103,7 +103,8 @@ class Executor(Protocol):
 
     ``registry.executor(name, factory)`` offers one, and ``--agent-executor=NAME`` chooses it. Whatever goes
     in and comes out is plain data, so that the same plan runs on this loop, in another process, on another
-    machine: what is not data goes by the name under which it is registered.
+    machine: what is not data goes by the name under which it is registered. A class that takes an argument,
+    ``NAME:ARGUMENT``, may be a ``ChecksArgument`` too.
     """
 
     async def ready(self, context: ExecutorContext) -> int:
@@ -131,6 +132,20 @@ class Executor(Protocol):
         Called once, after the last trial, or while trials are cancelled; nothing is asked for afterwards.
         """
         ...
+
+
+class ChecksArgument(Protocol):
+    """An executor class that sees what is wrong with its argument before anything is tried."""
+
+    @staticmethod
+    def check_argument(argument: str) -> None:
+        """Raise UsageMistake for what cannot be obeyed behind the executor's name; it may be empty."""
+        ...
+
+
+def checks_argument(factory: object) -> TypeGuard[ChecksArgument]:
+    """Whether an executor's class sees what is wrong with its argument."""
+    return hasattr(factory, "check_argument")
 
 
 ExecutorFactory: TypeAlias = Callable[[Registry], Executor]

@@ -13,7 +13,7 @@ from pytest_agenteval.engine.executors.executor import (
 )
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
-from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 
@@ -25,6 +25,15 @@ class LocalExecutor:
         self._registry = registry
         self._setup = ExecutorContext()
         self._context = WorkerContext(registry)
+
+    @staticmethod
+    def check_argument(argument: str) -> None:
+        """Take none; raises UsageMistake."""
+        if argument:
+            raise UsageMistake(
+                f"--agent-executor=local:{argument}: expected local alone; "
+                f"--agent-concurrency={argument} says how many trials run at once"
+            )
 
     async def ready(self, context: ExecutorContext) -> int:
         """Take note of the run; as many trials run side by side as it allows."""

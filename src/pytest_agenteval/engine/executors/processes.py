@@ -26,6 +26,7 @@ from pytest_agenteval.engine.executors.executor import (
     UnusedRecordings,
     merge_unused,
 )
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry import Registry
 
@@ -52,6 +53,11 @@ class ProcessExecutor:
         self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
         self._processes: list[_Process] = []
         self._stopping: Event = get_context("spawn").Event()
+
+    @staticmethod
+    def check_argument(argument: str) -> None:
+        """Take a number of processes; raises UsageMistake for anything else."""
+        _number(argument)
 
     async def ready(self, context: ExecutorContext) -> int:
         """Say how many processes there may be; none is started yet."""
@@ -166,7 +172,7 @@ def _number(argument: str) -> int:
         return PROCESSES
     if not argument.isdecimal() or int(argument) == 0:
         expected = "expected a number of processes, 1 or more"
-        raise ExecutorBroken(f"--agent-executor=processes:{argument}: {expected}")
+        raise UsageMistake(f"--agent-executor=processes:{argument}: {expected}")
     return int(argument)
 
 
