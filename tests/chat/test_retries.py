@@ -14,9 +14,8 @@ import pytest
 from pytest_agenteval.chat.chat import ChatMessage, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.chat.retries import RetryingChat
-from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.limits import Budget, CrossLoopSemaphore
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec

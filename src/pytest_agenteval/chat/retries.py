@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.models import TABLE, key_names
-from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.limits import Budget, CrossLoopSemaphore
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.agents.agent import Agent, templates_of
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.chat.semaphore import CrossLoopSemaphore
 from pytest_agenteval.closers import close_clients
 from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.factories import AGENT
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.limits import Budget, CrossLoopSemaphore
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
