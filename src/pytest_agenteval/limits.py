@@ -1,4 +1,4 @@
-"""What a trial may use, what it has used, the clock it sees; and how many requests may be under way at once."""
+"""What a trial may use, what it has used, the clock it sees; and how many requests are under way at once."""
 
 from __future__ import annotations
 
