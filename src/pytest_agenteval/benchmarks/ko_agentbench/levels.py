@@ -55,7 +55,7 @@ def levels_of(observed: Iterable[TrialMetric], level: float = 0.95) -> tuple[Met
     metrics; else the linearised value V + n·Σ_m (x_m - mean_m)/(n_m·M), whose mean is V and whose spread
     is that of V (the delta method). Raises ValueError unless 0 < level < 1.
     """
-    scores = _averaged(observed)
+    scores = _task_means(observed)
     return tuple(_level(name, scores, level) for name in LEVELS)
 
 
@@ -81,15 +81,15 @@ def interval_over_tasks(
     return Interval(low if endless else max(0.0, low), min(1.0, mean + reach), level)
 
 
-def _averaged(observed: Iterable[TrialMetric]) -> dict[tuple[str, str], dict[Hashable, float]]:
+def _task_means(observed: Iterable[TrialMetric]) -> dict[tuple[str, str], dict[Hashable, float]]:
     """Give the mean of each task's repetitions, for each metric of each level."""
-    found: dict[tuple[str, str], dict[Hashable, list[float]]] = {}
+    scores_by_task: dict[tuple[str, str], dict[Hashable, list[float]]] = {}
     for level, metric, task, score in observed:
         if score is not None:
-            found.setdefault((level, metric), {}).setdefault(task, []).append(score)
+            scores_by_task.setdefault((level, metric), {}).setdefault(task, []).append(score)
     return {
         name: {task: math.fsum(scores) / len(scores) for task, scores in tasks.items()}
-        for name, tasks in found.items()
+        for name, tasks in scores_by_task.items()
     }
 
 
@@ -97,7 +97,7 @@ def _level(name: str, scores: Mapping[tuple[str, str], TaskScores], level: float
     own = [(metric, scores.get((name, metric), {})) for metric in LEVEL_METRICS[name]]
     common = [(metric, scores.get((name, metric), {})) for metric in COMMON_METRICS]
     return MetricGroup(
-        total=_together(name, [tasks for _, tasks in own if tasks], level),
+        total=_level_total(name, [tasks for _, tasks in own if tasks], level),
         metrics=tuple(_metric(metric, tasks, level) for metric, tasks in own),
         beside=tuple(_metric(metric, tasks, level) for metric, tasks in common),
     )
@@ -116,7 +116,7 @@ def _endless(values: Iterable[float]) -> bool:
     return any(value < 0 for value in values)
 
 
-def _together(name: str, decided: Sequence[TaskScores], level: float) -> Metric:
+def _level_total(name: str, decided: Sequence[TaskScores], level: float) -> Metric:
     """Give the mean of metrics with an interval that knows that one task stands behind several of them."""
     if not decided:
         return Metric(name, None, None, 0)

@@ -50,8 +50,8 @@ def composite(levels: Iterable[MetricGroup], weights: Mapping[str, float] = WEIG
     Raises ValueError for weights that ``checked_weights`` refuses.
     """
     shares = level_shares(checked_weights(weights))
-    known = {level.name: level for level in levels}
-    values = {name: known[name].value if name in known else None for name in shares}
+    by_name = {level.name: level for level in levels}
+    values = {name: by_name[name].value if name in by_name else None for name in shares}
     counted = [name for name, share in shares.items() if share > 0]
     missing = tuple(name for name in counted if values[name] is None)
     parts = tuple(
@@ -60,8 +60,8 @@ def composite(levels: Iterable[MetricGroup], weights: Mapping[str, float] = WEIG
     )
     if missing:
         return Total(NAME, None, None, parts, missing, BESIDE)
-    value = _weighted([(shares[name], values[name] or 0.0) for name in counted])
-    interval = _interval(value, [(shares[name], known[name]) for name in counted])
+    value = _weighted_mean([(shares[name], values[name] or 0.0) for name in counted])
+    interval = _interval(value, [(shares[name], by_name[name]) for name in counted])
     return Total(NAME, value, interval, parts, (), BESIDE)
 
 
@@ -70,13 +70,13 @@ def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
     unknown = [name for name in weights if name not in PARTS]
     lacking = [name for name in PARTS if name not in weights]
     if unknown or lacking:
-        found = ", ".join(weights) or "nothing"
-        raise ValueError(f"expected a weight for each of {', '.join(PARTS)}; found {found}")
+        names = ", ".join(weights) or "nothing"
+        raise ValueError(f"expected a weight for each of {', '.join(PARTS)}; found {names}")
     if not all(0 <= weight <= 1 for weight in weights.values()):
-        raise ValueError(f"a weight is a number from 0 to 1: {_listed(weights)}")
+        raise ValueError(f"a weight is a number from 0 to 1: {_weights_text(weights)}")
     whole = math.fsum(weights.values())
     if abs(whole - 1) > ROUNDING:
-        raise ValueError(f"weights sum to 1, and these to {whole:g}: {_listed(weights)}")
+        raise ValueError(f"weights sum to 1, and these to {whole:g}: {_weights_text(weights)}")
     return weights
 
 
@@ -111,18 +111,18 @@ def _interval(value: float, counted: Sequence[tuple[float, MetricGroup]]) -> Int
     return Interval(low if endless else max(0.0, low), min(1.0, value + math.hypot(*above)), level)
 
 
-def _weighted(shares: Sequence[tuple[float, float]]) -> float:
+def _weighted_mean(shares: Sequence[tuple[float, float]]) -> float:
     """Give the weighted mean; rounding never carries it past the values it is the mean of."""
     values = [value for _, value in shares]
     return min(max(math.fsum(share * value for share, value in shares), min(values)), max(values))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(values) else None
+    decided = [value for value in values if value is not None]
+    return math.fsum(decided) / len(decided) if len(decided) == len(values) else None
 
 
-def _listed(weights: Mapping[str, float]) -> str:
+def _weights_text(weights: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
 
 
@@ -147,8 +147,8 @@ def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WE
     """
     if not has_levels(entries):
         return None
-    lacking = _lacking(entries)
-    levels = tuple(_completed(level, lacking, entries) for level in levels_of(_observed(entries)))
+    lacking = _count_unjudged(entries)
+    levels = tuple(_with_unjudged(level, lacking, entries) for level in levels_of(_trial_metrics(entries)))
     return Scorecard(levels, composite(levels, weights))
 
 
@@ -162,19 +162,19 @@ def has_levels(entries: Iterable[JournalEntry]) -> bool:
     )
 
 
-def _observed(entries: Iterable[JournalEntry]) -> Iterator[TrialMetric]:
+def _trial_metrics(entries: Iterable[JournalEntry]) -> Iterator[TrialMetric]:
     for entry in entries:
-        known = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
+        metrics = {*LEVEL_METRICS.get(entry.bucket, ()), *COMMON_METRICS}
         if entry.averaged:
             task = (entry.key.task, entry.key.agent)
             yield from (
                 TrialMetric(entry.bucket, grade.grader, task, grade.value)
                 for grade in entry.grades
-                if grade.grader in known
+                if grade.grader in metrics
             )
 
 
-def _lacking(entries: Iterable[JournalEntry]) -> Lacking:
+def _count_unjudged(entries: Iterable[JournalEntry]) -> Lacking:
     tasks: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for entry in entries:
         for grade in grades_lacking_judge(entry) if entry.averaged else ():
@@ -182,7 +182,7 @@ def _lacking(entries: Iterable[JournalEntry]) -> Lacking:
     return {name: len(lacking) for name, lacking in tasks.items()}
 
 
-def _completed(level: MetricGroup, lacking: Lacking, entries: Iterable[JournalEntry]) -> MetricGroup:
+def _with_unjudged(level: MetricGroup, lacking: Lacking, entries: Iterable[JournalEntry]) -> MetricGroup:
     """Add what the figures of a level lack: judges' grades, or, where there is no figure, the reason."""
 
     def counted(metric: Metric) -> Metric:

@@ -55,14 +55,14 @@ def valid_calls_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 def response(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the agent said anything in the end."""
-    said = bool(trace.answer)
-    return MetricResult(float(said), "there is an answer" if said else "there is no answer")
+    has_answer = bool(trace.answer)
+    return MetricResult(float(has_answer), "there is an answer" if has_answer else "there is no answer")
 
 
 def response_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the technical flag: an empty answer counts as one."""
-    told = "is" if trace.success else "is not"
-    return MetricResult(float(bool(trace.success)), f"the run {told} marked as successful")
+    verb = "is" if trace.success else "is not"
+    return MetricResult(float(bool(trace.success)), f"the run {verb} marked as successful")
 
 
 @dataclass(frozen=True)
@@ -114,15 +114,15 @@ async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
     level = trace.level if task.task_level is None else task.task_level
     if _is_five(level) and _no_fallback(task, trace):
         return _failure_result("no tool to fall back on was called")
-    said = "" if trace.final_response is None else str(trace.final_response)
-    if len(said.strip()) < LEAST_ANSWER:
+    answer = "" if trace.final_response is None else str(trace.final_response)
+    if len(answer.strip()) < LEAST_ANSWER:
         return _failure_result("the answer is empty or too short")
     if not panel.judges:
         return no_judge_result()
     values = {
         "task": task.instruction or trace.instruction,
         "calls": calls_alone(trace.own),
-        "answer": said,
+        "answer": answer,
     }
     rubric = own_rubric(VOTE_RUBRIC)
     messages = rubric.messages(values)
@@ -140,30 +140,30 @@ def _no_fallback(task: KoTask, trace: KoTrace) -> bool:
     return bool(task.fallbacks) and called.isdisjoint(task.fallbacks)
 
 
-def _failure_result(told: str) -> MetricResult:
+def _failure_result(reason: str) -> MetricResult:
     """Give what fails without being judged."""
     details = {
         "success": False,
         "votes": [],
         "vote_count": {"success": 0, "fail": 0},
-        "reasons": [told],
-        "final_reason": told,
+        "reasons": [reason],
+        "final_reason": reason,
     }
-    return MetricResult(0.0, told, details)
+    return MetricResult(0.0, reason, details)
 
 
-def _vote_result(said: Sequence[UpstreamVote]) -> MetricResult:
-    votes = [one.number == 1 for one in said]
+def _vote_result(replies: Sequence[UpstreamVote]) -> MetricResult:
+    votes = [reply.number == 1 for reply in replies]
     done = majority_upstream(votes)
-    told = f"{sum(votes)} of {len(votes)} votes say that it was done"
+    reason = f"{sum(votes)} of {len(votes)} votes say that it was done"
     details = {
         "success": done,
         "votes": votes,
         "vote_count": {"success": sum(votes), "fail": len(votes) - sum(votes)},
-        "reasons": [one.reason for one in said],
-        "final_reason": told,
+        "reasons": [reply.reason for reply in replies],
+        "final_reason": reason,
     }
-    return MetricResult(float(done), told, details)
+    return MetricResult(float(done), reason, details)
 
 
 async def repeat_share(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
@@ -172,11 +172,11 @@ async def repeat_share(task: KoTask, trace: KoTrace, panel: JudgePanel) -> Metri
     Each repetition is a trial of its own, and reports put them together. Of those in a log only a flag is
     known, which says nothing of success.
     """
-    found = await success(task, trace, panel)
-    if found.score is None:
-        return found
-    done = found.score >= 1 - ROUNDING
-    return MetricResult(float(done), f"{'succeeded' if done else 'did not succeed'}: SR {found.reason}")
+    judged = await success(task, trace, panel)
+    if judged.score is None:
+        return judged
+    done = judged.score >= 1 - ROUNDING
+    return MetricResult(float(done), f"{'succeeded' if done else 'did not succeed'}: SR {judged.reason}")
 
 
 async def repeat_share_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:

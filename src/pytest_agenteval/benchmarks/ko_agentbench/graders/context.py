@@ -45,33 +45,33 @@ async def judged_context_upstream(
     """Give the rounded mean of what judges say of a conversation; 0 where the log holds none."""
     if trace.messages is None:
         return MetricResult(0.0, "the log holds no conversation", {})
-    text, shown = conversation_upstream(trace.messages)
+    text, turns_shown = conversation_upstream(trace.messages)
     if not panel.judges:
         return no_judge_result()
     answer = "" if trace.final_response is None else str(trace.final_response)
-    said = await ask_all_upstream(panel, rubric, {"conversation": text, "answer": answer})
-    mean, rounded, score = mean_upstream(said)
+    judge_votes = await ask_all_upstream(panel, rubric, {"conversation": text, "answer": answer})
+    mean, rounded, score = mean_upstream(judge_votes)
     details = {
         "raw_score": rounded,
         "normalized_score": score,
         "average_score": mean,
-        "reason": f"the mean of {len(said)} judges is {mean:.2f}",
+        "reason": f"the mean of {len(judge_votes)} judges is {mean:.2f}",
         "total_messages": len(trace.messages),
-        "evaluated_messages": shown,
-        "individual_judges": _vote_details(said),
+        "evaluated_messages": turns_shown,
+        "individual_judges": _vote_details(judge_votes),
     }
-    return MetricResult(score, f"the mean of {len(said)} judges is {mean:.2f} of 5", details)
+    return MetricResult(score, f"the mean of {len(judge_votes)} judges is {mean:.2f} of 5", details)
 
 
-def _vote_details(said: Sequence[UpstreamVote]) -> list[dict[str, object]]:
+def _vote_details(judge_votes: Sequence[UpstreamVote]) -> list[dict[str, object]]:
     return [
         {
-            "score": UPSTREAM_LOWEST if one.number is None else one.number,
-            "reason": one.reason,
+            "score": UPSTREAM_LOWEST if vote.number is None else vote.number,
+            "reason": vote.reason,
             "judge_id": place,
-            "judge_model": one.judge,
+            "judge_model": vote.judge,
         }
-        for place, one in enumerate(said, 1)
+        for place, vote in enumerate(judge_votes, 1)
     ]
 
 

@@ -56,12 +56,12 @@ def tool_defaults(tool: str) -> ToolDefaults:
 
     from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 
-    known = korean_tools().get(tool)
-    if known is None:
+    declared = korean_tools().get(tool)
+    if declared is None:
         return ToolDefaults({}, ParamMatchers())
-    properties = known.spec.parameters.get("properties", {})
-    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
-    matching = {name: "folded" if rule == "contains" else rule for name, rule in known.matching.items()}
+    properties = declared.spec.parameters.get("properties", {})
+    defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+    matching = {name: "folded" if rule == "contains" else rule for name, rule in declared.matching.items()}
     return ToolDefaults(defaults, ParamMatchers(matching))
 
 
@@ -69,8 +69,8 @@ def normalize_args(call: Call) -> dict[str, Any]:
     """Give a call's arguments with the tool's defaults, and without those that are null."""
     tool, args = call
     given = {name: value for name, value in args.items() if value is not None}
-    found: dict[str, Any] = fold_texts({**tool_defaults(tool).defaults, **given})
-    return found
+    normalized: dict[str, Any] = fold_texts({**tool_defaults(tool).defaults, **given})
+    return normalized
 
 
 def equal_calls(call: Call, other: Call) -> bool:
@@ -89,24 +89,32 @@ def same_call(call: Call, other: Call, task: KoTask) -> bool:
         return True
     if not tool_defaults(call[0]).rules.accepts(normalize_args(other), normalize_args(call)):
         return False
-    golden = [(str(one["tool"]), one.get("args") or {}) for one in task.golden_calls]
+    golden = [(str(action["tool"]), action.get("args") or {}) for action in task.golden_calls]
     return _nearest(call, golden) == _nearest(other, golden)
 
 
 def _nearest(call: Call, golden: Sequence[Call]) -> int | None:
     """Give the place of the golden call that a call stands for, None where it stands for none."""
     rules, args = tool_defaults(call[0]).rules, normalize_args(call)
-    wanted = [(at, normalize_args(one)) for at, one in enumerate(golden) if one[0] == call[0]]
-    ranks = [(rules.nearness(one, args), -at) for at, one in wanted if rules.accepts(one, args)]
+    candidates = [
+        (at, normalize_args(args_of_golden))
+        for at, args_of_golden in enumerate(golden)
+        if args_of_golden[0] == call[0]
+    ]
+    ranks = [
+        (rules.nearness(args_of_golden, args), -at)
+        for at, args_of_golden in candidates
+        if rules.accepts(args_of_golden, args)
+    ]
     return -max(ranks)[1] if ranks else None
 
 
 def count_repeated_calls(task: KoTask, calls: Sequence[KoCall]) -> int:
     """Count the agent's calls that give what an earlier successful call, also a seeded one, gave already."""
     worked = [call for call in calls if is_valid(call)]
-    asked = [(call.tool, call.args) for call in worked]
+    requests = [(call.tool, call.args) for call in worked]
     return sum(
-        not call.seeded and any(same_call(asked[at], earlier, task) for earlier in asked[:at])
+        not call.seeded and any(same_call(requests[at], earlier, task) for earlier in requests[:at])
         for at, call in enumerate(worked)
     )
 
@@ -126,11 +134,11 @@ def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give 1 less the repeats among the agent's own calls by the opportunities; it may be far below 0."""
     worked = [_key(call) for call in trace.own if call.success]
     again, chances = len(worked) - len(set(worked)), task.reuses
-    kept = chances - again
+    non_redundant = chances - again
     details = {
         "reuse_opportunities": chances,
         "redundant_calls": again,
-        "non_redundant_calls": kept,
+        "non_redundant_calls": non_redundant,
         "total_calls": len(trace.own),
         "unique_calls": len(set(worked)),
         "redundant_rate": again / chances if chances else 0.0,
@@ -194,8 +202,8 @@ async def economy(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResu
         return done
     made, needed = len(trace.calls), _needed_calls(task, trace)
     score = (share(needed, made) if made else 1.0) if done.score else 0.0
-    told = f"{made} calls were made, {made - len(trace.own)} of them given; {needed} will do"
-    return MetricResult(score, f"{told}; done: {done.reason}", more=done.more)
+    counts = f"{made} calls were made, {made - len(trace.own)} of them given; {needed} will do"
+    return MetricResult(score, f"{counts}; done: {done.reason}", more=done.more)
 
 
 async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
@@ -210,31 +218,31 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
         "calls": calls_alone(trace.own),
         "answer": "" if trace.final_response is None else str(trace.final_response),
     }
-    said = await ask_all_upstream(panel, RUBRIC, values)
-    votes = [one.number == 1 for one in said]
+    judge_votes = await ask_all_upstream(panel, RUBRIC, values)
+    votes = [vote.number == 1 for vote in judge_votes]
     done = majority_upstream(votes)
-    told = f"{sum(votes)} of {len(votes)} judges say that it was done"
+    reason = f"{sum(votes)} of {len(votes)} judges say that it was done"
     score = min(1.0, needed / made) if done and made else 0.0
     details = {
         "success": done,
         "actual_calls": made,
         "minimum_calls": needed,
         **({"efficiency": score} if done and made else {}),
-        "llm_reason": told,
+        "llm_reason": reason,
         "vote_details": {"positive": sum(votes), "negative": len(votes) - sum(votes), "total": len(votes)},
-        "individual_judges": _vote_details(said),
+        "individual_judges": _vote_details(judge_votes),
     }
-    return MetricResult(score, f"{made} calls were made; {needed} will do; {told}", details)
+    return MetricResult(score, f"{made} calls were made; {needed} will do; {reason}", details)
 
 
 def _needed_calls(task: KoTask, trace: KoTrace) -> int:
     """Count the calls that were given, and the golden ones that none of them makes needless."""
     given = [call for call in trace.calls if call.seeded]
-    needed, known = len(given), [(call.tool, call.args) for call in given if is_valid(call)]
+    needed, available = len(given), [(call.tool, call.args) for call in given if is_valid(call)]
     for action in task.golden_calls:
-        wanted = (str(action["tool"]), action.get("args") or {})
-        if not any(equal_calls(wanted, one) for one in known):
-            known.append(wanted)
+        request = (str(action["tool"]), action.get("args") or {})
+        if not any(equal_calls(request, earlier) for earlier in available):
+            available.append(request)
             needed += 1
     return max(needed, task.minimum_calls or 0)
 
@@ -248,10 +256,10 @@ def _args_text(args: object) -> str:
     return as_json(args or {}, sorted_keys=True)
 
 
-def _vote_details(said: Sequence[UpstreamVote]) -> list[dict[str, object]]:
+def _vote_details(judge_votes: Sequence[UpstreamVote]) -> list[dict[str, object]]:
     return [
-        {"success": one.number == 1, "reason": one.reason, "judge_id": place, "judge_model": one.judge}
-        for place, one in enumerate(said, 1)
+        {"success": vote.number == 1, "reason": vote.reason, "judge_id": place, "judge_model": vote.judge}
+        for place, vote in enumerate(judge_votes, 1)
     ]
 
 

@@ -65,10 +65,10 @@ def _injected_places(task: KoTask, calls: Sequence[KoCall]) -> Iterator[int]:
 
 def _is_old(call: KoCall, earlier: Sequence[KoCall]) -> bool:
     return any(
-        one.tool == call.tool
-        and equal(one.result, call.result)
-        and not equal_calls((one.tool, one.args), (call.tool, call.args))
-        for one in earlier
+        previous.tool == call.tool
+        and equal(previous.result, call.result)
+        and not equal_calls((previous.tool, previous.args), (call.tool, call.args))
+        for previous in earlier
     )
 
 
@@ -87,12 +87,14 @@ def routing(task: KoTask, trace: KoTrace) -> MetricResult:
     switch = next(coped, None)
     if switch is None:
         return _gave_up_result(task)
-    known = (calls[failed], calls[switch])
+    failure_and_switch = (calls[failed], calls[switch])
     wasted = [
-        call for call in calls[failed + 1 : switch] if not any(in_same_reply(call, one) for one in known)
+        call
+        for call in calls[failed + 1 : switch]
+        if not any(in_same_reply(call, other) for other in failure_and_switch)
     ]
-    told = f"{calls[switch].tool} was tried after {len(wasted)} other calls"
-    return MetricResult(1 / (1 + len(wasted)), told)
+    reason = f"{calls[switch].tool} was tried after {len(wasted)} other calls"
+    return MetricResult(1 / (1 + len(wasted)), reason)
 
 
 def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -102,14 +104,14 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         return MetricResult(None, "no failure is injected", {"reason": "no failure is injected"})
     failed = _upstream_failure(task, calls)
     if failed is None:
-        told = "No tool calls recorded" if not calls else "Injected tool did not fail"
-        return MetricResult(0.0, told, {"reason": told, "injected_tool": broken})
+        reason = "No tool calls recorded" if not calls else "Injected tool did not fail"
+        return MetricResult(0.0, reason, {"reason": reason, "injected_tool": broken})
     later = range(failed + 1, len(calls))
     switch = next((at for at in later if _is_upstream_fallback(calls[at], task)), None)
     if switch is None:
-        told = "No fallback attempt after failure"
+        reason = "No fallback attempt after failure"
         step = _steps(calls, failed)[0]
-        return MetricResult(0.0, told, {"reason": told, "failure_step": step, "injected_tool": broken})
+        return MetricResult(0.0, reason, {"reason": reason, "failure_step": step, "injected_tool": broken})
     step, other = _steps(calls, failed, switch)
     gap = max(0, other - step - 1)
     details = {

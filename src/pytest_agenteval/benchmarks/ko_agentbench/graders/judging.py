@@ -65,8 +65,8 @@ def calls_with_results(calls: Sequence[KoCall]) -> str:
 
 def calls_alone(calls: Sequence[KoCall]) -> str:
     """Write calls with nothing but whether they worked."""
-    told = (f"{_call_text(call)}: {'성공' if call.success else '실패'}" for call in calls)
-    return join_within(f"{number}. {text}" for number, text in enumerate(told, 1))
+    outcomes = (f"{_call_text(call)}: {'성공' if call.success else '실패'}" for call in calls)
+    return join_within(f"{number}. {text}" for number, text in enumerate(outcomes, 1))
 
 
 def facts(task: KoTask, trace: KoTrace) -> str:
@@ -75,10 +75,10 @@ def facts(task: KoTask, trace: KoTrace) -> str:
 
 
 def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
-    for wanted in task.golden_fields or ():
+    for golden in task.golden_fields or ():
         for call in trace.calls:
-            if call.tool == wanted["tool"] and is_valid(call):
-                for path in wanted["fields"]:
+            if call.tool == golden["tool"] and is_valid(call):
+                for path in golden["fields"]:
                     value = value_at(call.result, parse_path(path))
                     if value is not ABSENT:
                         yield f"{call.tool} {path}: {cut_middle(value_text(value), MAX_TOOL_TURN_CHARS)}"
@@ -86,8 +86,8 @@ def _facts(task: KoTask, trace: KoTrace) -> Iterator[str]:
 
 def conversation(messages: Sequence[KoMessage] | None) -> str:
     """Write a conversation, its messages numbered, and those that were given marked."""
-    said = enumerate(messages or (), 1)
-    return join_within((_turn(number, message) for number, message in said if message.content), "\n")
+    numbered = enumerate(messages or (), 1)
+    return join_within((_turn(number, message) for number, message in numbered if message.content), "\n")
 
 
 def before_the_question(trace: KoTrace) -> str:
@@ -102,15 +102,15 @@ def conversation_upstream(messages: Sequence[KoMessage]) -> tuple[str, int]:
 
     Tools' messages are left out but counted, the assistant's are cut, and nothing says what was given.
     """
-    shown = []
+    turns = []
     for number, message in enumerate(messages, 1):
         if message.role == "user":
-            shown.append(f"[{number}] {_ROLES['user']}: {message.content}")
+            turns.append(f"[{number}] {_ROLES['user']}: {message.content}")
         elif message.role == "assistant":
             if message.content is None:
                 raise UpstreamError("an assistant's message has no text, and it cuts the text")
-            shown.append(f"[{number}] {_ROLES['assistant']}: {message.content[:UPSTREAM_TURN_CHARS]}")
-    return join_within(shown, "\n"), len(shown)
+            turns.append(f"[{number}] {_ROLES['assistant']}: {message.content[:UPSTREAM_TURN_CHARS]}")
+    return join_within(turns, "\n"), len(turns)
 
 
 def _turn(number: int, message: KoMessage) -> str:
@@ -157,8 +157,8 @@ class JudgePanel:
         asking = self.notes.get(note)
         if asking is None:
             asking = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
-        found: MetricResult = await asking
-        return found
+        result: MetricResult = await asking
+        return result
 
     def _note(self, rubric: str, values: Mapping[str, str]) -> str:
         return digest([rubric, self.combine, dict(values)])
@@ -187,13 +187,13 @@ async def ask_upstream(judge: Judge, rubric: Rubric, messages: Sequence[ChatMess
     """Ask a judge once; no answer, or one unreadable, without a reason or beside the scale, is a failure."""
     read = partial(parse_reasoned_reply, rubric=rubric)
     try:
-        found, _, problem = await ask_judge(judge, rubric, messages, rubric.schema(), read, repair=False)
+        verdict, _, problem = await ask_judge(judge, rubric, messages, rubric.schema(), read, repair=False)
     except ProviderDown as unreachable:
         return UpstreamVote(judge.model.id, None, str(unreachable))
-    if found is None:
+    if verdict is None:
         return UpstreamVote(judge.model.id, None, problem)
-    score = found.scores[rubric.names[0]]
-    return UpstreamVote(judge.model.id, _whole_number(score, rubric), found.rationale)
+    score = verdict.scores[rubric.names[0]]
+    return UpstreamVote(judge.model.id, _whole_number(score, rubric), verdict.rationale)
 
 
 def own_rubric(name: str) -> Rubric:
@@ -215,14 +215,14 @@ def _whole_number(score: float | None, rubric: Rubric) -> int | None:
     return round(number) if abs(number - round(number)) < ROUNDING else None
 
 
-def mean_upstream(said: Sequence[UpstreamVote]) -> tuple[float, int, float]:
+def mean_upstream(votes: Sequence[UpstreamVote]) -> tuple[float, int, float]:
     """Give the mean of 1 to 5, that mean rounded half to even, and the score from 0 to 1; all 0 for nobody.
 
     A failed judge counts as the lowest.
     """
-    if not said:
+    if not votes:
         return 0.0, 0, 0.0
-    numbers = [UPSTREAM_LOWEST if one.number is None else one.number for one in said]
+    numbers = [UPSTREAM_LOWEST if vote.number is None else vote.number for vote in votes]
     mean = sum(numbers) / len(numbers)
     return mean, round(mean), max(0.0, (round(mean) - 1) / 4)
 
@@ -234,8 +234,8 @@ def majority_upstream(votes: Sequence[bool]) -> bool:
 
 def no_judge_result() -> MetricResult:
     """Give what can be said where nobody is there to judge."""
-    said = no_judge_grade("")
-    return MetricResult(None, said.rationale, undecided=said.undecided)
+    undecided = no_judge_grade("")
+    return MetricResult(None, undecided.rationale, undecided=undecided.undecided)
 
 
 JudgedFunction: TypeAlias = Callable[[KoTask, KoTrace, JudgePanel], Awaitable[MetricResult]]

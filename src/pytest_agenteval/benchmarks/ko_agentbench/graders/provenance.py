@@ -48,9 +48,9 @@ def likeness(value: Any, given: Iterable[Any], *, phrases: bool) -> Likeness:
     ranks = [(1, 0) for part in parts for atom in atoms if _is_rounded(part, atom)]
     if phrases and isinstance(value, str):
         text = fold_compact(value)
-        known = [atom for atom in atoms if isinstance(atom, str) and len(atom) >= LEAST_PART]
-        ranks += [(1, len(atom)) for atom in known if atom in text]
-        ranks += [(1, len(text)) for atom in known if len(text) >= LEAST_PART and text in atom]
+        long_texts = [atom for atom in atoms if isinstance(atom, str) and len(atom) >= LEAST_PART]
+        ranks += [(1, len(atom)) for atom in long_texts if atom in text]
+        ranks += [(1, len(text)) for atom in long_texts if len(text) >= LEAST_PART and text in atom]
     return max(ranks, default=UNLIKE)
 
 
@@ -80,20 +80,20 @@ def _atom(value: Any) -> Atom | None:
     return _number(text) if _NUMBER.fullmatch(text) else text or None
 
 
-def _number(written: Any) -> Decimal | None:
+def _number(value: Any) -> Decimal | None:
     """Read a number; None for what is not finite, and for what has more digits than anybody writes."""
     try:
-        number = Decimal(str(written))
+        number = Decimal(str(value))
         return number.normalize() if number.is_finite() else None
     except (ValueError, ArithmeticError):
         return None
 
 
-def _is_rounded(one: Atom, other: Atom) -> bool:
+def _is_rounded(first: Atom, other: Atom) -> bool:
     """Whether two numbers are one number, written with more and with fewer digits behind the point."""
-    if not isinstance(one, Decimal) or not isinstance(other, Decimal):
+    if not isinstance(first, Decimal) or not isinstance(other, Decimal):
         return False
-    short, long = sorted((one, other), key=_digits)
+    short, long = sorted((first, other), key=_digits)
     if _digits(short) < LEAST_DIGITS:
         return False
     apart, last = abs(long - short), Decimal(1).scaleb(-_digits(short))
@@ -120,8 +120,8 @@ def data_flows(task: KoTask, trace: KoTrace) -> MetricResult:
     lost = [flow for flow in flows if not _has_travelled(flow, task, trace)]
     if not lost:
         return MetricResult(1.0, f"all {len(flows)} values came from earlier results")
-    told = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in lost)
-    return MetricResult(1 - len(lost) / len(flows), f"from no earlier result: {told}")
+    targets = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in lost)
+    return MetricResult(1 - len(lost) / len(flows), f"from no earlier result: {targets}")
 
 
 def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> bool:
@@ -129,9 +129,14 @@ def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> boo
     for place, call in enumerate(trace.calls):
         if call.seeded or call.tool not in targets or flow["to_parameter"] not in call.args:
             continue
-        earlier = [one for one in trace.calls[:place] if one.tool in sources and _is_known_before(one, call)]
+        earlier = [
+            source
+            for source in trace.calls[:place]
+            if source.tool in sources and _is_known_before(source, call)
+        ]
         if any(
-            _comes_from(one.result, flow["from_output"], call.args[flow["to_parameter"]]) for one in earlier
+            _comes_from(source.result, flow["from_output"], call.args[flow["to_parameter"]])
+            for source in earlier
         ):
             return True
     return False
@@ -140,7 +145,9 @@ def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> boo
 def _tools(task: KoTask, step: int) -> set[str]:
     """Give the golden tools of a step; a path that numbers none has one in each place."""
     numbered = ((call.get("step"), place, call) for place, call in enumerate(task.golden_calls, 1))
-    return {str(call["tool"]) for said, place, call in numbered if step == (place if said is None else said)}
+    return {
+        str(call["tool"]) for number, place, call in numbered if step == (place if number is None else number)
+    }
 
 
 def _is_known_before(source: KoCall, call: KoCall) -> bool:
@@ -157,9 +164,9 @@ def _comes_from(result: Any, output: str, value: Any) -> bool:
     keys = tuple(step for step in steps if isinstance(step, str))
     everywhere = list(_values_at(result, keys)) if keys else [result] if steps else []
     if not everywhere:
-        return any(likeness(one, leaves(result), phrases=False) != UNLIKE for one in leaves(value))
+        return any(likeness(leaf, leaves(result), phrases=False) != UNLIKE for leaf in leaves(value))
     meant = list(_values_at(result, steps) if keys else _at(result, steps))
-    return any(_fits_best(one, meant, everywhere) for one in leaves(value))
+    return any(_fits_best(leaf, meant, everywhere) for leaf in leaves(value))
 
 
 def _fits_best(value: Any, meant: Sequence[Any], everywhere: Sequence[Any]) -> bool:

@@ -26,9 +26,9 @@ def full_match(task: KoTask, trace: KoTrace) -> MetricResult:
     if not groups:
         return not_applicable("the task has no golden path")
     called = [call.tool for call in trace.own]
-    wanted = [tool for group in groups for tool in group]
-    if len(called) != len(wanted):
-        return MetricResult(0.0, f"{len(called)} calls were made; the golden path has {len(wanted)}")
+    expected = [tool for group in groups for tool in group]
+    if len(called) != len(expected):
+        return MetricResult(0.0, f"{len(called)} calls were made; the golden path has {len(expected)}")
     at = 0
     for number, group in enumerate(groups, 1):
         here = called[at : at + len(group)]
@@ -43,9 +43,10 @@ def _steps(calls: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     last = len(calls)
     numbered = [(call.get("step"), place, str(call["tool"])) for place, call in enumerate(calls)]
     ordered = sorted(
-        numbered, key=lambda one: (one[0] is None, one[0] if one[0] is not None else one[1], one[1])
+        numbered,
+        key=lambda entry: (entry[0] is None, entry[0] if entry[0] is not None else entry[1], entry[1]),
     )
-    groups = groupby(ordered, key=lambda one: (one[0], last if one[0] is not None else one[1]))
+    groups = groupby(ordered, key=lambda entry: (entry[0], last if entry[0] is not None else entry[1]))
     return [[tool for _, _, tool in group] for _, group in groups]
 
 
@@ -53,13 +54,13 @@ def full_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the tools place by place, in the order in which they are listed."""
     if isinstance(task.golden_action, Mapping):
         raise UpstreamError("golden_action is a map, and it wants a list")
-    wanted, called = [action.get("tool") for action in task.golden], [call.tool for call in trace.own]
-    if len(wanted) != len(called):
-        told = f"{len(called)} calls were made; the golden path has {len(wanted)}"
-        details = {"golden_steps": len(wanted), "actual_steps": len(called), "reason": told}
-        return MetricResult(0.0, told, details)
-    equal = wanted == called
-    details = {"golden_sequence": wanted, "actual_sequence": called, "match": equal}
+    expected, called = [action.get("tool") for action in task.golden], [call.tool for call in trace.own]
+    if len(expected) != len(called):
+        reason = f"{len(called)} calls were made; the golden path has {len(expected)}"
+        details = {"golden_steps": len(expected), "actual_steps": len(called), "reason": reason}
+        return MetricResult(0.0, reason, details)
+    equal = expected == called
+    details = {"golden_sequence": expected, "actual_sequence": called, "match": equal}
     return MetricResult(float(equal), "the tools are the same" if equal else "the tools are others", details)
 
 
@@ -67,36 +68,36 @@ def partial_match(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden calls, by weight, whose tool was called."""
     if not task.golden_calls:
         return not_applicable("the task has no golden path")
-    found = _partial(task.golden_calls, trace)
-    return MetricResult(found.score, found.reason)
+    result = _matched_weight(task.golden_calls, trace)
+    return MetricResult(result.score, result.reason)
 
 
 def partial_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden actions, by weight, whose tool was called; 0 without any."""
     if not task.golden:
         return MetricResult(0.0, "the task has no golden path", {})
-    return _partial(task.golden, trace)
+    return _matched_weight(task.golden, trace)
 
 
-def _partial(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> MetricResult:
+def _matched_weight(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> MetricResult:
     called = {call.tool for call in trace.own}
     got, missing, weight, total = [], [], 0.0, 0.0
     for action in golden:
-        tool, one = action.get("tool"), action.get("weight", 1)
-        total += one
+        tool, action_weight = action.get("tool"), action.get("weight", 1)
+        total += action_weight
         if tool in called:
             got.append(tool)
-            weight += one
+            weight += action_weight
         else:
             missing.append(tool)
-    told = f"never called: {', '.join(map(str, missing))}" if missing else "every golden tool was called"
+    reason = f"never called: {', '.join(map(str, missing))}" if missing else "every golden tool was called"
     details = {
         "matched_weight": weight,
         "total_weight": total,
         "matched_tools": got,
         "missing_tools": missing,
     }
-    return MetricResult(weight / total if total else 0.0, told, details)
+    return MetricResult(weight / total if total else 0.0, reason, details)
 
 
 def step_economy(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -114,9 +115,9 @@ def step_economy_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     least, made = task.minimum_steps, len(trace.own)
     if least is None:
         least = len(task.golden) or 1
-    told = f"{made} calls were made; {least} will do"
+    reason = f"{made} calls were made; {least} will do"
     if least <= 0:
-        return MetricResult(0.0, told, {"reason": told})
+        return MetricResult(0.0, reason, {"reason": reason})
     extra = made - least
     details = {
         "minimum_steps": least,
@@ -124,7 +125,7 @@ def step_economy_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         "delta_norm": round(extra / least, 4),
         "extra_steps": extra,
     }
-    return MetricResult(0.0 if extra < 0 else max(0.0, 1 - extra / least), told, details)
+    return MetricResult(0.0 if extra < 0 else max(0.0, 1 - extra / least), reason, details)
 
 
 @dataclass(frozen=True)

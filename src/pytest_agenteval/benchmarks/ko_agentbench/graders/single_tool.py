@@ -35,10 +35,10 @@ from pytest_agenteval.json_values import equal
 
 def first_tool(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the first call is one of the first golden tool."""
-    wanted = task.first.get("tool")
-    if not wanted:
+    golden_tool = task.first.get("tool")
+    if not golden_tool:
         return not_applicable("the task names no golden tool")
-    return _first_tool(wanted, trace)
+    return _first_tool(golden_tool, trace)
 
 
 def choice(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -51,46 +51,46 @@ def choice(task: KoTask, trace: KoTrace) -> MetricResult:
 
 def first_tool_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call's tool with the first golden tool's."""
-    found = _first_tool(task.first.get("tool"), trace)
-    return MetricResult(found.score, found.reason, {"matched": bool(found.score)})
+    result = _first_tool(task.first.get("tool"), trace)
+    return MetricResult(result.score, result.reason, {"matched": bool(result.score)})
 
 
 def choice_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call's tool with the first golden tool's; there never was a choice."""
-    found = _first_tool(task.first.get("tool"), trace)
-    return MetricResult(found.score, found.reason, {"success": bool(found.score)})
+    result = _first_tool(task.first.get("tool"), trace)
+    return MetricResult(result.score, result.reason, {"success": bool(result.score)})
 
 
-def _first_tool(wanted: Any, trace: KoTrace) -> MetricResult:
+def _first_tool(golden_tool: Any, trace: KoTrace) -> MetricResult:
     called = next((call.tool for call in trace.own if call.tool), None)
     if called is None:
-        return MetricResult(0.0, f"no call was made; {wanted} was wanted")
-    return MetricResult(float(called == wanted), f"{called} was called first; {wanted} was wanted")
+        return MetricResult(0.0, f"no call was made; {golden_tool} was wanted")
+    return MetricResult(float(called == golden_tool), f"{called} was called first; {golden_tool} was wanted")
 
 
 def exact_call(task: KoTask, trace: KoTrace) -> MetricResult:
     """Tell whether the first call is the golden one, once both are given the schema's default values."""
-    wanted = task.first
-    if not wanted.get("tool"):
+    golden = task.first
+    if not golden.get("tool"):
         return not_applicable("the task names no golden call")
     if not trace.own:
         return MetricResult(0.0, "no call was made")
     made = trace.own[0]
-    if made.tool != wanted["tool"]:
-        return MetricResult(0.0, f"{made.tool} was called first; {wanted['tool']} was wanted")
+    if made.tool != golden["tool"]:
+        return MetricResult(0.0, f"{made.tool} was called first; {golden['tool']} was wanted")
     if not made.readable:
         return MetricResult(0.0, "the first call's arguments are no JSON object")
-    if equal(with_defaults(wanted.get("args") or {}, task), with_defaults(made.args, task)):
+    if equal(with_defaults(golden.get("args") or {}, task), with_defaults(made.args, task)):
         return MetricResult(1.0, "the first call is the golden call")
     return MetricResult(0.0, "the first call has other arguments than the golden call")
 
 
 def exact_call_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call with the golden one as Python does: 1 is 1.0 and is true."""
-    wanted, made = task.first, next(iter(trace.own), None)
-    if made is None or not wanted:
+    golden, made = task.first, next(iter(trace.own), None)
+    if made is None or not golden:
         return MetricResult(0.0, "there is no call to compare", {})
-    equal = made.tool == wanted.get("tool") and dict(made.args or {}) == dict(wanted.get("args") or {})
+    equal = made.tool == golden.get("tool") and dict(made.args or {}) == dict(golden.get("args") or {})
     return MetricResult(float(equal), f"the first call {'equals' if equal else 'is not'} the golden call", {})
 
 
@@ -196,14 +196,14 @@ async def argument_agreement(task: KoTask, trace: KoTrace, panel: JudgePanel) ->
     if not made.readable:
         return MetricResult(0.0, "the arguments are no JSON object")
     given = made.args
-    wanted: Mapping[str, Any] = task.first.get("args") or {}
-    if equal(with_defaults(wanted, task), with_defaults(given, task)):
+    expected: Mapping[str, Any] = task.first.get("args") or {}
+    if equal(with_defaults(expected, task), with_defaults(given, task)):
         return MetricResult(1.0, "the arguments are equal")
     if not given:
         return MetricResult(0.0, "no arguments were given")
     if not panel.judges:
         return no_judge_result()
-    return await panel.score(RUBRIC, _values(task, wanted, given))
+    return await panel.score(RUBRIC, _values(task, expected, given))
 
 
 async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
@@ -212,39 +212,39 @@ async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: Judge
     if not tool:
         return MetricResult(0.0, "the task names no golden call", {})
     made = _first_call(tool, trace)
-    wanted, given = task.first.get("args") or {}, (made and made.args) or {}
-    if not wanted or not given:
-        return _argument_result(0.0, wanted, given, task)
+    expected, given = task.first.get("args") or {}, (made and made.args) or {}
+    if not expected or not given:
+        return _argument_result(0.0, expected, given, task)
     if not panel.judges:
         return no_judge_result()
-    said = await ask_all_upstream(panel, RUBRIC, _values(task, wanted, given))
-    return _argument_result(mean_upstream(said)[2], wanted, given, task)
+    judge_votes = await ask_all_upstream(panel, RUBRIC, _values(task, expected, given))
+    return _argument_result(mean_upstream(judge_votes)[2], expected, given, task)
 
 
 def _first_call(tool: str, trace: KoTrace) -> KoCall | None:
     return next((call for call in trace.own if call.tool == tool), None)
 
 
-def _values(task: KoTask, wanted: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
+def _values(task: KoTask, expected: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
     return {
         "tool": str(task.first["tool"]),
         "schema": value_text(task.arg_schema) if task.arg_schema else "",
-        "expected": value_text(wanted),
+        "expected": value_text(expected),
         "given": value_text(given),
     }
 
 
 def _argument_result(
-    score: float, wanted: Mapping[str, Any], given: Mapping[str, Any], task: KoTask
+    score: float, expected: Mapping[str, Any], given: Mapping[str, Any], task: KoTask
 ) -> MetricResult:
     """Give the score with precision, recall and F1 of arguments that Python takes for equal.
 
     Of the golden ones those count that were given, or whose value is not the schema's default anyway.
     """
-    hits = sum(key in wanted and wanted[key] == value for key, value in given.items())
+    hits = sum(key in expected and expected[key] == value for key, value in given.items())
     filled = with_defaults({}, task)
     needed = [
-        key for key, value in wanted.items() if key in given or key not in filled or filled[key] != value
+        key for key, value in expected.items() if key in given or key not in filled or filled[key] != value
     ]
     precision = hits / len(given) if given else 0.0
     recall = hits / len(needed) if needed else 0.0

@@ -25,8 +25,8 @@ def coverage(task: KoTask, trace: KoTrace) -> MetricResult:
         return not_applicable("the task names no source")
     covered = {call.tool for call in trace.own if call.tool in tools and has_data(call)}
     missing = [tool for tool in tools if tool not in covered]
-    told = f"gave nothing: {', '.join(missing)}" if missing else "every source gave something"
-    return MetricResult(share(len(covered), len(tools)), told)
+    reason = f"gave nothing: {', '.join(missing)}" if missing else "every source gave something"
+    return MetricResult(share(len(covered), len(tools)), reason)
 
 
 def coverage_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -51,28 +51,28 @@ def source_validity(task: KoTask, trace: KoTrace) -> MetricResult:
     tools = task.golden_tools
     if not tools:
         return not_applicable("the task names no source")
-    asked = {tool: [has_data(call) for call in trace.own if call.tool == tool] for tool in tools}
-    mean = naive_sum(share(sum(good), len(good)) for good in asked.values() if good) / len(tools)
-    told = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in asked.items())
-    return MetricResult(mean, f"calls that gave something: {told}")
+    outcomes = {tool: [has_data(call) for call in trace.own if call.tool == tool] for tool in tools}
+    mean = naive_sum(share(sum(good), len(good)) for good in outcomes.values() if good) / len(tools)
+    counts = ", ".join(f"{tool} {sum(good)} of {len(good)}" for tool, good in outcomes.items())
+    return MetricResult(mean, f"calls that gave something: {counts}")
 
 
 def source_validity_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the mean, over the golden tools, of the share of calls with a result that its code knows."""
-    each = {tool: _source_details(tool, trace) for tool in task.golden_tools}
-    mean = naive_sum(source["epr"] for source in each.values()) / len(each) if each else 1.0
-    details = {"source_eprs": each, "average_epr": round(mean, 4), "total_sources": len(each)}
-    for source in each.values():
+    sources = {tool: _source_details(tool, trace) for tool in task.golden_tools}
+    mean = naive_sum(source["epr"] for source in sources.values()) / len(sources) if sources else 1.0
+    details = {"source_eprs": sources, "average_epr": round(mean, 4), "total_sources": len(sources)}
+    for source in sources.values():
         source["epr"] = round(source["epr"], 4)
-    return MetricResult(mean, f"the mean of {len(each)} sources", details)
+    return MetricResult(mean, f"the mean of {len(sources)} sources", details)
 
 
 def _source_details(tool: str, trace: KoTrace) -> dict[str, Any]:
-    asked = [call for call in trace.own if call.tool == tool]
-    good = sum(map(_gave_upstream, asked))
-    if not asked:
+    calls = [call for call in trace.own if call.tool == tool]
+    good = sum(map(_gave_upstream, calls))
+    if not calls:
         return {"epr": 0.0, "total_calls": 0, "valid_calls": 0, "reason": "the tool was not called"}
-    return {"epr": good / len(asked), "total_calls": len(asked), "valid_calls": good}
+    return {"epr": good / len(calls), "total_calls": len(calls), "valid_calls": good}
 
 
 def _gave_upstream(call: KoCall) -> bool:

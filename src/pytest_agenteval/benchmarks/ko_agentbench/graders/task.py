@@ -101,9 +101,9 @@ def check_task_keys(task: KoTask, mode: str, combine: str) -> None:
             look((key,), value)
 
 
-def _one_of(key: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise WrongSetting((key,), f"one of {', '.join(known)}", brief(given))
+def _one_of(key: str, given: str, choices: Sequence[str]) -> None:
+    if given not in choices:
+        raise WrongSetting((key,), f"one of {', '.join(choices)}", brief(given))
 
 
 def _map(place: KeyPath, given: Any) -> None:
@@ -162,16 +162,16 @@ def _schemas(place: KeyPath, given: Any) -> None:
 
 
 def _fields(place: KeyPath, given: Any) -> None:
-    _list(place, given, lambda place, one: _keys(place, one, tool=text_at, fields=_value_paths))
+    _list(place, given, lambda place, entry: _keys(place, entry, tool=text_at, fields=_value_paths))
 
 
 def _value_paths(place: KeyPath, given: Any) -> None:
-    _list(place, given, lambda place, one: value_path_at(place, text_at(place, one)))
+    _list(place, given, lambda place, path: value_path_at(place, text_at(place, path)))
 
 
 def _flows(place: KeyPath, given: Any) -> None:
     looks = {"from_step": _count, "from_output": text_at, "to_step": _count, "to_parameter": text_at}
-    _list(place, given, lambda place, one: _keys(place, one, **looks))
+    _list(place, given, lambda place, flow: _keys(place, flow, **looks))
 
 
 def _injection(place: KeyPath, given: Any) -> None:

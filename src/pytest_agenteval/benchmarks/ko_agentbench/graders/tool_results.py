@@ -78,8 +78,8 @@ def has_content(result: Any, args: Mapping[str, Any] | None = None) -> bool:
     noughts = {key for key, leaf in values if _is_zero(leaf)}
     if noughts & _TOTALS or (lists and "total" in noughts):
         return False
-    told = (key for key, leaf in values if not _echoes(key, leaf, args or {}))
-    return any(not lists or key not in _SEARCH_KEYS for key in told)
+    new_keys = (key for key, leaf in values if not _echoes(key, leaf, args or {}))
+    return any(not lists or key not in _SEARCH_KEYS for key in new_keys)
 
 
 def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
@@ -87,11 +87,11 @@ def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
 
     Small numbers and truth values are equal by chance: a temperature of 5 is no answer to ``days: 5``.
     """
-    for name, one in args.items():
+    for name, arg in args.items():
         named = _normalize_key(name)
-        if equal(leaf, one) and (isinstance(leaf, str) or named in key or key in named):
+        if equal(leaf, arg) and (isinstance(leaf, str) or named in key or key in named):
             return True
-        if key.endswith(named) and one not in (None, "") and str(one) in str(leaf):
+        if key.endswith(named) and arg not in (None, "") and str(arg) in str(leaf):
             return True
     return False
 

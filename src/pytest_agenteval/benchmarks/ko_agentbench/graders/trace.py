@@ -75,8 +75,8 @@ class KoTrace(FrozenValue, frozen=True):
     @property
     def question(self) -> str:
         """What was asked last."""
-        asked = [one.content or "" for one in self.messages or () if one.role == "user"]
-        return asked[-1] if asked else self.instruction
+        questions = [message.content or "" for message in self.messages or () if message.role == "user"]
+        return questions[-1] if questions else self.instruction
 
 
 def trace_of(evidence: Evidence) -> KoTrace:
@@ -99,8 +99,8 @@ def trace_of(evidence: Evidence) -> KoTrace:
 
 def _has_reply(evidence: Evidence) -> bool:
     """Whether the agent said anything; one with a model of its own leaves nothing but its answer."""
-    said = (message.role == "assistant" and not message.seeded for message in evidence.messages)
-    return bool(evidence.answer) or any(said)
+    replies = (message.role == "assistant" and not message.seeded for message in evidence.messages)
+    return bool(evidence.answer) or any(replies)
 
 
 def _flags(given: Any, success: bool) -> tuple[bool, ...]:
@@ -117,9 +117,9 @@ def _call(call: ToolCall) -> KoCall:
 
 def _messages(evidence: Evidence) -> tuple[KoMessage, ...]:
     """Give what was said or, where nobody wrote that down, what the task gave."""
-    said = [message for message in evidence.messages if message.role != "system"]
-    told = tuple(KoMessage(message.role, message.content, message.seeded) for message in said)
-    return told or _task_turns(evidence)
+    spoken = [message for message in evidence.messages if message.role != "system"]
+    messages = tuple(KoMessage(message.role, message.content, message.seeded) for message in spoken)
+    return messages or _task_turns(evidence)
 
 
 def _task_turns(evidence: Evidence) -> tuple[KoMessage, ...]:
@@ -128,5 +128,5 @@ def _task_turns(evidence: Evidence) -> tuple[KoMessage, ...]:
     if not isinstance(turns, Sequence) or isinstance(turns, str):
         turns = [evidence.task_input.get("content")]
     maps = (turn if isinstance(turn, Mapping) else {"content": turn} for turn in turns)
-    told = ((turn.get("role", "user"), turn.get("content")) for turn in maps)
-    return tuple(KoMessage(role, text, seeded=True) for role, text in told if isinstance(text, str))
+    texts = ((turn.get("role", "user"), turn.get("content")) for turn in maps)
+    return tuple(KoMessage(role, text, seeded=True) for role, text in texts if isinstance(text, str))

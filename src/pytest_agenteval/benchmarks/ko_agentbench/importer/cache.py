@@ -28,31 +28,33 @@ _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 @cache
 def catalogue() -> Mapping[str, Any]:
     """Give each current tool's signature and its parameters: type, default, bounds, whether required."""
-    found: Mapping[str, Any] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
-    return found
+    tools: Mapping[str, Any] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
+    return tools
 
 
 def parameters(tool: str) -> Mapping[str, Mapping[str, Any]]:
     """Give a current tool's parameters; KeyError for any other tool."""
-    found: Mapping[str, Mapping[str, Any]] = catalogue()[tool]["parameters"]
-    return found
+    declared: Mapping[str, Mapping[str, Any]] = catalogue()[tool]["parameters"]
+    return declared
 
 
 def normalize_args(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Give the arguments as the cache keeps them: defaults filled in, types forced, unknown keys dropped."""
-    known = parameters(tool)
+    declared = parameters(tool)
     given = {
-        **{name: p["default"] for name, p in known.items() if "default" in p},
+        **{name: p["default"] for name, p in declared.items() if "default" in p},
         **_with_own_names(tool, args),
     }
-    return {name: _convert(given[name], known[name]["type"]) for name in sorted(given.keys() & known.keys())}
+    return {
+        name: _convert(given[name], declared[name]["type"]) for name in sorted(given.keys() & declared.keys())
+    }
 
 
 def cache_key(tool: str, args: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Give the normalised arguments of a call of a current tool, and its key."""
     settled = normalize_args(tool, args)
-    asked = {"tool": tool, "args": settled, "sig": catalogue()[tool]["signature"]}
-    text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    request = {"tool": tool, "args": settled, "sig": catalogue()[tool]["signature"]}
+    text = json.dumps(request, sort_keys=True, ensure_ascii=False)
     return settled, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -138,12 +140,12 @@ class Cache:
     @property
     def superseded(self) -> int:
         """How many files lost to another one."""
-        return sum(len(one.lost) for one in self.collisions)
+        return sum(len(collision.lost) for collision in self.collisions)
 
     @property
     def stale(self) -> int:
         """How many of them no key leads to any more."""
-        return sum(one.stale for tool in self.entries.values() for one in tool.values())
+        return sum(call.stale for tool in self.entries.values() for call in tool.values())
 
 
 def read_cache(folder: Path) -> Cache:
@@ -161,12 +163,12 @@ def read_cache(folder: Path) -> Cache:
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
         cache.reachable += key == path.stem
         made = str(entry.get("created_at", ""))
-        one = CachedCall(tool, args, entry.get("data"), made, key != path.stem, path.stem)
-        held[tool, canonical(args)].append(one)
-    for (tool, place), found in held.items():
-        kept = cache.entries[tool][place] = max(found, key=_rank)
-        if len(found) > 1:
-            cache.collisions.append(Collision(kept, tuple(one for one in found if one is not kept)))
+        call = CachedCall(tool, args, entry.get("data"), made, key != path.stem, path.stem)
+        held[tool, canonical(args)].append(call)
+    for (tool, place), same_call in held.items():
+        kept = cache.entries[tool][place] = max(same_call, key=_rank)
+        if len(same_call) > 1:
+            cache.collisions.append(Collision(kept, tuple(call for call in same_call if call is not kept)))
     return cache
 
 
@@ -184,6 +186,6 @@ def _check(path: Path, entry: Any) -> None:
         raise misshapen(path, "a cached call: key, tool, input_params, data", ", ".join(entry))
 
 
-def _rank(one: CachedCall) -> tuple[bool, str]:
+def _rank(call: CachedCall) -> tuple[bool, str]:
     """Of entries for the same call one that can be reached comes first, else the newest."""
-    return not one.stale, one.created_at
+    return not call.stale, call.created_at

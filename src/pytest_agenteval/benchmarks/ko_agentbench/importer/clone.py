@@ -31,12 +31,12 @@ class Finding(FrozenValue, frozen=True):
 
 def changes(findings: Iterable[Finding]) -> list[Finding]:
     """Give the findings that changed something."""
-    return [one for one in findings if one.what == "change"]
+    return [finding for finding in findings if finding.what == "change"]
 
 
 def oddities(findings: Iterable[Finding]) -> list[Finding]:
     """Give the findings that changed nothing."""
-    return [one for one in findings if one.what == "oddity"]
+    return [finding for finding in findings if finding.what == "oddity"]
 
 
 LEVELS = tuple(f"L{number}" for number in range(1, 8))
@@ -59,12 +59,12 @@ class SourceTask(FrozenValue, frozen=True):
     @property
     def golden(self) -> tuple[Fields, ...]:
         """The golden calls, without the entries that only say that context is used."""
-        return tuple(one for one in _maps(self.fields.get("golden_action")) if one.get("tool"))
+        return tuple(action for action in _maps(self.fields.get("golden_action")) if action.get("tool"))
 
     @property
     def fallbacks(self) -> tuple[Fields, ...]:
         """The calls that may stand in for the one that fails."""
-        return tuple(one for one in _maps(self.fields.get("fallback_options")) if one.get("tool"))
+        return tuple(action for action in _maps(self.fields.get("fallback_options")) if action.get("tool"))
 
     @property
     def turns(self) -> tuple[Fields, ...]:
@@ -100,16 +100,16 @@ class Clone(FrozenValue, frozen=True):
 
     def tasks(self) -> tuple[SourceTask, ...]:
         """Read every task; raises ProblemsFound with all that cannot be read."""
-        found: list[SourceTask] = []
+        tasks: list[SourceTask] = []
         problems: list[Problem] = []
         for path in self._task_files():
             try:
-                found += _tasks_of(path)
+                tasks += _tasks_of(path)
             except ProblemsFound as broken:
                 problems += broken.problems
         if problems:
             raise ProblemsFound(problems)
-        return tuple(found)
+        return tuple(tasks)
 
     def _task_files(self) -> list[Path]:
         return [
@@ -131,8 +131,8 @@ def open_clone(root: Path) -> Clone:
 
 def actions(turn: Fields) -> tuple[Fields, ...]:
     """Give the tool calls that an assistant's turn tells of."""
-    told = turn.get("actions") if isinstance(turn.get("actions"), list) else [turn.get("action")]
-    return tuple(one for one in _maps(told) if one.get("tool"))
+    given = turn.get("actions") if isinstance(turn.get("actions"), list) else [turn.get("action")]
+    return tuple(action for action in _maps(given) if action.get("tool"))
 
 
 def _tasks_of(path: Path) -> Iterator[SourceTask]:
@@ -159,8 +159,8 @@ def _check_shapes(path: Path, index: int, fields: Fields) -> None:
     context = (tracking or {}).get("evaluation_context")
     if not isinstance(context, dict | None):
         raise misshapen(path, "a map", context, index, "conversation_tracking", "evaluation_context")
-    told = [action for turn in _maps((tracking or {}).get("turns")) for action in actions(turn)]
-    for call in (*_maps(fields.get("golden_action")), *_maps(fields.get("fallback_options")), *told):
+    turn_actions = [action for turn in _maps((tracking or {}).get("turns")) for action in actions(turn)]
+    for call in (*_maps(fields.get("golden_action")), *_maps(fields.get("fallback_options")), *turn_actions):
         if not isinstance(call.get("args"), dict | None):
             raise misshapen(path, "arguments: a map", call["args"], index, str(call.get("tool")), "args")
 
@@ -180,17 +180,17 @@ def _entries(path: Path) -> list[Any]:
 
 
 def _lines(path: Path, text: str) -> list[Any]:
-    found = []
+    values = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            found += [json.loads(line)] if line.strip() else []
+            values += [json.loads(line)] if line.strip() else []
         except ValueError as broken:
             raise ProblemsFound([not_json(path, broken, number)]) from None
-    return found
+    return values
 
 
 def _maps(value: Any) -> tuple[Fields, ...]:
-    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
+    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
 def read_object(path: Path) -> Fields:
@@ -223,12 +223,12 @@ def turns_until(task: SourceTask, until: int) -> list[dict[str, Any]]:
 
 
 def _turn(turn: Fields) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": turn.get("role")}
+    task_turn: dict[str, Any] = {"role": turn.get("role")}
     calls = [_call(action) for action in actions(turn)] if turn.get("role") == "assistant" else []
     if calls:
-        written["calls"] = calls
-    written["content"] = turn.get("content") or ""
-    return written
+        task_turn["calls"] = calls
+    task_turn["content"] = turn.get("content") or ""
+    return task_turn
 
 
 def _call(action: Mapping[str, Any]) -> dict[str, Any]:

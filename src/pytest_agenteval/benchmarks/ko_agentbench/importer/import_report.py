@@ -43,14 +43,14 @@ def render_report(
 def golden_hits(tasks: Iterable[TaskFile], cache: Cache) -> dict[str, tuple[int, int, int]]:
     """Give by level how many golden calls there are, are answered, and are answered by a stale file only."""
     calls: Counter[str] = Counter()
-    found: Counter[str] = Counter()
+    answered: Counter[str] = Counter()
     stale: Counter[str] = Counter()
     for level, tool, args in _golden_calls(tasks):
         calls[level] += 1
         entry = cache.find(tool, args)
-        found[level] += entry is not None
+        answered[level] += entry is not None
         stale[level] += entry is not None and entry.stale
-    return {level: (calls[level], found[level], stale[level]) for level in calls}
+    return {level: (calls[level], answered[level], stale[level]) for level in calls}
 
 
 def _golden_calls(tasks: Iterable[TaskFile]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
@@ -63,8 +63,8 @@ def _golden_calls(tasks: Iterable[TaskFile]) -> Iterator[tuple[str, str, Mapping
 def _group_changes(findings: Sequence[Finding]) -> list[str]:
     """Write changes that were made to several tasks once."""
     by_text: dict[str, list[str]] = defaultdict(list)
-    for one in findings:
-        by_text[one.text].append(one.task)
+    for change in findings:
+        by_text[change.text].append(change.task)
     return [f"- {', '.join(tasks)}: {text}" for text, tasks in by_text.items()]
 
 
@@ -90,24 +90,27 @@ def _cassette_section(cache: Cache) -> list[str]:
 
 def _collision_section(cache: Cache) -> list[str]:
     """List the calls that several files answer, with the first digits of the files' names."""
-    rows = [f"- {_call(one.kept)}: {_file(one.kept)} kept, {_lost_files(one)}" for one in cache.collisions]
+    rows = [
+        f"- {_call(collision.kept)}: {_file(collision.kept)} kept, {_lost_files(collision)}"
+        for collision in cache.collisions
+    ]
     return section("Calls that several files answer", sorted(rows), NOTHING) if cache.read else []
 
 
-def _lost_files(found: Collision) -> str:
+def _lost_files(collision: Collision) -> str:
     """Name the files that were left out, those with the same answer apart."""
-    alike = [_file(one) for one in found.lost if one.data == found.kept.data]
-    other = [_file(one) for one in found.lost if one.data != found.kept.data]
-    told = ((alike, "the same answer"), (other, "another answer"))
-    return ", ".join(f"left out {', '.join(files)} ({what})" for files, what in told if files)
+    alike = [_file(call) for call in collision.lost if call.data == collision.kept.data]
+    other = [_file(call) for call in collision.lost if call.data != collision.kept.data]
+    by_answer = ((alike, "the same answer"), (other, "another answer"))
+    return ", ".join(f"left out {', '.join(files)} ({what})" for files, what in by_answer if files)
 
 
-def _call(one: CachedCall) -> str:
-    return f"`{one.tool} {compact(one.args)}`"
+def _call(call: CachedCall) -> str:
+    return f"`{call.tool} {compact(call.args)}`"
 
 
-def _file(one: CachedCall) -> str:
-    return one.file[:NAME_DIGITS]
+def _file(call: CachedCall) -> str:
+    return call.file[:NAME_DIGITS]
 
 
 def _answered_section(tasks: Sequence[TaskFile], cache: Cache) -> list[str]:

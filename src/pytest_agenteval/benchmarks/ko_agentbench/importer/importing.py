@@ -85,90 +85,91 @@ class ImportResult(FrozenValue, frozen=True):
     others: tuple[Path, ...]
 
 
-def import_clone(wanted: ImportRequest) -> ImportResult:
+def import_clone(request: ImportRequest) -> ImportResult:
     """Import a clone; raises UsageMistake or ProblemsFound before anything is written."""
-    clone = open_clone(wanted.clone)
-    _check_places(wanted)
-    _check_free(wanted)
+    clone = open_clone(request.clone)
+    _check_places(request)
+    _check_free(request)
     tasks = clone.tasks()
-    cache = read_cache(clone.cache) if wanted.suite else None
-    known = reports(clone) if wanted.runs else []
-    logged = logged_runs(clone) if wanted.runs else []
-    findings, written, others = _write_suite(wanted, tasks, cache, logged)
-    runs, trials = _write_runs(wanted, clone, _by_id(tasks), logged, known)
+    cache = read_cache(clone.cache) if request.suite else None
+    evaluations = reports(clone) if request.runs else []
+    logged = logged_runs(clone) if request.runs else []
+    findings, suite_tasks, others = _write_suite(request, tasks, cache, logged)
+    runs, trials = _write_runs(request, clone, _by_id(tasks), logged, evaluations)
     return ImportResult(
-        tasks=len(written),
+        tasks=len(suite_tasks),
         findings=tuple(findings),
         cache=cache,
         cassettes=len(cache.entries) if cache else 0,
         runs=tuple(runs),
         trials=trials,
-        unjudged=tuple(run.model for run in logged if report_of(run, known) is None),
-        page=evals_folder(wanted.target) / REPORT_FILE if cache is not None else None,
+        unjudged=tuple(run.model for run in logged if report_of(run, evaluations) is None),
+        page=evals_folder(request.target) / REPORT_FILE if cache is not None else None,
         others=tuple(others),
     )
 
 
-def _check_places(wanted: ImportRequest) -> None:
-    clone, target = wanted.clone.resolve(), wanted.target.resolve()
+def _check_places(request: ImportRequest) -> None:
+    clone, target = request.clone.resolve(), request.target.resolve()
     if target.is_relative_to(clone):
-        raise UsageMistake(f"--to {wanted.target}: expected a folder outside of the clone {wanted.clone}")
-    if wanted.target.exists() and not wanted.target.is_dir():
-        raise UsageMistake(f"--to {wanted.target}: expected a folder; it is a file")
+        raise UsageMistake(f"--to {request.target}: expected a folder outside of the clone {request.clone}")
+    if request.target.exists() and not request.target.is_dir():
+        raise UsageMistake(f"--to {request.target}: expected a folder; it is a file")
 
 
-def _check_free(wanted: ImportRequest) -> None:
+def _check_free(request: ImportRequest) -> None:
     """Refuse to write over anything but an earlier import, and over that only by force."""
-    suite = evals_folder(wanted.target)
-    if wanted.suite and suite.exists() and not is_imported(suite):
+    suite = evals_folder(request.target)
+    if request.suite and suite.exists() and not is_imported(suite):
         raise UsageMistake(f"{suite} is there already, and no import of Ko-AgentBench: nothing was written")
-    folders = [suite, cassette_folder(wanted.target)] if wanted.suite else []
+    folders = [suite, cassette_folder(request.target)] if request.suite else []
     there = [str(path) for path in folders if path.exists()]
-    there += [str(folder) for folder in imported_runs(wanted.target, COMMAND)] if wanted.runs else []
-    if there and not wanted.force:
-        shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
-        raise UsageMistake(f"imported before: {shown}; --force replaces it")
+    there += [str(folder) for folder in imported_runs(request.target, COMMAND)] if request.runs else []
+    if there and not request.force:
+        first_few = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+        raise UsageMistake(f"imported before: {first_few}; --force replaces it")
 
 
 def _write_suite(
-    wanted: ImportRequest, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
+    request: ImportRequest, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
 ) -> tuple[list[Finding], list[TaskFile], list[Path]]:
     if cache is None:
         return [], [], []
-    target, written = wanted.target, task_files(tasks, cache, wanted.mode)
-    found = [*find_oddities(tasks, cache), *task_changes(_by_id(tasks), logged)]
-    found += [finding for task in written for finding in task.findings]
-    findings = sorted(found, key=lambda finding: finding.task)
-    files = write_suite(target, written, with_cassettes=bool(cache.entries))
+    target, suite_tasks = request.target, task_files(tasks, cache, request.mode)
+    unsorted = [*find_oddities(tasks, cache), *task_changes(_by_id(tasks), logged)]
+    unsorted += [finding for task in suite_tasks for finding in task.findings]
+    findings = sorted(unsorted, key=lambda finding: finding.task)
+    files = write_suite(target, suite_tasks, with_cassettes=bool(cache.entries))
     files += write_cassettes(cache, cassette_folder(target))
     about = evals_folder(target) / REPORT_FILE
-    text = render_report(findings, cache, written, unread_keys(tasks))
+    text = render_report(findings, cache, suite_tasks, unread_keys(tasks))
     about.write_text(text, encoding="utf-8", newline="\n")
-    return findings, written, _foreign_files(target, [*files, about])
+    return findings, suite_tasks, _foreign_files(target, [*files, about])
 
 
-def _foreign_files(target: Path, written: Iterable[Path]) -> list[Path]:
+def _foreign_files(target: Path, own: Iterable[Path]) -> list[Path]:
     """Give the files beside those written: the user's own, or of a task that the clone no longer has."""
     folders = evals_folder(target), cassette_folder(target)
     there = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
-    return sorted(path for path in there.difference(written) if path.parent.name != "__pycache__")
+    return sorted(path for path in there.difference(own) if path.parent.name != "__pycache__")
 
 
 def _write_runs(
-    wanted: ImportRequest,
+    request: ImportRequest,
     clone: Clone,
     tasks: Mapping[str, SourceTask],
     logged: Sequence[LoggedRun],
-    known: Sequence[Report],
+    evaluations: Sequence[Report],
 ) -> tuple[list[str], int]:
     """Grade all runs, then put them in the place of those imported before."""
-    graded = asyncio.run(_grade_runs(clone, tasks, logged, known))
-    if not wanted.runs:
+    graded = asyncio.run(_grade_runs(clone, tasks, logged, evaluations))
+    if not request.runs:
         return [], 0
     runs = [
-        _imported_run(run, trials, report_of(run, known)) for run, trials in zip(logged, graded, strict=True)
+        _imported_run(run, trials, report_of(run, evaluations))
+        for run, trials in zip(logged, graded, strict=True)
     ]
-    folders = replace_imported_runs(wanted.target, COMMAND, runs, wanted.command)
+    folders = replace_imported_runs(request.target, COMMAND, runs, request.command)
     return [folder.name for folder in folders], sum(map(len, graded))
 
 
@@ -189,9 +190,9 @@ async def _grade_runs(
     clone: Clone,
     tasks: Mapping[str, SourceTask],
     logged: Sequence[LoggedRun],
-    known: Sequence[Report],
+    evaluations: Sequence[Report],
 ) -> list[list[Trial]]:
-    return [await trials_of(run, tasks, report_of(run, known), clone.root) for run in logged]
+    return [await trials_of(run, tasks, report_of(run, evaluations), clone.root) for run in logged]
 
 
 def _by_id(tasks: Sequence[SourceTask]) -> dict[str, SourceTask]:
@@ -246,8 +247,11 @@ def _suite_lines(imported: ImportResult, to: str) -> Iterator[str]:
     cache = imported.cache
     if cache is None:
         return
-    odd = [one for one in imported.findings if one.what == "oddity"]
-    odd_tasks, changed = len({one.task for one in odd}), len({one.task for one in changes(imported.findings)})
+    odd = [finding for finding in imported.findings if finding.what == "oddity"]
+    odd_tasks, changed = (
+        len({finding.task for finding in odd}),
+        len({finding.task for finding in changes(imported.findings)}),
+    )
     retired, nulls = cache.retired.total(), len(cache.nulls)
     yield f"{imported.tasks} tasks: {Path(to, 'evals', 'ko-agentbench')}"
     yield f"{cache.kept} recorded calls of {imported.cassettes} tools, {cache.stale} of them stale"

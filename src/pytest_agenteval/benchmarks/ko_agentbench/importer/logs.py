@@ -75,33 +75,33 @@ class Report(FrozenValue, frozen=True):
 def logged_runs(clone: Clone) -> list[LoggedRun]:
     """Read the logs of every model, the one that ran first first."""
     folders = [path for path in sorted(clone.logs.glob("*")) if path.is_dir()]
-    found = _read_each(folders, _run_of)
-    return sorted((run for run in found if run is not None), key=lambda run: (run.started_at, run.model))
+    runs = _read_each(folders, _run_of)
+    return sorted((run for run in runs if run is not None), key=lambda run: (run.started_at, run.model))
 
 
 def reports(clone: Clone) -> list[Report]:
     """Read every evaluation, newest first."""
-    found = _read_each(sorted(clone.reports.glob(f"*/{REPORT}")), _report)
-    return sorted(found, key=lambda one: one.date, reverse=True)
+    evaluations = _read_each(sorted(clone.reports.glob(f"*/{REPORT}")), _report)
+    return sorted(evaluations, key=lambda report: report.date, reverse=True)
 
 
-def report_of(run: LoggedRun, known: Sequence[Report]) -> Report | None:
+def report_of(run: LoggedRun, evaluations: Sequence[Report]) -> Report | None:
     """Give the evaluation of a run: that of its day, else the newest of its model."""
     day = run.started_at[:10].replace("-", "")
-    of_model = [one for one in known if one.model == run.model]
-    return next((one for one in of_model if one.date == day), of_model[0] if of_model else None)
+    of_model = [report for report in evaluations if report.model == run.model]
+    return next((report for report in of_model if report.date == day), of_model[0] if of_model else None)
 
 
 def _read_each(paths: Sequence[Path], read: Any) -> list[Any]:
-    found, problems = [], list[Problem]()
+    values, problems = [], list[Problem]()
     for path in paths:
         try:
-            found.append(read(path))
+            values.append(read(path))
         except ProblemsFound as broken:
             problems += broken.problems
     if problems:
         raise ProblemsFound(problems)
-    return found
+    return values
 
 
 def _run_of(folder: Path) -> LoggedRun | None:
@@ -111,20 +111,20 @@ def _run_of(folder: Path) -> LoggedRun | None:
     logs = {path: read_object(path) for path in files.values()}
     for path, log in logs.items():
         _check(path, log)
-    results = [one for level, path in files.items() for one in _results(level, path, logs[path])]
+    results = [result for level, path in files.items() for result in _results(level, path, logs[path])]
     ended = [str(log["metadata"]["timestamp"]) for log in logs.values()]
     began = [_stamp(path.parent.name) for path in files.values()]
     first = next(iter(logs.values()))["metadata"]
-    known = [stamp for stamp in began if stamp] or [min(ended)]
-    return LoggedRun(str(first["model"]), min(known), max(ended), tuple(results))
+    starts = [stamp for stamp in began if stamp] or [min(ended)]
+    return LoggedRun(str(first["model"]), min(starts), max(ended), tuple(results))
 
 
 def _latest(folder: Path) -> dict[str, Path]:
     """Give each level's log of the latest folder that has one."""
-    found: dict[str, Path] = {}
+    newest: dict[str, Path] = {}
     for stamped in sorted(path for path in folder.iterdir() if path.is_dir()):
-        found.update({level: path for level in LEVELS if (path := stamped / f"{level}.json").is_file()})
-    return {level: found[level] for level in LEVELS if level in found}
+        newest.update({level: path for level in LEVELS if (path := stamped / f"{level}.json").is_file()})
+    return {level: newest[level] for level in LEVELS if level in newest}
 
 
 def _check(path: Path, log: Fields) -> None:
@@ -153,8 +153,8 @@ def _check_kinds(path: Path, index: int, result: Fields) -> None:
 
 
 def _check_messages(path: Path, index: int, result: Fields) -> None:
-    said = (result.get("conversation_log") or {}).get("messages") or []
-    for message in said:
+    messages = (result.get("conversation_log") or {}).get("messages") or []
+    for message in messages:
         if not isinstance(message, dict) or message.get("role") not in ROLES:
             expected = f"a message with a role: {', '.join(ROLES)}"
             raise misshapen(path, expected, message, "results", index, "conversation_log", "messages")
@@ -178,9 +178,7 @@ def _report(path: Path) -> Report:
     about, levels = whole.get("summary"), whole.get("by_level")
     if not isinstance(about, dict) or not isinstance(levels, dict):
         raise misshapen(path, "an evaluation: summary and by_level", ", ".join(whole))
-    metrics = {
-        task: found for name, level in levels.items() for task, found in _task_metrics(path, name, level)
-    }
+    metrics = {task: own for name, level in levels.items() for task, own in _task_metrics(path, name, level)}
     date = str(about.get("execution_date") or "")
     return Report(path, str(about.get("model")), str(about.get("judge_model") or "judge"), date, metrics)
 
@@ -197,13 +195,13 @@ def _task_metrics(path: Path, name: str, level: Any) -> Iterator[tuple[str, Mapp
         yield str(task.get("task_id")), metrics
 
 
-def _is_metric(found: Any) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("details"), dict | None)
+def _is_metric(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("details"), dict | None)
 
 
 def _stamp(name: str) -> str:
-    found = STAMP.fullmatch(name)
-    return "{}-{}-{}T{}:{}:{}".format(*found.groups()) if found else ""
+    match = STAMP.fullmatch(name)
+    return "{}-{}-{}T{}:{}:{}".format(*match.groups()) if match else ""
 
 
 def _time(text: str) -> datetime | None:
@@ -222,5 +220,5 @@ def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> 
             if (logged.fields.get(key) or None) != (fields.get(key) or None):
                 changed[logged.task][key] += 1
     for task, keys in changed.items():
-        told = ", ".join(f"{key} in {count} of {len(runs)} logged runs" for key, count in keys.items())
-        yield Finding(task, f"was another when it was tried: {told}")
+        counts = ", ".join(f"{key} in {count} of {len(runs)} logged runs" for key, count in keys.items())
+        yield Finding(task, f"was another when it was tried: {counts}")

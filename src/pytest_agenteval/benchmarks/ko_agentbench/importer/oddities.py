@@ -37,11 +37,11 @@ def argument_problems(tool: str, args: Mapping[str, Any]) -> Iterator[str]:
     """Say what is wrong with a call's arguments by the tool's own declaration."""
     if tool not in catalogue():
         return
-    known = parameters(tool)
-    for name in (name for name in args if name not in known):
-        hint = nearest(name, known)
+    declared = parameters(tool)
+    for name in (name for name in args if name not in declared):
+        hint = nearest(name, declared)
         yield f"the tool has no parameter {name!r}{f'; {hint}' if hint else ''}"
-    for name, rule in known.items():
+    for name, rule in declared.items():
         if name not in args:
             if rule.get("required"):
                 yield f"{name!r} is missing, the tool requires it"
@@ -67,17 +67,17 @@ Rule = Callable[[SourceTask], Iterator[str]]
 
 def find_oddities(tasks: Sequence[SourceTask], cache: Cache) -> list[Finding]:
     """Give everything odd about the tasks, task by task."""
-    said: dict[str, list[str]] = defaultdict(list)
+    texts_by_task: dict[str, list[str]] = defaultdict(list)
     for task in tasks:
         for rule in RULES:
-            said[task.id] += rule(task)
+            texts_by_task[task.id] += rule(task)
         if cache.read:
-            said[task.id] += _unknown_facts(task, cache)
-            said[task.id] += _unknown_outputs(task, cache)
+            texts_by_task[task.id] += _unknown_facts(task, cache)
+            texts_by_task[task.id] += _unknown_outputs(task, cache)
     for rule_of_all in (_duplicate_ids, _codes, _categories):
         for id, text in rule_of_all(tasks):
-            said[id].append(text)
-    return [Finding(id, text) for id, texts in said.items() for text in dict.fromkeys(texts)]
+            texts_by_task[id].append(text)
+    return [Finding(id, text) for id, texts in texts_by_task.items() for text in dict.fromkeys(texts)]
 
 
 def _levels(task: SourceTask) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _tools(task: SourceTask) -> Iterator[str]:
     least = task.fields.get("minimum_sources")
     if isinstance(least, int) and least > len(golden):
         yield f"minimum_sources is {least}, the golden path has {len(golden)} different tools"
-    for tool in _offered(task):
+    for tool in _tool_names(task):
         if tool not in catalogue():
             yield f"there is no tool {tool}"
 
@@ -116,8 +116,8 @@ def _tools(task: SourceTask) -> Iterator[str]:
 def _arguments(task: SourceTask) -> Iterator[str]:
     for what, calls in (("golden", task.golden), ("fallback", task.fallbacks), ("turn", _turn_calls(task))):
         for call in calls:
-            for misfit in argument_problems(call["tool"], call.get("args") or {}):
-                yield f"{what} call {call['tool']}: {misfit}"
+            for problem in argument_problems(call["tool"], call.get("args") or {}):
+                yield f"{what} call {call['tool']}: {problem}"
 
 
 def _flows(task: SourceTask) -> Iterator[str]:
@@ -146,10 +146,10 @@ def _schemas(task: SourceTask) -> Iterator[str]:
 
 def _numbers(task: SourceTask) -> Iterator[str]:
     """Compare exact numbers, such as coordinates, of the question and of the golden arguments."""
-    asked = {float(text) for text in _EXACT.findall(task.fields["instruction"])}
-    if asked and task.golden:
+    in_question = {float(text) for text in _EXACT.findall(task.fields["instruction"])}
+    if in_question and task.golden:
         given = _EXACT.findall(canonical(task.golden[0].get("args") or {}))
-        other = [text for text in given if float(text) not in asked]
+        other = [text for text in given if float(text) not in in_question]
         if other:
             yield f"golden arguments hold numbers that the question does not: {', '.join(other)}"
 
@@ -198,10 +198,10 @@ RULES: tuple[Rule, ...] = (
 
 
 def _unknown_facts(task: SourceTask, cache: Cache) -> Iterator[str]:
-    for one in _maps(task.fields.get("golden_fields")):
-        tool = str(one.get("tool"))
-        for path in one.get("fields") or ():
-            if not any(recorded_value(each.data, str(path)) is not None for each in cache.of(tool)):
+    for golden in _maps(task.fields.get("golden_fields")):
+        tool = str(golden.get("tool"))
+        for path in golden.get("fields") or ():
+            if not any(recorded_value(answer.data, str(path)) is not None for answer in cache.of(tool)):
                 yield f"golden_fields: no recorded answer of {tool} has {path}"
 
 
@@ -209,12 +209,12 @@ def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
     calls = {call.get("step"): call["tool"] for call in task.golden}
     for flow in _maps(task.fields.get("data_flow")):
         tool, name = calls.get(flow.get("from_step"), ""), str(flow.get("from_output"))
-        answers = [one.data for one in cache.of(tool)]
+        answers = [call.data for call in cache.of(tool)]
         if not answers or any(recorded_value(data, name) is not None for data in answers):
             continue
-        known = set().union(*(_names(data) for data in answers[:20]))
-        if name not in known:
-            hint = nearest(name, sorted(known))
+        names = set().union(*(_names(data) for data in answers[:20]))
+        if name not in names:
+            hint = nearest(name, sorted(names))
             yield f"data_flow: no recorded answer of {tool} has {name!r}{f'; {hint}' if hint else ''}"
 
 
@@ -252,7 +252,7 @@ def _turn_calls(task: SourceTask) -> list[Fields]:
     return [action for turn in task.turns for action in actions(turn)]
 
 
-def _offered(task: SourceTask) -> dict[str, None]:
+def _tool_names(task: SourceTask) -> dict[str, None]:
     calls = (*task.golden, *task.fallbacks, *_turn_calls(task))
     return dict.fromkeys([*(task.fields.get("available_tools") or ()), *(call["tool"] for call in calls)])
 
@@ -272,4 +272,4 @@ def _names(data: Any) -> set[str]:
 
 
 def _maps(value: Any) -> list[Fields]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -30,15 +30,15 @@ MOST_DEEP = 6
 
 def recorded_value(data: Any, path: str) -> Any:
     """Give what stands at a path such as ``items[0].title``; None where there is nothing."""
-    found = value_at(data, loose_path(path))
-    return None if found is ABSENT else found
+    value = value_at(data, loose_path(path))
+    return None if value is ABSENT else value
 
 
 def find_named(data: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Give what stands at a path, else under a key of that name, in the first entries of lists too."""
-    found = recorded_value(data, name)
-    if found is not None:
-        yield name, found
+    direct = recorded_value(data, name)
+    if direct is not None:
+        yield name, direct
     elif re.fullmatch(r"\w+", name):
         yield from _keys(data, name, "", 0)
 
@@ -72,15 +72,15 @@ class GoldenPath:
     """The golden calls of a task, acted out on the recorded answers.
 
     ``facts`` are the paths that the task itself names, by tool: a mere name means one of them first.
-    ``written`` are the arguments with references, ``answers`` what was recorded for each call, ``lost`` says
-    which placeholders lead nowhere, and ``spaced`` which texts needed a space after a reference.
+    ``referenced`` are the arguments with references, ``answers`` what was recorded for each call, ``lost``
+    says which placeholders lead nowhere, and ``spaced`` which texts needed a space after a reference.
     """
 
     calls: Sequence[Fields]
     flows: Sequence[Fields]
     cache: Cache
     facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    written: list[dict[str, Any]] = field(default_factory=list)
+    referenced: list[dict[str, Any]] = field(default_factory=list)
     answers: list[CachedCall | None] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     spaced: list[str] = field(default_factory=list)
@@ -89,22 +89,22 @@ class GoldenPath:
         """Go through the calls in order: each sees the answers of those before it."""
         for call in self.calls:
             filled: dict[str, Any] = {}
-            written: dict[str, Any] = {}
+            referenced: dict[str, Any] = {}
             for name, value in (call.get("args") or {}).items():
-                written[name], filled[name] = self._argument(call, name, value)
-            self.written.append(written)
+                referenced[name], filled[name] = self._argument(call, name, value)
+            self.referenced.append(referenced)
             self.answers.append(self.cache.find(call["tool"], filled))
 
     def _argument(self, call: Fields, name: str, value: Any) -> tuple[Any, Any]:
         """Give an argument as it is written for the oracle, and with its values filled in."""
         if not isinstance(value, str) or not PLACEHOLDER.search(value):
             return escape(value), value
-        found = {one[0]: self._resolve(call, name, one[1]) for one in PLACEHOLDER.finditer(value)}
-        if None in found.values():
-            missing = ", ".join(text for text, one in found.items() if one is None)
+        resolved = {match[0]: self._resolve(call, name, match[1]) for match in PLACEHOLDER.finditer(value)}
+        if None in resolved.values():
+            missing = ", ".join(text for text, match in resolved.items() if match is None)
             self.lost.append(f"{call['tool']}({name}): {missing}")
             return escape(value), value
-        return self._with_references(value, found), self._with_values(value, found)
+        return self._with_references(value, resolved), self._with_values(value, resolved)
 
     def _resolve(self, call: Fields, name: str, inside: str) -> tuple[str, Any] | None:
         """Give the reference and the value of a placeholder, or None where it leads nowhere."""
@@ -118,8 +118,8 @@ class GoldenPath:
         return None
 
     def _values_named(self, answer: CachedCall, name: str) -> Iterator[tuple[str, Any]]:
-        known = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
-        yield from ((path, recorded_value(answer.data, path)) for path in known)
+        named_paths = [path for path in self.facts.get(answer.tool, ()) if path.endswith(f".{name}")]
+        yield from ((path, recorded_value(answer.data, path)) for path in named_paths)
         yield from find_named(answer.data, name)
 
     def _source(self, call: Fields, name: str, inside: str) -> PlaceholderSource | None:
@@ -152,9 +152,9 @@ class GoldenPath:
         nth = next(number for number, flow in enumerate(alike) if flow is mine)
         return (places[min(nth, len(places) - 1)], mine) if places else None
 
-    def _with_references(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> str:
+    def _with_references(self, value: str, resolved: Mapping[str, tuple[str, Any] | None]) -> str:
         def reference(match: re.Match[str]) -> str:
-            text = (found[match[0]] or ("", None))[0]
+            text = (resolved[match[0]] or ("", None))[0]
             runs_on = re.match(r"[\w.\[]", value[match.end() :]) is not None
             if runs_on:
                 self.spaced.append(value)
@@ -162,15 +162,20 @@ class GoldenPath:
 
         return PLACEHOLDER.sub(reference, value.replace("$", "$$"))
 
-    def _with_values(self, value: str, found: Mapping[str, tuple[str, Any] | None]) -> Any:
-        if value in found:
-            return (found[value] or ("", value))[1]
-        return PLACEHOLDER.sub(lambda match: str((found[match[0]] or ("", ""))[1]), value)
+    def _with_values(self, value: str, resolved: Mapping[str, tuple[str, Any] | None]) -> Any:
+        if value in resolved:
+            return (resolved[value] or ("", value))[1]
+        return PLACEHOLDER.sub(lambda match: str((resolved[match[0]] or ("", ""))[1]), value)
 
 
 def in_step_order(calls: Sequence[Fields]) -> list[Fields]:
     """Give the calls by step, those of one step in the order in which they are listed."""
-    return [call for _, call in sorted(enumerate(calls), key=lambda one: (_step_of(one[1], one[0]), one[0]))]
+    return [
+        call
+        for _, call in sorted(
+            enumerate(calls), key=lambda numbered: (_step_of(numbered[1], numbered[0]), numbered[0])
+        )
+    ]
 
 
 def steps(calls: Sequence[Fields]) -> list[list[int]]:
@@ -217,12 +222,17 @@ def solve(task: SourceTask, cache: Cache) -> Solution:
     if task.level == "L5":
         return _around_the_failure(task, cache)
     calls = in_step_order(task.golden)
-    facts = {str(one.get("tool")): one.get("fields") or () for one in _maps(task.fields.get("golden_fields"))}
+    facts = {
+        str(golden.get("tool")): golden.get("fields") or ()
+        for golden in _maps(task.fields.get("golden_fields"))
+    }
     path = GoldenPath(calls, _maps(task.fields.get("data_flow")), cache, facts)
     path.walk()
     groups = steps(calls) if any("step" in call for call in calls) else [list(range(len(calls)))]
     turns: Turns = [
-        {"calls": [_call(calls[place], path.written[place]) for place in group]} for group in groups if group
+        {"calls": [_call(calls[place], path.referenced[place]) for place in group]}
+        for group in groups
+        if group
     ]
     return Solution([*turns, _answer(task, path.answers)], tuple(_findings(task, path)))
 
@@ -235,21 +245,24 @@ def _conversation(task: SourceTask, cache: Cache) -> Solution:
         for test in task.context_tests
         if test.get("expected_action") and test.get("turn", 0) >= here
     ]
-    calls = [_call(one, escape(one.get("args") or {})) for one in expected[:1] if one.get("tool")]
+    calls = [_call(action, escape(action.get("args") or {})) for action in expected[:1] if action.get("tool")]
     answers = [cache.find(call["tool"], call["args"]) for call in calls]
-    told = (turn_at(task, here + 1) or {}).get("content")
-    last = {"text": told} if told else _answer(task, answers)
+    reply = (turn_at(task, here + 1) or {}).get("content")
+    last = {"text": reply} if reply else _answer(task, answers)
     return Solution([*([{"calls": calls}] if calls else []), last])
 
 
 def _around_the_failure(task: SourceTask, cache: Cache) -> Solution:
     """Make the call that fails, then the call that stands in for it: a recorded one, if there is one."""
     options = task.fallbacks
-    found = [cache.find(one["tool"], one.get("args") or {}) for one in options]
-    chosen = next((place for place, answer in enumerate(found) if answer is not None), 0)
-    turns = [{"calls": [_call(one, escape(one.get("args") or {}))]} for one in task.golden[:1]]
-    turns += [{"calls": [_call(one, escape(one.get("args") or {}))]} for one in options[chosen : chosen + 1]]
-    return Solution([*turns, _answer(task, found[chosen : chosen + 1])])
+    recorded = [cache.find(action["tool"], action.get("args") or {}) for action in options]
+    chosen = next((place for place, answer in enumerate(recorded) if answer is not None), 0)
+    turns = [{"calls": [_call(action, escape(action.get("args") or {}))]} for action in task.golden[:1]]
+    turns += [
+        {"calls": [_call(action, escape(action.get("args") or {}))]}
+        for action in options[chosen : chosen + 1]
+    ]
+    return Solution([*turns, _answer(task, recorded[chosen : chosen + 1])])
 
 
 def _call(call: Fields, args: Any) -> dict[str, Any]:
@@ -258,18 +271,21 @@ def _call(call: Fields, args: Any) -> dict[str, Any]:
 
 def _answer(task: SourceTask, answers: Sequence[CachedCall | None]) -> dict[str, Any]:
     """Say the golden facts as they were recorded; where nothing was, say which they are."""
-    wanted = _maps(task.fields.get("golden_fields"))
-    facts = list(_facts(wanted, [answer for answer in answers if answer is not None]))
+    golden_fields = _maps(task.fields.get("golden_fields"))
+    facts = list(_facts(golden_fields, [answer for answer in answers if answer is not None]))
     if facts:
         return {"text": "확인한 내용: " + "; ".join(facts)}
-    names = "; ".join(f"{one.get('tool')}의 {', '.join(map(str, one.get('fields') or ()))}" for one in wanted)
+    names = "; ".join(
+        f"{golden.get('tool')}의 {', '.join(map(str, golden.get('fields') or ()))}"
+        for golden in golden_fields
+    )
     return {"text": f"녹화된 응답에서 찾지 못한 내용: {names}" if names else "확인할 내용이 없습니다."}
 
 
-def _facts(wanted: Iterable[Fields], answers: Sequence[CachedCall]) -> Iterator[str]:
-    for one in wanted:
-        for answer in (answer for answer in answers if answer.tool == one.get("tool")):
-            for path in one.get("fields") or ():
+def _facts(golden_fields: Iterable[Fields], answers: Sequence[CachedCall]) -> Iterator[str]:
+    for golden in golden_fields:
+        for answer in (answer for answer in answers if answer.tool == golden.get("tool")):
+            for path in golden.get("fields") or ():
                 value = recorded_value(answer.data, str(path))
                 if value not in (None, ""):
                     yield f"{path} = {_short(value)}"
@@ -281,8 +297,8 @@ def _findings(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
             task.id, f"a placeholder leads nowhere in the recorded answers: {text}; it stays as it is"
         )
     for text in path.spaced:
-        said = f"the reference solution has a space after the reference in {text!r}, which runs on"
-        yield Finding(task.id, said, "change")
+        notice = f"the reference solution has a space after the reference in {text!r}, which runs on"
+        yield Finding(task.id, notice, "change")
 
 
 def _short(value: Any) -> str:
@@ -291,4 +307,4 @@ def _short(value: Any) -> str:
 
 
 def _maps(value: Any) -> list[Fields]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

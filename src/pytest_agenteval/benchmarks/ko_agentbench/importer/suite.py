@@ -82,18 +82,18 @@ def task_files(tasks: Sequence[SourceTask], cache: Cache, mode: Mode = "default"
 
 def grader_config(task: SourceTask, mode: Mode = "default") -> dict[str, Any]:
     """Give the settings of the task's graders: the benchmark's own keys, and the level of its file."""
-    said = {key: task.fields[key] for key in GRADED_BY if task.fields.get(key) is not None}
-    return {"task_level": task.number, **({"mode": mode} if mode != "default" else {}), **said}
+    settings = {key: task.fields[key] for key in GRADED_BY if task.fields.get(key) is not None}
+    return {"task_level": task.number, **({"mode": mode} if mode != "default" else {}), **settings}
 
 
 def offered_tools(task: SourceTask) -> list[str]:
     """Give the tools to offer: the declared candidates in L2, else those of the golden path and the turns."""
-    told = [action["tool"] for turn in task.turns for action in actions(turn)]
+    in_turns = [action["tool"] for turn in task.turns for action in actions(turn)]
     expected = [(test.get("expected_action") or {}).get("tool") for test in task.context_tests]
     declared = task.fields.get("available_tools") or () if task.level == "L2" else ()
     fallbacks = [call["tool"] for call in task.fallbacks]
     golden = [call["tool"] for call in task.golden]
-    names = dict.fromkeys([*declared, *golden, *told, *filter(None, expected), *fallbacks])
+    names = dict.fromkeys([*declared, *golden, *in_turns, *filter(None, expected), *fallbacks])
     return [name for name in names if name in catalogue()]
 
 
@@ -189,16 +189,16 @@ def cassette_folder(target: Path) -> Path:
 
 def is_imported(folder: Path) -> bool:
     """Say whether a suite's folder was written by an import of this benchmark."""
-    said = folder / SUITE_FILE
-    return said.is_file() and ABOUT in said.read_text(encoding="utf-8", errors="replace")
+    suite_file = folder / SUITE_FILE
+    return suite_file.is_file() and ABOUT in suite_file.read_text(encoding="utf-8", errors="replace")
 
 
 def write_suite(target: Path, tasks: Iterable[TaskFile], *, with_cassettes: bool = True) -> list[Path]:
     """Write the suite's files and give their paths; what the folder says of pytest already stays as it is."""
     folder = evals_folder(target)
     left_out = () if with_cassettes else ("cassettes",)
-    said = {key: value for key, value in SUITE.items() if key not in left_out}
-    written = [write_yaml(folder / SUITE_FILE, said)]
-    written += [write_yaml(folder / task.level / f"{task.id}.yaml", task.content) for task in tasks]
+    settings = {key: value for key, value in SUITE.items() if key not in left_out}
+    paths = [write_yaml(folder / SUITE_FILE, settings)]
+    paths += [write_yaml(folder / task.level / f"{task.id}.yaml", task.content) for task in tasks]
     make_project(target)
-    return written
+    return paths

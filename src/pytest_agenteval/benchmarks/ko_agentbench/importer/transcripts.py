@@ -47,17 +47,19 @@ class LogReplay:
                     self.calls.append(replace(open_calls.pop(0), id=id, result=content))
                 continue
             turn, number = next(turns), number + 1
-            asked = tuple(_seeded_calls(turn, number)) if message["role"] == "assistant" else ()
-            open_calls = list(asked)
-            self.messages.append(Message(message["role"], _text(message.get("content")), asked, 0, True))
+            calls_of_turn = tuple(_seeded_calls(turn, number)) if message["role"] == "assistant" else ()
+            open_calls = list(calls_of_turn)
+            self.messages.append(
+                Message(message["role"], _text(message.get("content")), calls_of_turn, 0, True)
+            )
 
     def add(self, message: Mapping[str, Any]) -> None:
         """Take over one message of the trial itself."""
         role = message["role"]
         if role == "tool":
-            self._answered(message)
+            self._add_answer(message)
         elif role == "assistant":
-            self._replied(message)
+            self._add_reply(message)
         else:
             self.messages.append(Message(role, _text(message.get("content")), phase=self.phase))
 
@@ -65,35 +67,35 @@ class LogReplay:
         """Take over calls that no message tells of."""
         for place in range(len(self.logged)):
             if place not in self.replayed:
-                self._made(place, "")
+                self._add_call(place, "")
 
-    def _replied(self, message: Mapping[str, Any]) -> None:
+    def _add_reply(self, message: Mapping[str, Any]) -> None:
         """Begin a turn; a reply right after one that called nothing is that of a second conversation."""
         before = self.messages[-1] if self.messages else None
         if before is not None and before.role == "assistant" and not before.seeded:
             self.phase += 1
         self.turn += 1
         self.waiting = [place for place, call in enumerate(self.logged) if call.get("step") == self.turn]
-        asked = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
+        calls_of_turn = tuple(self._tool_call(place, index) for index, place in enumerate(self.waiting))
         content = _text(message.get("content"))
-        self.messages.append(Message("assistant", content, asked, self.turn, phase=self.phase))
+        self.messages.append(Message("assistant", content, calls_of_turn, self.turn, phase=self.phase))
 
-    def _answered(self, message: Mapping[str, Any]) -> None:
+    def _add_answer(self, message: Mapping[str, Any]) -> None:
         id, kind = str(message.get("tool_call_id") or ""), ""
         content = message.get("content")
         if isinstance(content, Mapping):
             kind = str(content.get("error_type") or "")
         if self.waiting:
-            self._made(self.waiting.pop(0), id, kind)
-        told = Message("tool", _text(content), (), self.turn, phase=self.phase, call_id=id)
-        self.messages.append(told)
+            self._add_call(self.waiting.pop(0), id, kind)
+        tool_message = Message("tool", _text(content), (), self.turn, phase=self.phase, call_id=id)
+        self.messages.append(tool_message)
 
     def _tool_call(self, place: int, index: int) -> ToolCall:
         call = self.logged[place]
         args, raw = _args(call.get("arguments"))
         return ToolCall(_id(place), self.turn, index, str(call.get("tool_name")), args, raw)
 
-    def _made(self, place: int, id: str, kind: str = "") -> None:
+    def _add_call(self, place: int, id: str, kind: str = "") -> None:
         """Take over a call with what came of it, and give it the name that its answer has."""
         call = self.logged[place]
         self.replayed.add(place)
@@ -114,9 +116,9 @@ class LogReplay:
             )
         )
         if id:
-            self._name(_id(place), id)
+            self._rename_call(_id(place), id)
 
-    def _name(self, old: str, new: str) -> None:
+    def _rename_call(self, old: str, new: str) -> None:
         for place in range(len(self.messages) - 1, -1, -1):
             message = self.messages[place]
             if any(call.id == old for call in message.calls):
@@ -175,8 +177,8 @@ def task_input(task: SourceTask | None, logged: LoggedResult) -> dict[str, Any]:
 
 def outcome_of(logged: LoggedResult) -> Outcome:
     """Give the answer, and as the state what the log says beside calls and messages."""
-    said, log = logged.fields.get("final_response"), logged.fields
-    text = said if isinstance(said, str) else "" if said is None else compact(said)
+    response, log = logged.fields.get("final_response"), logged.fields
+    text = response if isinstance(response, str) else "" if response is None else compact(response)
     state = {key: log.get(key) for key in STATE_KEYS}
     state |= {"task_level": log.get("level"), "conversation": bool(log.get("conversation_log"))}
     return Outcome(Answer(text, {STATE: state}))
@@ -245,8 +247,8 @@ def _events(log: Mapping[str, Any]) -> Iterator[Event]:
         yield Event(at, "agent_error", str(log["error"]))
     elif not log.get("steps_taken"):
         repeated = log.get("final_response")
-        told = "; its answer is the last text that the task gave" if repeated else ""
-        yield Event(at, "agent_error", f"the log tells of no step, and not why{told}")
+        hint = "; its answer is the last text that the task gave" if repeated else ""
+        yield Event(at, "agent_error", f"the log tells of no step, and not why{hint}")
     for call in log.get("tool_calls") or ():
         if call.get("success") and call.get("error"):
             yield Event(at, "odd_call", f"{call.get('tool_name')} is marked as successful: {call['error']}")

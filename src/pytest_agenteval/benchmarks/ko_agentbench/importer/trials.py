@@ -56,6 +56,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.transcripts import (
 )
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.recording_chat import JudgeChat
+from pytest_agenteval.graders.grader import asks_judges, own_threshold, version_of
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.aggregates import trial_score
 
@@ -88,7 +89,7 @@ class VerdictReplay:
 
     label: str
     verdicts: Sequence[Verdict]
-    asked: int = 0
+    given: int = 0
 
     async def ask(
         self,
@@ -99,10 +100,10 @@ class VerdictReplay:
         settings: ChatSettings = _SETTINGS,
     ) -> Reply:
         """Give the next verdict; raises ProviderDown where none was published."""
-        if self.asked >= len(self.verdicts):
+        if self.given >= len(self.verdicts):
             raise ProviderDown(f"the report holds {len(self.verdicts)} verdicts for {self.label}")
-        verdict, reason = self.verdicts[self.asked]
-        self.asked += 1
+        verdict, reason = self.verdicts[self.given]
+        self.given += 1
         return Reply(verdict_text(self.label, verdict, reason), usage=Usage(), taped=True)
 
 
@@ -115,7 +116,7 @@ class PublishedJudge:
 
 
 def published_judges(
-    label: str, metrics: Mapping[str, Any] | None, judge: str, asked: Recorder
+    label: str, metrics: Mapping[str, Any] | None, judge: str, recorder: Recorder
 ) -> tuple[PublishedJudge, ...]:
     """Give the judges that a metric was judged by, by a task's published metrics; none without a report."""
     if metrics is None or label not in JUDGED:
@@ -124,8 +125,8 @@ def published_judges(
     model = Model(judge, judge)
     # As when trials are judged here, so that they can be graded again without anybody being asked.
     role = f"{judge} for {label}"
-    replays = (VerdictReplay(label, one) for one in _verdicts(label, details))
-    return tuple(PublishedJudge(model, JudgeChat(one, recorder=asked, role=role)) for one in replays)
+    replays = (VerdictReplay(label, verdicts) for verdicts in _verdicts(label, details))
+    return tuple(PublishedJudge(model, JudgeChat(replay, recorder=recorder, role=role)) for replay in replays)
 
 
 def _verdicts(label: str, details: Mapping[str, Any]) -> list[Sequence[Verdict]]:
@@ -134,9 +135,9 @@ def _verdicts(label: str, details: Mapping[str, Any]) -> list[Sequence[Verdict]]
         return [tuple(_votes(details))]
     if label == SCORED:
         return [tuple(_score(details))]
-    found = [each for each in details.get("individual_judges") or () if isinstance(each, Mapping)]
+    judges = [judge for judge in details.get("individual_judges") or () if isinstance(judge, Mapping)]
     key = "score" if label in AVERAGED else "success"
-    return [((each[key], _reason(each)),) for each in found if each.get(key) is not None] or [()]
+    return [((judge[key], _reason(judge)),) for judge in judges if judge.get(key) is not None] or [()]
 
 
 def _votes(details: Mapping[str, Any]) -> Iterator[Verdict]:
@@ -175,38 +176,38 @@ class LogGraders:
         self._graders = dict(_make_graders(logged.level, self.config))
 
     async def grades(
-        self, evidence: Evidence, published: PublishedMetrics, asked: Recorder
+        self, evidence: Evidence, published: PublishedMetrics, recorder: Recorder
     ) -> tuple[Grade, ...]:
         """Give every grade; judges say what was published, and what they are asked is written down."""
-        return tuple([await self._grade(label, evidence, published, asked) for label in self._graders])
+        return tuple([await self._grade(label, evidence, published, recorder) for label in self._graders])
 
     def digest(self, judge: str) -> str:
         """Give a digest of everything that the grades depend on beside the trial."""
         rows = [
-            [label, self.config, getattr(one, "version", "1"), judge if label in JUDGED else ""]
-            for label, one in self._graders.items()
+            [label, self.config, version_of(grader), judge if label in JUDGED else ""]
+            for label, grader in self._graders.items()
         ]
         return digest(rows)
 
     async def _grade(
-        self, label: str, evidence: Evidence, published: PublishedMetrics, asked: Recorder
+        self, label: str, evidence: Evidence, published: PublishedMetrics, recorder: Recorder
     ) -> Grade:
         grader = self._graders[label]
         if isinstance(grader, Grade):
             return grader
-        threshold: float = getattr(grader, "threshold", 1.0)
-        with_judges = getattr(grader, "with_judges", None)
-        judges = published_judges(label, published.metrics, published.judge, asked) if with_judges else ()
-        asking = with_judges(judges) if with_judges else grader
-        found: Any = asking.grade(evidence)
-        grade: Grade = await found if inspect.isawaitable(found) else found
+        threshold: float = own_threshold(grader)
+        if asks_judges(grader):
+            judges = published_judges(label, published.metrics, published.judge, recorder)
+            grader = grader.with_judges(judges)
+        given: Any = grader.grade(evidence)
+        grade: Grade = await given if inspect.isawaitable(given) else given
         return replace(grade, grader=label, threshold=threshold)
 
 
 def grader_config(logged: LoggedResult) -> dict[str, Any]:
     """Give what the benchmark's evaluator knows of a task: what its log holds, and no more."""
-    said = {key: logged.fields[key] for key in EVALUATED_KEYS if logged.fields.get(key) is not None}
-    return {"task_level": logged.fields.get("level"), "mode": MODE, **said}
+    settings = {key: logged.fields[key] for key in EVALUATED_KEYS if logged.fields.get(key) is not None}
+    return {"task_level": logged.fields.get("level"), "mode": MODE, **settings}
 
 
 def _make_graders(level: str, config: Mapping[str, Any]) -> Iterator[tuple[str, Grader | Grade]]:
@@ -249,9 +250,9 @@ async def _trial(
     given, log, outcome = task_input(task, logged), logged.fields, outcome_of(logged)
     transcript = _with_source(transcript_of(task, logged), logged, report, root)
     ruler, published = LogGraders(logged), _published_metrics(logged, report)
-    asked = Recorder(lambda: 0.0)
-    grades = await ruler.grades(Evidence(given, transcript, outcome), published, asked)
-    transcript = replace(transcript, events=(*transcript.events, *asked.transcript().events))
+    recorder = Recorder(lambda: 0.0)
+    grades = await ruler.grades(Evidence(given, transcript, outcome), published, recorder)
+    transcript = replace(transcript, events=(*transcript.events, *recorder.transcript().events))
     score = trial_score((grade.score, grade.weight) for grade in grades)
     ending = _ending(grades)
     return Trial(

@@ -40,7 +40,7 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
             trials = tasks.setdefault((entry.key.task, entry.key.agent), [])
             trials += [trial] if (trial := run.trial_if_readable(entry)) else []
         reports = [report for trials in tasks.values() if (report := task_report(name, trials))]
-        planned = max(_planned(run, suite, name), len(tasks))
+        planned = max(_planned_tasks(run, suite, name), len(tasks))
         if planned:
             levels[name] = _level(name, _model(run.header, suite), reports, planned)
             upstream = upstream and all(report.upstream for report in reports)
@@ -51,7 +51,7 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
     }
 
 
-def _planned(run: Run, suite: SuiteView, level: str) -> int:
+def _planned_tasks(run: Run, suite: SuiteView, level: str) -> int:
     group = (suite.suite, suite.model, suite.variant, level)
     return sum(
         planned.tasks
@@ -109,7 +109,7 @@ def _means(level: str, tasks: Sequence[TaskReport]) -> Iterator[tuple[str, float
 def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, Any]:
     """Give what the tasks of a level took, rounded as the benchmark's log is."""
     count, answered = len(tasks), sum(task.success for task in tasks)
-    taken, tokens = naive_sum(task.seconds for task in tasks), sum(task.tokens for task in tasks)
+    seconds, tokens = naive_sum(task.seconds for task in tasks), sum(task.tokens for task in tasks)
     steps, calls = sum(task.steps for task in tasks), sum(task.calls for task in tasks)
     return {
         "timestamp": max((task.started_at for task in tasks), default=""),
@@ -119,8 +119,8 @@ def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, 
         "successful_tasks": answered,
         "failed_tasks": count - answered,
         "success_rate": round(_per(100 * answered, count), 2),
-        "total_execution_time": round(taken, 2),
-        "average_execution_time": round(_per(taken, count), 2),
+        "total_execution_time": round(seconds, 2),
+        "average_execution_time": round(_per(seconds, count), 2),
         "total_steps": steps,
         "average_steps": round(_per(steps, count), 2),
         "total_tool_calls": calls,
@@ -129,17 +129,17 @@ def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, 
         "average_tokens_per_task": round(_per(tokens, count), 2),
         "average_prompt_tokens": round(_per(sum(task.prompt_tokens for task in tasks), count), 2),
         "average_completion_tokens": round(_per(sum(task.completion_tokens for task in tasks), count), 2),
-        "average_tps": round(_per(tokens, taken), 2),
+        "average_tps": round(_per(tokens, seconds), 2),
         "ttft": _first_tokens(task.first_token_s for task in tasks),
     }
 
 
 def _first_tokens(waits: Iterable[float]) -> dict[str, Any]:
-    known = [wait for wait in waits if wait > 0]
+    measured = [wait for wait in waits if wait > 0]
     return {
-        "average": round(_mean(known), 4),
-        "min": round(min(known, default=0.0), 4),
-        "max": round(max(known, default=0.0), 4),
+        "average": round(_mean(measured), 4),
+        "min": round(min(measured, default=0.0), 4),
+        "max": round(max(measured, default=0.0), 4),
         "unit": "seconds",
     }
 

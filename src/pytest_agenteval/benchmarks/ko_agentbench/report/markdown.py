@@ -118,14 +118,14 @@ def _level(name: str, level: Level) -> Iterator[str]:
 
 
 def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
-    taken = [level["metadata"] for level in levels.values()]
-    tokens = sum(took["total_tokens"] for took in taken)
-    seconds = naive_sum(took["total_execution_time"] for took in taken)
+    levels_metadata = [level["metadata"] for level in levels.values()]
+    tokens = sum(took["total_tokens"] for took in levels_metadata)
+    seconds = naive_sum(took["total_execution_time"] for took in levels_metadata)
     yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")
     yield f"- **총 처리 토큰**: {tokens:,}개"
     yield f"- **총 실행 시간**: {seconds:.2f}초"
     yield f"- **전체 평균 TPS**: {tokens / seconds if seconds else 0.0:.2f} tokens/sec"
-    yield f"- **전체 평균 TTFT**: {_first_token_s(taken):.4f}초"
+    yield f"- **전체 평균 TTFT**: {_first_token_s(levels_metadata):.4f}초"
     yield from ("", "### 레벨별 상세", "")
     yield from _head(
         "Level", "평균 토큰 수", "입력 토큰", "출력 토큰", "TPS", "TTFT (평균)", "TTFT (최소/최대)"
@@ -146,11 +146,15 @@ def _details(name: str, took: Mapping[str, Any]) -> str:
     )
 
 
-def _first_token_s(taken: Sequence[Mapping[str, Any]]) -> float:
+def _first_token_s(levels_metadata: Sequence[Mapping[str, Any]]) -> float:
     """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
-    known = [(took["ttft"]["average"], took["total_tasks"]) for took in taken if took["ttft"]["average"] > 0]
-    tasks = sum(count for _, count in known)
-    return naive_sum(mean * count for mean, count in known) / tasks if tasks else 0.0
+    measured = [
+        (took["ttft"]["average"], took["total_tasks"])
+        for took in levels_metadata
+        if took["ttft"]["average"] > 0
+    ]
+    tasks = sum(count for _, count in measured)
+    return naive_sum(mean * count for mean, count in measured) / tasks if tasks else 0.0
 
 
 def _counts(of: Mapping[str, Any]) -> str:
