@@ -24,7 +24,7 @@ MOST_CHECKS = 8
 MOST_MESSAGE = 300
 MOST_MESSAGE_LINES = 12
 MOST_TRACEBACK_LINES = 30
-MOST_LINE, MOST_WAY = 300, 1000
+MOST_CALL, MOST_WAY = 300, 1000
 
 
 def short_reason(trial: Trial | JournalEntry) -> str:
@@ -200,12 +200,12 @@ class UnrecordedCall(NamedTuple):
     @property
     def name(self) -> str:
         """The question, and the file that lacks it."""
-        return one_line(f"{self.file}: {self.asked}", MOST_LINE)
+        return one_line(f"{self.file}: {self.asked}", MOST_CALL)
 
     @property
     def ways(self) -> Iterator[str]:
         """What there is in its place, and how to record it, line by line."""
-        yield f"found: {one_line(self.found, MOST_LINE)}"
+        yield f"found: {one_line(self.found, MOST_CALL)}"
         yield from (one_line(way.strip(), MOST_WAY) for way in self.hint.splitlines())
 
 
