@@ -76,7 +76,7 @@ def test_an_entry_runs_to_the_next_heading(id: str, written: str, text: str) -> 
     found = find_entry(DAY, fact)
 
     assert found is not None
-    assert found.written == datetime.fromisoformat(f"2026-09-17T{written}")
+    assert found.written_at == datetime.fromisoformat(f"2026-09-17T{written}")
     assert found.text == text
 
 

@@ -34,8 +34,8 @@ class Field(FrozenValue, frozen=True):
         star = "*" if self.required else ""
         if self.parts:
             return f"{self.name}{star} (list of {{{', '.join(map(str, self.parts))}}})"
-        said = [_KIND_WORDS.get(self.kind, self.kind), self.note]
-        return f"{self.name}{star} ({', '.join(part for part in said if part)})"
+        kind_and_note = [_KIND_WORDS.get(self.kind, self.kind), self.note]
+        return f"{self.name}{star} ({', '.join(part for part in kind_and_note if part)})"
 
 
 class Template(FrozenValue, frozen=True):
@@ -56,25 +56,25 @@ class Template(FrozenValue, frozen=True):
 def catalogue() -> Mapping[str, Template]:
     """Give every template by its id, in the order of the file."""
     text = files(__package__).joinpath("templates.yaml").read_text(encoding="utf-8")
-    return {id: _template(id, written) for id, written in yaml.safe_load(text).items()}
+    return {id: _template(id, template_yaml) for id, template_yaml in yaml.safe_load(text).items()}
 
 
-def _template(id: str, written: Mapping[str, Any]) -> Template:
-    return Template(id, written["use"], _fields(written), tuple(written.get("either", ())))
+def _template(id: str, template_yaml: Mapping[str, Any]) -> Template:
+    return Template(id, template_yaml["use"], _fields(template_yaml), tuple(template_yaml.get("either", ())))
 
 
-def _fields(written: Mapping[str, Any]) -> tuple[Field, ...]:
+def _fields(fields_yaml: Mapping[str, Any]) -> tuple[Field, ...]:
     return tuple(
-        _field(name, share == "required", said)
+        _field(name, share == "required", field_yaml)
         for share in ("required", "optional")
-        for name, said in written.get(share, {}).items()
+        for name, field_yaml in fields_yaml.get(share, {}).items()
     )
 
 
-def _field(name: str, required: bool, said: str | Mapping[str, Any]) -> Field:
-    if isinstance(said, Mapping):
-        return Field(name, required, parts=_fields(said))
-    kind, _, note = said.partition(",")
+def _field(name: str, required: bool, field_yaml: str | Mapping[str, Any]) -> Field:
+    if isinstance(field_yaml, Mapping):
+        return Field(name, required, parts=_fields(field_yaml))
+    kind, _, note = field_yaml.partition(",")
     return Field(name, required, kind, note.strip())
 
 
@@ -84,10 +84,10 @@ def template_problems(template: Template, data: Mapping[str, Any]) -> list[str]:
     Only required fields are checked, and the members of lists of objects; a card with an odd optional field
     is still a card.
     """
-    found = list(_of_fields(template.fields, data, ""))
+    problems = list(_of_fields(template.fields, data, ""))
     if template.either and not any(isinstance(data.get(name), str) for name in template.either):
-        found.append(f"one of {', '.join(template.either)} must be there, as a text")
-    return found
+        problems.append(f"one of {', '.join(template.either)} must be there, as a text")
+    return problems
 
 
 def _of_fields(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _of_fields(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) 
         value, place = data.get(field.name), prefix + field.name
         if value is None:
             if field.required:
-                yield f"{place} is missing: {_expected(field)}"
+                yield f"{place} is missing: {_expectation(field)}"
         elif field.parts:
             yield from _of_list(field, value, place)
         elif field.required and not _FITS[field.kind](value):
@@ -104,7 +104,7 @@ def _of_fields(fields: tuple[Field, ...], data: Mapping[str, Any], prefix: str) 
 
 def _of_list(field: Field, value: Any, place: str) -> Iterator[str]:
     if not isinstance(value, list) or (field.required and not value):
-        yield f"{place} must be {_expected(field)}, not {describe_value(value)}"
+        yield f"{place} must be {_expectation(field)}, not {describe_value(value)}"
         return
     for number, member in enumerate(value):
         if isinstance(member, Mapping):
@@ -113,7 +113,7 @@ def _of_list(field: Field, value: Any, place: str) -> Iterator[str]:
             yield f"{place}[{number}] must be an object, not {describe_value(member)}"
 
 
-def _expected(field: Field) -> str:
+def _expectation(field: Field) -> str:
     return "a list of objects, at least one" if field.parts else _EXPECTED[field.kind]
 
 

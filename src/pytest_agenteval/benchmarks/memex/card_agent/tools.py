@@ -53,7 +53,7 @@ class CardDraft(FrozenValue, frozen=True):
 def read_card_draft(args: Mapping[str, Any]) -> CardDraft:
     """Read the arguments; raises ToolFailed at the first thing that is wrong."""
     title, configs = _title(args.get("title")), _configs(args.get("ui_configs"))
-    created, warning = _created(args.get("content_creation_date"))
+    created, warning = _creation_date(args.get("content_creation_date"))
     return CardDraft(
         _fact(args.get("fact_id")),
         title,
@@ -78,10 +78,10 @@ def _title(title: Any) -> str:
 
 
 def _fact(text: Any) -> FactId:
-    found = fact_id(text)
-    if found is None:
+    fact = fact_id(text)
+    if fact is None:
         raise bad_argument(f"fact_id must look like 2026/09/17.md#ts_1, not {describe_value(text)}")
-    return found
+    return fact
 
 
 def _configs(given: Any) -> tuple[Mapping[str, Any], ...]:
@@ -123,8 +123,8 @@ def _config(config: Any, number: int) -> Mapping[str, Any]:
 def _no_template(id: Any) -> str:
     if not isinstance(id, str) or not id:
         return "missing; it must be the id of a template"
-    said = [f"there is no template {id!r}", nearest(id, catalogue()), f"known: {', '.join(catalogue())}"]
-    return "; ".join(part for part in said if part)
+    sentences = [f"there is no template {id!r}", nearest(id, catalogue()), f"known: {', '.join(catalogue())}"]
+    return "; ".join(part for part in sentences if part)
 
 
 def _without_stray_snapshots(configs: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -159,7 +159,7 @@ def _optional_text(args: Mapping[str, Any], name: str) -> str:
     return (value or "").strip()
 
 
-def _created(given: Any) -> tuple[datetime | None, str]:
+def _creation_date(given: Any) -> tuple[datetime | None, str]:
     """Read a date; one that cannot be read is not used, and said."""
     if given is None or given == "":
         return None, ""
@@ -234,39 +234,39 @@ def tags_in_use(args: Mapping[str, Any]) -> str:
 
 def save_card(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> str:
     """Save a card over what may already be there; raises ToolFailed when it cannot be."""
-    wanted = read_card_draft(args)
-    fact = wanted.fact
-    found = find_entry(read(workspace, fact.daily_file), fact)
-    if found is None:
+    draft = read_card_draft(args)
+    fact = draft.fact
+    entry = find_entry(read(workspace, fact.daily_file), fact)
+    if entry is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
     old = card_yaml.read(read(workspace, fact.card_file)) or {}
-    write(workspace, fact.card_file, card_yaml.write(_card(wanted, found, old, clock)))
-    return f"The card of {fact.text} is saved." + (f" Note: {wanted.warning}." if wanted.warning else "")
+    write(workspace, fact.card_file, card_yaml.write(_card(draft, entry, old, clock)))
+    return f"The card of {fact.text} is saved." + (f" Note: {draft.warning}." if draft.warning else "")
 
 
-def _card(wanted: CardDraft, found: JournalEntry, old: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+def _card(draft: CardDraft, entry: JournalEntry, old: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     """Put the card together in its file's order; what was not given stays as it was."""
     card: dict[str, Any] = {
-        "fact_id": wanted.fact.text,
-        "timestamp": _timestamp(wanted, found, old, clock),
+        "fact_id": draft.fact.text,
+        "timestamp": _timestamp(draft, entry, old, clock),
         "status": "completed",
-        "tags": list(wanted.tags) or old.get("tags") or [],
-        "ui_configs": list(wanted.configs),
-        "title": wanted.title,
+        "tags": list(draft.tags) or old.get("tags") or [],
+        "ui_configs": list(draft.configs),
+        "title": draft.title,
     }
-    address = wanted.address or old.get("address")
+    address = draft.address or old.get("address")
     if address:
         card["address"] = address
     card |= {key: value for key, value in old.items() if str(key).startswith("user_fixed_")}
-    if wanted.user_mark_address:
-        card["user_fixed_address"] = wanted.user_mark_address
+    if draft.user_mark_address:
+        card["user_fixed_address"] = draft.user_mark_address
     return card | {key: old[key] for key in _LAST_KEYS if key in old}
 
 
-def _timestamp(wanted: CardDraft, found: JournalEntry, old: Mapping[str, Any], clock: Clock) -> int:
+def _timestamp(draft: CardDraft, entry: JournalEntry, old: Mapping[str, Any], clock: Clock) -> int:
     """Give the card's moment: as told, else as it was, else when the entry was written."""
     was = old.get("timestamp")
-    if wanted.created is None and isinstance(was, int):
+    if draft.created is None and isinstance(was, int):
         return was
-    moment: datetime = wanted.created or found.written
+    moment: datetime = draft.created or entry.written_at
     return int((moment if moment.tzinfo else moment.replace(tzinfo=clock.now().tzinfo)).timestamp())

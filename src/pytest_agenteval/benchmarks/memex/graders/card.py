@@ -54,20 +54,20 @@ class CardCompletion:
     @undecided_where_unreadable("card_completion")
     def grade(self, evidence: Evidence) -> Grade:
         """Ask the five questions of the card's end state."""
-        stated, shown = card_states(evidence, self.mode)
+        stated, on_disk = card_states(evidence, self.mode)
         if self.mode == "upstream" and not isinstance(stated.get("status"), str | None):
             raise UnreadableState("status in the agent's state", "a text", stated["status"])
         checks: tuple[Check, ...] = (
-            value_check("the card was saved", "card_save_tool_called", True, stated, shown),
-            value_check("the card's status is completed", "status", "completed", stated, shown),
-            value_check("the card has a title", "has_title", True, stated, shown),
-            value_check("the card has a filled template", "has_ui_configs", True, stated, shown),
-            _completeness_check(stated, shown),
+            value_check("the card was saved", "card_save_tool_called", True, stated, on_disk),
+            value_check("the card's status is completed", "status", "completed", stated, on_disk),
+            value_check("the card has a title", "has_title", True, stated, on_disk),
+            value_check("the card has a filled template", "has_ui_configs", True, stated, on_disk),
+            _completeness_check(stated, on_disk),
         )
         if self.mode == "default":
             checks = (
                 *checks,
-                *_copied_title_checks(merge_states(stated, shown), evidence),
+                *_copied_title_checks(merge_states(stated, on_disk), evidence),
                 *_other_cards_checks(evidence),
             )
         return share_grade("card_completion", checks)
@@ -91,11 +91,11 @@ def _other_cards_checks(evidence: Evidence) -> tuple[Check, ...]:
     return (Check(claim, False, "no other card", ", ".join(others)),) if own and others else ()
 
 
-def _completeness_check(stated: State, shown: State | None) -> Check:
-    sides = [merge_states(stated, shown), *([] if shown is None else [shown])]
+def _completeness_check(stated: State, on_disk: State | None) -> Check:
+    sides = [merge_states(stated, on_disk), *([] if on_disk is None else [on_disk])]
     words = [_what_is_missing(side) for side in sides]
-    found = words[0] if len(set(words)) == 1 else contrast_text(*words)
-    return Check("nothing is missing", set(words) == {COMPLETE}, COMPLETE, found)
+    finding = words[0] if len(set(words)) == 1 else contrast_text(*words)
+    return Check("nothing is missing", set(words) == {COMPLETE}, COMPLETE, finding)
 
 
 def _what_is_missing(side: State) -> str:
@@ -136,13 +136,16 @@ class CardTemplateChoice:
     @undecided_where_unreadable("card_template_choice")
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the templates of the card, in their order, with the expected ones."""
-        stated, shown = card_states(evidence, self.mode)
-        picked = _list(merge_states(stated, shown), "template_ids")
-        untrue = disagreement_checks(stated, shown, "template_ids")
-        score, why = self._judged(picked)
-        found = ", ".join(map(str, picked)) or "no template"
+        stated, on_disk = card_states(evidence, self.mode)
+        picked = _list(merge_states(stated, on_disk), "template_ids")
+        untrue = disagreement_checks(stated, on_disk, "template_ids")
+        score, why = self._score_and_reason(picked)
+        template_list = ", ".join(map(str, picked)) or "no template"
         check = Check(
-            "the first template is expected", score == 1.0, " or ".join(self.expected_template_ids), found
+            "the first template is expected",
+            score == 1.0,
+            " or ".join(self.expected_template_ids),
+            template_list,
         )
         if untrue:
             score, why = 0.0, str(untrue[0])
@@ -157,17 +160,17 @@ class CardTemplateChoice:
         alone = len(set(map(str, picked))) == len(picked) and expected.issuperset(picked)
         return alone, " or ".join(self.expected_template_ids), ", ".join(map(str, picked)) or "no template"
 
-    def _judged(self, picked: Sequence[Any]) -> tuple[float, str]:
+    def _score_and_reason(self, picked: Sequence[Any]) -> tuple[float, str]:
         expected = " or ".join(self.expected_template_ids)
-        shown = ", ".join(map(str, picked))
+        template_list = ", ".join(map(str, picked))
         if not picked:
             return 0.0, f"no template was chosen; expected {expected}"
         if picked[0] in self.expected_template_ids:
             return 1.0, f"{picked[0]} comes first, as expected"
         later = next((id for id in picked[1:] if id in self.expected_template_ids), None)
         if later is not None:
-            return 0.5, f"{later} is expected, but not first in: {shown}"
-        return 0.0, f"expected {expected}, found {shown}"
+            return 0.5, f"{later} is expected, but not first in: {template_list}"
+        return 0.0, f"expected {expected}, found {template_list}"
 
 
 def card_states(evidence: Evidence, mode: Mode) -> tuple[State, State | None]:

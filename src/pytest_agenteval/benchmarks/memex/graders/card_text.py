@@ -86,15 +86,15 @@ class CardMustContain:
     @undecided_where_unreadable(MUST_CONTAIN)
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each text on the card."""
-        stated, shown = card_states(evidence, self.mode)
-        blob = card_text(merge_states(stated, shown))
+        stated, on_disk = card_states(evidence, self.mode)
+        blob = card_text(merge_states(stated, on_disk))
         if self.mode == "upstream":
             return _text_grade(tuple(_raw_check(str(text), blob) for text in self.substrings))
         if not self.substrings:
             return Grade(MUST_CONTAIN, None, "nothing to check")
-        said = card_values(blob)
-        untrue = disagreement_checks(stated, shown, "card_yaml_blob")
-        grade = _text_grade((*(_check(tuple(each), said) for each in self.substrings), *untrue))
+        values = card_values(blob)
+        untrue = disagreement_checks(stated, on_disk, "card_yaml_blob")
+        grade = _text_grade((*(_check(tuple(wordings), values) for wordings in self.substrings), *untrue))
         return replace(grade, rationale=str(untrue[0])) if untrue else grade
 
 
@@ -134,19 +134,19 @@ def _leaves(value: Any) -> Iterator[str]:
             yield from _leaves(inner)
 
 
-def _check(wordings: Sequence[str], said: Sequence[str]) -> Check:
+def _check(wordings: Sequence[str], values: Sequence[str]) -> Check:
     expected = " or ".join(wordings)
-    passed = any(mentions(value, text) for text in wordings for value in said)
-    return Check(f"the card says {expected!r}", passed, expected, _values_text(said))
+    passed = any(mentions(value, text) for text in wordings for value in values)
+    return Check(f"the card says {expected!r}", passed, expected, _values_text(values))
 
 
-def _values_text(said: Sequence[str]) -> str:
-    return cut(" | ".join(said)) or "no card that can be read"
+def _values_text(values: Sequence[str]) -> str:
+    return cut(" | ".join(values)) or "no card that can be read"
 
 
 def _raw_check(text: str, blob: str) -> Check:
-    found = cut(blob) or "no card"
-    return Check(f"the card contains {text!r}", text.lower() in blob.lower(), text, found)
+    finding = cut(blob) or "no card"
+    return Check(f"the card contains {text!r}", text.lower() in blob.lower(), text, finding)
 
 
 def card_text(state: State) -> str:
@@ -188,21 +188,21 @@ class CardNumbersGiven:
     @undecided_where_unreadable(NUMBERS_GIVEN)
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the numbers of the card with those of the entry."""
-        stated, shown = card_states(evidence, "default")
+        stated, on_disk = card_states(evidence, "default")
         entry = str(evidence.task_input.get("content") or "")
         own = entry_day(evidence.task_input.get("fact_id"))
         year = {Decimal(own.year)} if own else set()
         given = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
-        untrue = disagreement_checks(stated, shown, "card_yaml_blob")
-        said = card_values(card_text(merge_states(stated, shown)))
+        untrue = disagreement_checks(stated, on_disk, "card_yaml_blob")
+        values = card_values(card_text(merge_states(stated, on_disk)))
         days_known, times_known = self._days_known(entry, own), find_times(normalize_mention(entry))
         checks = tuple(
-            Check(f"{written} comes from the entry", bool(readings & given), "a number of the entry", written)
-            for value in said
-            for written, readings in _numbers(value)
-            if not _is_known_day_or_time(written, days_known, times_known)
+            Check(f"{number} comes from the entry", bool(readings & given), "a number of the entry", number)
+            for value in values
+            for number, readings in _numbers(value)
+            if not _is_known_day_or_time(number, days_known, times_known)
         )
-        checks += tuple(self._days(said, own)) if self.days else ()
+        checks += tuple(self._days(values, own)) if self.days else ()
         if not checks:
             return Grade(NUMBERS_GIVEN, None, "the card has no number to look at")
         return Grade.from_checks(NUMBERS_GIVEN, (*checks, *untrue))
@@ -213,37 +213,37 @@ class CardNumbersGiven:
     def _days_meant(self, own: date | None) -> frozenset[Day]:
         return days("days", self.days) | ({Day(own.month, own.day, own.year)} if own else set())
 
-    def _days(self, said: Sequence[str], own: date | None) -> Iterator[Check]:
-        known = self._days_meant(own)
-        for value in said:
-            for found in find_days(normalize_mention(value), short=False):
-                passed = any(found.is_registrable(day) for day in known)
+    def _days(self, values: Sequence[str], own: date | None) -> Iterator[Check]:
+        days_meant = self._days_meant(own)
+        for value in values:
+            for named_day in find_days(normalize_mention(value), short=False):
+                passed = any(named_day.can_equal(day) for day in days_meant)
                 yield Check(f"{value} is a day that was meant", passed, " or ".join(self.days), value)
 
 
-def _is_known_day_or_time(written: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
+def _is_known_day_or_time(number: str, days_known: frozenset[Day], times_known: frozenset[int]) -> bool:
     """Whether a number is a day or a time of the entry, as those are written with a point: 18.9., 18.45."""
-    days_said = find_days(written) if "." in written else ()
-    times_said = parse_times(written.replace(".", ":"))
-    return any(one.is_registrable(other) for one in days_said for other in days_known) or bool(
+    days_said = find_days(number) if "." in number else ()
+    times_said = parse_times(number.replace(".", ":"))
+    return any(day.can_equal(other) for day in days_said for other in days_known) or bool(
         times_said & times_known
     )
 
 
 def _numbers_of_entry(entry: str) -> Iterator[Decimal]:
-    said = tokens(normalize_mention(entry))
-    for place, token in enumerate(said):
+    words = tokens(normalize_mention(entry))
+    for place, token in enumerate(words):
         yield from token.readings
         number = NUMBER_WORDS.get(token.text)
         if number is not None:
             yield Decimal(number)
-            after = NUMBER_WORDS.get(said[place + 1].text, 0) if place + 1 < len(said) else 0
+            after = NUMBER_WORDS.get(words[place + 1].text, 0) if place + 1 < len(words) else 0
             yield Decimal(number + after) if number >= 20 and 0 < after < 10 else Decimal(number)
 
 
 def _numbers(value: str) -> Iterator[tuple[str, frozenset[Decimal]]]:
-    said = normalize_mention(value)
-    words = (word for word in said.split() if parse_address(word.strip(".,;:!?()")) is None)
+    text = normalize_mention(value)
+    words = (word for word in text.split() if parse_address(word.strip(".,;:!?()")) is None)
     for token in tokens(without_days_and_times(" ".join(words), named=True)):
         if token.readings:
             yield token.text, token.readings

@@ -51,46 +51,56 @@ def unreadable_grade(name: str, unreadable: UnreadableState) -> Grade:
 MOST_SHOWN = 80
 
 
-def merge_states(stated: State, shown: State | None) -> State:
+def merge_states(stated: State, on_disk: State | None) -> State:
     """Give the end state: what the agent says, and what the workspace shows wherever it says nothing."""
-    return {**(shown or {}), **{key: value for key, value in stated.items() if value is not None}}
+    return {**(on_disk or {}), **{key: value for key, value in stated.items() if value is not None}}
 
 
-def upstream_state(evidence: Evidence, shown: Callable[[Evidence], State | None]) -> State:
+def upstream_state(evidence: Evidence, state_on_disk: Callable[[Evidence], State | None]) -> State:
     """Give the end state as Memex's harness would: the agent's own; of one that says none, what is shown."""
     stated, seen = evidence.state, None
     if not any(key in stated for key in _KEYS):
-        seen = shown(evidence)
+        seen = state_on_disk(evidence)
     return {**stated, **seen} if seen else stated
 
 
-def value_check(claim: str, key: str, wanted: Any, stated: State, shown: State | None) -> Check:
+def value_check(claim: str, key: str, expected: Any, stated: State, on_disk: State | None) -> Check:
     """Ask whether this key has the wanted value; where agent and workspace both tell it, both must have it.
 
     Only the very value counts: what is merely true is not ``True``.
     """
-    told, there = merge_states(stated, shown).get(key), None if shown is None else shown[key]
-    passed = all(type(value) is type(wanted) and value == wanted for value in _values(told, there, shown))
-    differs = shown is not None and told != there
-    found = contrast_text(_value_text(told), _value_text(there)) if differs else _value_text(told)
-    return Check(claim, passed, _value_text(wanted), found)
+    end_value, value_on_disk = (
+        merge_states(stated, on_disk).get(key),
+        None if on_disk is None else on_disk[key],
+    )
+    passed = all(
+        type(value) is type(expected) and value == expected
+        for value in _values(end_value, value_on_disk, on_disk)
+    )
+    differs = on_disk is not None and end_value != value_on_disk
+    finding = (
+        contrast_text(_value_text(end_value), _value_text(value_on_disk))
+        if differs
+        else _value_text(end_value)
+    )
+    return Check(claim, passed, _value_text(expected), finding)
 
 
-def _values(told: Any, there: Any, shown: State | None) -> tuple[Any, ...]:
-    return (told,) if shown is None else (told, there)
+def _values(end_value: Any, value_on_disk: Any, on_disk: State | None) -> tuple[Any, ...]:
+    return (end_value,) if on_disk is None else (end_value, value_on_disk)
 
 
-def contrast_text(stated: str, shown: str) -> str:
+def contrast_text(stated: str, on_disk: str) -> str:
     """Write what an agent says beside what the workspace shows."""
-    return f"{stated} in the agent's state, {shown} in the workspace"
+    return f"{stated} in the agent's state, {on_disk} in the workspace"
 
 
-def disagreement_checks(stated: State, shown: State | None, key: str) -> tuple[Check, ...]:
+def disagreement_checks(stated: State, on_disk: State | None, key: str) -> tuple[Check, ...]:
     """Give a failed check where an agent says of this key what the workspace does not show; else none."""
-    if shown is None or stated.get(key) is None or _same(stated[key], shown[key]):
+    if on_disk is None or stated.get(key) is None or _same(stated[key], on_disk[key]):
         return ()
     claim = f"{key} in the agent's state is what the workspace shows"
-    return (Check(claim, False, cut(repr(shown[key]), MOST_SHOWN), cut(repr(stated[key]), MOST_SHOWN)),)
+    return (Check(claim, False, cut(repr(on_disk[key]), MOST_SHOWN), cut(repr(stated[key]), MOST_SHOWN)),)
 
 
 def _value_text(value: Any) -> str:
@@ -99,10 +109,10 @@ def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _same(stated: Any, shown: Any) -> bool:
-    if isinstance(stated, str) and isinstance(shown, str):
-        return stated.splitlines() == shown.splitlines()
-    return bool(_plain(stated) == shown)
+def _same(stated: Any, on_disk: Any) -> bool:
+    if isinstance(stated, str) and isinstance(on_disk, str):
+        return stated.splitlines() == on_disk.splitlines()
+    return bool(_plain(stated) == on_disk)
 
 
 def _plain(value: Any) -> Any:

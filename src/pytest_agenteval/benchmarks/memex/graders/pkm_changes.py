@@ -53,8 +53,8 @@ def _without_ending(path: str) -> str:
 
 def files_below(tree: Tree) -> dict[str, FileText]:
     """Give the files of the knowledge base, by their paths in it."""
-    found = ((below_root(path), file) for path, file in tree.files.items())
-    return {path: file for path, file in found if path is not None}
+    by_inner_path = ((below_root(path), file) for path, file in tree.files.items())
+    return {path: file for path, file in by_inner_path if path is not None}
 
 
 def changed_below(evidence: Evidence) -> TreeDiff:
@@ -64,8 +64,8 @@ def changed_below(evidence: Evidence) -> TreeDiff:
 
 
 def _below(paths: Sequence[str]) -> tuple[str, ...]:
-    found = map(below_root, paths)
-    return tuple(path for path in found if path is not None)
+    inner_paths = map(below_root, paths)
+    return tuple(path for path in inner_paths if path is not None)
 
 
 def enriched_below(evidence: Evidence) -> list[str]:

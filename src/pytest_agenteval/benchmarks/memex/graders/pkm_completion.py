@@ -104,7 +104,7 @@ def _upstream_checks(state: Mapping[str, Any], missing: tuple[Any, ...]) -> tupl
 
 
 def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
-    fact, filed, told = _fact_id(evidence), state.get("wrote_para"), state.get("updated_insight")
+    fact, filed, has_insight = _fact_id(evidence), state.get("wrote_para"), state.get("updated_insight")
     files, insights = files_newly_holding(fact, evidence), insights_given(evidence)
     return (
         Check(
@@ -115,9 +115,9 @@ def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
         ),
         Check(
             "an insight was given for the entry",
-            fact in insights and told is not False,
+            fact in insights and has_insight is not False,
             fact,
-            _contrast_finding(told, fact in insights, _short_list(insights, "no insight")),
+            _contrast_finding(has_insight, fact in insights, _short_list(insights, "no insight")),
         ),
         _check("the entry was not skipped", not _is_true(state, "skipped_pkm")),
         *_failed_check("no other entry of the day was dealt with", _other_facts(fact, insights, evidence)),
@@ -130,21 +130,21 @@ def _other_facts(fact: str, insights: list[str], evidence: Evidence) -> list[str
 
 
 def _files_that_lost_words(evidence: Evidence) -> list[str]:
-    found = file_survivals(files_below(evidence.before), files_below(evidence.after))
-    return [path for path, each in found.items() if each.loses_words]
+    survivals = file_survivals(files_below(evidence.before), files_below(evidence.after))
+    return [path for path, survival in survivals.items() if survival.loses_words]
 
 
-def _failed_check(claim: str, found: list[str]) -> tuple[Check, ...]:
+def _failed_check(claim: str, offenders: list[str]) -> tuple[Check, ...]:
     """Give a failed check where something was found that must not be; what was left alone earns nothing."""
-    return (Check(claim, False, "none", _short_list(found, "none")),) if found else ()
+    return (Check(claim, False, "none", _short_list(offenders, "none")),) if offenders else ()
 
 
-def _contrast_finding(stated: Any, shown: bool, found: str) -> str:
+def _contrast_finding(stated: Any, on_disk: bool, finding: str) -> str:
     """Write what was found, and what the agent says of it where that is something else."""
     return (
-        found
-        if stated is None or stated is shown
-        else contrast_text("yes" if stated is True else "no", found)
+        finding
+        if stated is None or stated is on_disk
+        else contrast_text("yes" if stated is True else "no", finding)
     )
 
 
@@ -167,8 +167,8 @@ def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
 
 def _completeness_check(state: State) -> Check:
     complete, missing = state.get("is_complete") is True, missing_requirements(state)
-    found = ", ".join(map(str, missing)) or ("nothing" if complete else "an incomplete end state")
-    return Check("nothing is missing", complete and not missing, "nothing", found)
+    finding = ", ".join(map(str, missing)) or ("nothing" if complete else "an incomplete end state")
+    return Check("nothing is missing", complete and not missing, "nothing", finding)
 
 
 def _is_true(state: State, key: str) -> bool:
@@ -190,9 +190,9 @@ def _fact_id(evidence: Evidence) -> str:
     return fact
 
 
-def _short_list(found: list[str], none: str) -> str:
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return ", ".join(found[:MOST_NAMED]) + more or none
+def _short_list(names: list[str], none: str) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more or none
 
 
 def _check(claim: str, passed: bool) -> Check:

@@ -79,10 +79,12 @@ def _is_filed(only_here: set[str], new: set[str]) -> bool:
 
 def _telling_words(text: str) -> set[str]:
     """Give the words that tell entries apart: numbers, long words, pairs of letters without spaces."""
-    found = tokens(normalize_mention(text))
-    single = {token.text for token in found if token.readings or len(token.text) > 3}
-    letters = [token.text if len(token.text) == 1 and not token.text.isascii() else "" for token in found]
-    return single | {one + other for one, other in pairwise(letters) if one and other}
+    all_tokens = tokens(normalize_mention(text))
+    single = {token.text for token in all_tokens if token.readings or len(token.text) > 3}
+    letters = [
+        token.text if len(token.text) == 1 and not token.text.isascii() else "" for token in all_tokens
+    ]
+    return single | {letter + other for letter, other in pairwise(letters) if letter and other}
 
 
 NAME = "pkm_facts_filed"
@@ -123,7 +125,7 @@ class PkmFactsFiled:
         new = new_text(evidence)
         checks = [_fact_check(tuple(wordings), new) for wordings in self.facts]
         return Grade.from_checks(
-            NAME, [*checks, _not_pasted(evidence, new), _no_stray(evidence), self._days(evidence, new)]
+            NAME, [*checks, _paste_check(evidence, new), _stray_check(evidence), self._days(evidence, new)]
         )
 
     def _days(self, evidence: Evidence, new: str) -> Check:
@@ -132,20 +134,22 @@ class PkmFactsFiled:
         entry = find_days(normalize_mention(str(evidence.task_input.get("content") or "")))
         named = days("days", self.days) | entry
         near = [own + timedelta(by) for by in (-1, 1)] if own else []
-        wrong = [day for day in near if _is_dated(new, day) and not any(_is(day, each) for each in named)]
-        found = ", ".join(map(str, wrong)) or "none"
-        return Check("nothing is dated a day off", not wrong, f"{own} or a day that was named", found)
+        wrong = [
+            day for day in near if _is_dated(new, day) and not any(_can_be(day, other) for other in named)
+        ]
+        wrong_days = ", ".join(map(str, wrong)) or "none"
+        return Check("nothing is dated a day off", not wrong, f"{own} or a day that was named", wrong_days)
 
 
 def _is_dated(new: str, day: date) -> bool:
     lines = normalize_mention(new.replace("\n", " \u00b6 ")).split("\u00b6")
-    long = (each for line in lines for each in find_days(line, short=False))
-    leading = (each for line in lines if (found := _LEADING.match(line)) for each in find_days(found[1]))
-    return any(_is(day, each) for each in (*long, *leading))
+    long = (dated for line in lines for dated in find_days(line, short=False))
+    leading = (dated for line in lines if (match := _LEADING.match(line)) for dated in find_days(match[1]))
+    return any(_can_be(day, dated) for dated in (*long, *leading))
 
 
-def _is(day: date, other: Day) -> bool:
-    return Day(day.month, day.day, day.year).is_registrable(other)
+def _can_be(day: date, other: Day) -> bool:
+    return Day(day.month, day.day, day.year).can_equal(other)
 
 
 def _fact_check(wordings: Sequence[str], new: str) -> Check:
@@ -154,16 +158,16 @@ def _fact_check(wordings: Sequence[str], new: str) -> Check:
     return Check(f"the notes newly say {expected!r}", passed, expected, cut(new) or "nothing new")
 
 
-def _not_pasted(evidence: Evidence, new: str) -> Check:
+def _paste_check(evidence: Evidence, new: str) -> Check:
     entry = [token.text for token in tokens(normalize_mention(str(evidence.task_input.get("content") or "")))]
     there = [token.text for token in tokens(normalize_mention(new))]
     run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
     pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
-    found = f"{run} of its {len(entry)} words in one run"
-    return Check("the entry is worked in, not pasted as it is", not pasted, "words of its own", found)
+    finding = f"{run} of its {len(entry)} words in one run"
+    return Check("the entry is worked in, not pasted as it is", not pasted, "words of its own", finding)
 
 
-def _no_stray(evidence: Evidence) -> Check:
+def _stray_check(evidence: Evidence) -> Check:
     fact = str(evidence.task_input.get("fact_id") or "")
     before, after = files_below(evidence.before), files_below(evidence.after)
     created = [path for path in changed_below(evidence).created if (after[path].text or "").strip()]

@@ -102,13 +102,14 @@ def parse_upstream_reply(reply: str, rubric: Rubric) -> Verdict:
     text = _first_fence(reply)
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(text[start : end + 1], parse_constant=_refuse_constant) if start >= 0 else None
+        verdict = json.loads(text[start : end + 1], parse_constant=_refuse_constant) if start >= 0 else None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get(RATIONALE), str | None):
+        verdict = None
+    if not isinstance(verdict, dict) or not isinstance(verdict.get(RATIONALE), str | None):
         raise UnreadableReply(f"no verdict in: {reply[:120]}")
     return Verdict(
-        {name: _clamped_score(found.get(name), rubric) for name in rubric.names}, found.get(RATIONALE) or ""
+        {name: _clamped_score(verdict.get(name), rubric) for name in rubric.names},
+        verdict.get(RATIONALE) or "",
     )
 
 
@@ -190,8 +191,8 @@ def entry_text(evidence: Evidence) -> str:
 def notes_for_judges(evidence: Evidence, insight: Insight | None) -> dict[str, str]:
     """Give the entry, the notes that bear on it as they were before, and what was changed in the notes."""
     before, after = knowledge_base(evidence.before), knowledge_base(evidence.after)
-    found = diff(before, after)
-    changed = sorted((*found.created, *found.modified, *found.deleted))
+    changes = diff(before, after)
+    changed = sorted((*changes.created, *changes.modified, *changes.deleted))
     related = insight.related if insight else ()
     read = FileAccess.of((), evidence.calls, before).read
     paths = (*_files_with_marker(before, related), *changed, *read)
@@ -224,9 +225,9 @@ def _entry_texts(before: Tree, ids: Sequence[str]) -> Iterator[str]:
     for id in dict.fromkeys(ids):
         day, _, number = id.partition("#")
         heading = re.compile(rf"^## <id:{re.escape(number)}>.*\n((?:(?!## <id:).*\n?)*)", re.MULTILINE)
-        found = heading.search(before.text(f"Facts/{day}") or "")
-        if found is not None:
-            yield f"entry {id}:\n{cut_middle(found[1].strip())}"
+        match = heading.search(before.text(f"Facts/{day}") or "")
+        if match is not None:
+            yield f"entry {id}:\n{cut_middle(match[1].strip())}"
 
 
 APPEND_COHERENCE = "pkm_append_coherence"
@@ -271,8 +272,8 @@ def _additions(evidence: Evidence) -> dict[str, str] | str:
     paths = [path for path in changed if _has_additions(before, after, path)]
     if not paths:
         return "nothing was added to a file that was there before"
-    each = max(MAX_CHARS_OF_ONE, MAX_CHARS // len(paths) - ROOM_FOR_PATH)
-    texts = [cut_middle(before.text(path) or "", each) for path in paths]
+    room = max(MAX_CHARS_OF_ONE, MAX_CHARS // len(paths) - ROOM_FOR_PATH)
+    texts = [cut_middle(before.text(path) or "", room) for path in paths]
     if len(paths) > 1:
         texts = [f"{path}:\n{text}" for path, text in zip(paths, texts, strict=True)]
     return {"before": join_within(texts), "changes": join_within(diffs(before, after, paths))}

@@ -62,14 +62,14 @@ def line_survival(text: str, there: Counter[str], new: Iterable[str], now: str |
     """
     lines = count_lines([text])
     gone = lines - there
-    edited = _edited(gone, new)
-    edited |= (gone - edited) & _replaced(text, now or "", gone - edited)
+    edited = _edited_lines(gone, new)
+    edited |= (gone - edited) & _replaced_lines(text, now or "", gone - edited)
     lost = tuple((gone - edited).elements())
-    kept = lines.total() - gone.total()
-    return LineSurvival(lines.total(), kept, edited.total(), lost)
+    survived = lines.total() - gone.total()
+    return LineSurvival(lines.total(), survived, edited.total(), lost)
 
 
-def _edited(gone: Counter[str], new: Iterable[str]) -> Counter[str]:
+def _edited_lines(gone: Counter[str], new: Iterable[str]) -> Counter[str]:
     """Give those of the missing lines whose words stand, for the most part, in one new line."""
     candidates = list(new)
     if max(len(gone), len(candidates)) > MOST_COMPARED:
@@ -78,17 +78,17 @@ def _edited(gone: Counter[str], new: Iterable[str]) -> Counter[str]:
     return Counter({line: n for line, n in gone.items() if any(_is_like(_words(line), now) for now in words)})
 
 
-def _replaced(text: str, now: str, gone: Counter[str]) -> Counter[str]:
+def _replaced_lines(text: str, now: str, gone: Counter[str]) -> Counter[str]:
     """Give those of the missing lines in whose place stands something that shares half of their words."""
-    was, new = ([line.rstrip() for line in each.splitlines() if line.strip()] for each in (text, now))
+    was, new = ([line.rstrip() for line in version.splitlines() if line.strip()] for version in (text, now))
     if not gone or max(len(was), len(new)) > MOST_COMPARED:
         return Counter()
-    kept: Counter[str] = Counter()
+    edited: Counter[str] = Counter()
     for kind, start, end, first, last in SequenceMatcher(None, was, new, autojunk=False).get_opcodes():
         if kind == "replace":
             words = _words(" ".join(new[first:last]))
-            kept += Counter(line for line in was[start:end] if _is_like(_words(line), words, HALF))
-    return kept
+            edited += Counter(line for line in was[start:end] if _is_like(_words(line), words, HALF))
+    return edited
 
 
 def _is_like(was: Counter[str], now: Counter[str], share: float = LIKE) -> bool:
@@ -151,11 +151,11 @@ class PkmNoOverwrite:
             return _upstream(marker or "", end_texts(evidence))
         before, after = files_below(evidence.before), files_below(evidence.after)
         held = marker is None or any(count_marker(marker, file.text) for file in before.values())
-        found = file_survivals(before, after) if held else {}
-        if not found:
+        survivals = file_survivals(before, after) if held else {}
+        if not survivals:
             return Grade(NAME, None, _nothing_to_keep(marker, held, before))
         stands = marker is None or any(count_marker(marker, file.text) for file in after.values())
-        return _survival_grade(found, marker, stands)
+        return _survival_grade(survivals, marker, stands)
 
 
 def _upstream(marker: str, texts: Mapping[str, str]) -> Grade:
@@ -170,61 +170,65 @@ def file_survivals(before: Files, after: Files) -> dict[str, LineSurvival]:
     there = count_lines(file.text for file in after.values())
     new = list(there - count_lines(file.text for file in before.values()))
     digests = {file.digest for file in after.values()}
-    found: dict[str, LineSurvival] = {}
+    survivals: dict[str, LineSurvival] = {}
     for path, file in before.items():
         if file.text is None and file.digest in digests:
-            found[path] = LineSurvival(1, 1)
+            survivals[path] = LineSurvival(1, 1)
         elif "too large" in (file.why, after[path].why if path in after else ""):
             continue
         elif file.text is None:
-            found[path] = LineSurvival(1, 0, lost=(f"({file.why}, {file.size} bytes)",))
+            survivals[path] = LineSurvival(1, 0, lost=(f"({file.why}, {file.size} bytes)",))
         elif file.text.strip():
-            found[path] = line_survival(file.text, there, new, _text_now(path, after))
-    return found
+            survivals[path] = line_survival(file.text, there, new, _text_now(path, after))
+    return survivals
 
 
 def _text_now(path: str, after: Files) -> str | None:
     return after[path].text if path in after else None
 
 
-def score_of(each: LineSurvival) -> float:
+def score_of(survival: LineSurvival) -> float:
     """Give the share of a file that survives, no more than 0.75 where a line is gone."""
-    return min(each.share, LOSSY) if each.loses_words else each.share
+    return min(survival.share, LOSSY) if survival.loses_words else survival.share
 
 
-def _survival_grade(found: Mapping[str, LineSurvival], marker: str | None, stands: bool) -> Grade:
-    worst = min(found, key=lambda path: (score_of(found[path]), path))
-    share = score_of(found[worst])
-    checks = tuple(_check(path, each) for path, each in found.items() if each.share < 1 or path == worst)
+def _survival_grade(survivals: Mapping[str, LineSurvival], marker: str | None, stands: bool) -> Grade:
+    worst = min(survivals, key=lambda path: (score_of(survivals[path]), path))
+    share = score_of(survivals[worst])
+    checks = tuple(
+        _check(path, survival) for path, survival in survivals.items() if survival.share < 1 or path == worst
+    )
     if marker is not None:
         checks = (
             Check("the marker is still there", stands, marker, "the marker" if stands else "no file"),
             *checks,
         )
-    why = "; ".join(str(check) for check in checks if not check.passed) or _survival_text(worst, found[worst])
-    return Grade(NAME, share if stands else share / 2, why, checks, _details(worst, found))
+    why = "; ".join(str(check) for check in checks if not check.passed) or _survival_text(
+        worst, survivals[worst]
+    )
+    return Grade(NAME, share if stands else share / 2, why, checks, _details(worst, survivals))
 
 
-def _check(path: str, each: LineSurvival) -> Check:
-    found = f"{each.kept} kept, {each.edited} edited, {len(each.lost)} lost"
-    return Check(f"{path} keeps its lines", score_of(each) >= ENOUGH, f"{each.lines} lines", found)
+def _check(path: str, survival: LineSurvival) -> Check:
+    finding = f"{survival.kept} kept, {survival.edited} edited, {len(survival.lost)} lost"
+    return Check(f"{path} keeps its lines", score_of(survival) >= ENOUGH, f"{survival.lines} lines", finding)
 
 
-def _survival_text(path: str, each: LineSurvival) -> str:
-    if each.share == 1:
+def _survival_text(path: str, survival: LineSurvival) -> str:
+    if survival.share == 1:
         return "every line that was there is still there"
-    return f"of the {each.lines} lines of {path}, {each.kept} are kept and {each.edited} edited"
+    return f"of the {survival.lines} lines of {path}, {survival.kept} are kept and {survival.edited} edited"
 
 
-def _details(worst: str, found: Mapping[str, LineSurvival]) -> dict[str, Any]:
-    each = found[worst]
+def _details(worst: str, survivals: Mapping[str, LineSurvival]) -> dict[str, Any]:
+    survival = survivals[worst]
     return {
         "file": worst,
-        "lines": each.lines,
-        "kept": each.kept,
-        "edited": each.edited,
-        "lost": list(each.lost[:MOST_SHOWN]),
-        "files": {path: other.share for path, other in found.items() if other.share < 1},
+        "lines": survival.lines,
+        "kept": survival.kept,
+        "edited": survival.edited,
+        "lost": list(survival.lost[:MOST_SHOWN]),
+        "files": {path: other.share for path, other in survivals.items() if other.share < 1},
     }
 
 

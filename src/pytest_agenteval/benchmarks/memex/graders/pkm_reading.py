@@ -42,8 +42,8 @@ class FileAccess:
             self._note(self.read, [clean_path(path_of(call) or "")], call.turn)
         elif call.tool == "BatchRead":
             for pattern in _patterns(call):
-                found = [pattern] if pattern in self._were else select(pattern, self._were)
-                self._note(self.read, found, call.turn)
+                paths = [pattern] if pattern in self._were else select(pattern, self._were)
+                self._note(self.read, paths, call.turn)
 
     def _change(self, call: ToolCall) -> None:
         match call.tool:
@@ -73,9 +73,9 @@ class FileAccess:
         moved = self._below(source)
         if destination not in self._were and self._below(destination):
             destination = f"{destination}/{source.rpartition('/')[2]}".lstrip("/")
-        taken = {destination + path[len(source) :]: self._were.pop(path) for path in moved}
-        self._note(self.changed, taken, turn)
-        self._were.update(taken)
+        moved_files = {destination + path[len(source) :]: self._were.pop(path) for path in moved}
+        self._note(self.changed, moved_files, turn)
+        self._were.update(moved_files)
 
     def _note(self, turns: dict[str, int], paths: Iterable[str], turn: int) -> None:
         for path in paths:
@@ -87,7 +87,7 @@ class FileAccess:
         """Give the file of this path, or all files below it; the root is an empty path."""
         if path in self._were:
             return [path]
-        return [each for each in self._were if not path or each.startswith(f"{path}/")]
+        return [file for file in self._were if not path or file.startswith(f"{path}/")]
 
 
 def path_of(call: ToolCall) -> str | None:
@@ -102,8 +102,8 @@ def _text(call: ToolCall, name: str) -> str | None:
 
 def _patterns(call: ToolCall) -> list[str]:
     given = call.args.get("file_patterns")
-    found = given if isinstance(given, list | tuple) else [given]
-    return [clean_path(pattern) for pattern in found if isinstance(pattern, str)]
+    patterns = given if isinstance(given, list | tuple) else [given]
+    return [clean_path(pattern) for pattern in patterns if isinstance(pattern, str)]
 
 
 NAME = "pkm_read_before_write"
@@ -170,9 +170,9 @@ def _seeded_calls(evidence: Evidence) -> Iterable[ToolCall]:
 
 def _read_in_time_check(path: str, handling: FileAccess) -> Check:
     changed, read = handling.changed[path], handling.read.get(path)
-    found = "no read" if read is None else f"a read in turn {read}"
+    finding = "no read" if read is None else f"a read in turn {read}"
     passed = read is not None and read < changed
-    return Check(f"{path} was read before it was changed", passed, f"a read before turn {changed}", found)
+    return Check(f"{path} was read before it was changed", passed, f"a read before turn {changed}", finding)
 
 
 def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
@@ -180,8 +180,8 @@ def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
     read = _first(n for n, call in enumerate(done) if call.tool == "Read" and _same(path_of(call), required))
     write = _first(n for n, call in enumerate(done) if call.tool in ("Write", "Edit"))
     passed = read is not None and (write is None or read <= write)
-    found = "no read" if read is None else "a write before it" if not passed else "a read first"
-    return Check(f"{required} was read before anything was written", passed, "a read first", found)
+    finding = "no read" if read is None else "a write before it" if not passed else "a read first"
+    return Check(f"{required} was read before anything was written", passed, "a read first", finding)
 
 
 def _first(numbers: Iterable[int]) -> int | None:

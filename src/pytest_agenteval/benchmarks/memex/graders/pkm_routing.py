@@ -77,7 +77,7 @@ class PkmRoutedCorrectly:
             set(map(upstream_path, self.expected_files)),
         )
         at_file, in_bucket = bool(files & set(paths)), any(path.startswith(buckets) for path in paths)
-        return self._graded(
+        return self._grade_of(
             _score(at_file, in_bucket, bool(files)), self._checks(at_file, in_bucket, paths), paths
         )
 
@@ -85,7 +85,7 @@ class PkmRoutedCorrectly:
         at_file = any(pkm_path(file) in paths for file in self.expected_files)
         in_bucket = any(self._hit(bucket, paths) for bucket in self.expected_buckets)
         score = _score(at_file, in_bucket, bool(self.expected_files))
-        return self._graded(score, self._checks(at_file, in_bucket, paths), paths)
+        return self._grade_of(score, self._checks(at_file, in_bucket, paths), paths)
 
     def _every(self, paths: list[str]) -> Grade:
         scores, checks = [], []
@@ -93,20 +93,20 @@ class PkmRoutedCorrectly:
             files = [file for file in self.expected_files if lies_in(pkm_path(file), bucket)]
             at_file, in_bucket = any(pkm_path(file) in paths for file in files), self._hit(bucket, paths)
             scores.append(_score(at_file, in_bucket, bool(files)))
-            wanted = " or ".join(files) or bucket
-            checks.append(Check(f"a change landed in {wanted}", scores[-1] == 1.0, wanted, _path_list(paths)))
-        return self._graded(sum(scores) / len(scores), tuple(checks), paths)
+            target = " or ".join(files) or bucket
+            checks.append(Check(f"a change landed in {target}", scores[-1] == 1.0, target, _path_list(paths)))
+        return self._grade_of(sum(scores) / len(scores), tuple(checks), paths)
 
     def _hit(self, bucket: str, paths: Sequence[str]) -> bool:
         return any(lies_in(path, bucket) for path in paths)
 
     def _checks(self, at_file: bool, in_bucket: bool, paths: Sequence[str]) -> tuple[Check, ...]:
-        found, files, buckets = _path_list(paths), " or ".join(self.expected_files), self._buckets()
-        file = Check("a change landed in an expected file", at_file, files, found)
-        bucket = Check("a change landed in an expected bucket", at_file or in_bucket, buckets, found)
+        changed, files, buckets = _path_list(paths), " or ".join(self.expected_files), self._buckets()
+        file = Check("a change landed in an expected file", at_file, files, changed)
+        bucket = Check("a change landed in an expected bucket", at_file or in_bucket, buckets, changed)
         return (file, bucket) if self.expected_files else (bucket,)
 
-    def _graded(self, score: float, checks: tuple[Check, ...], paths: list[str]) -> Grade:
+    def _grade_of(self, score: float, checks: tuple[Check, ...], paths: list[str]) -> Grade:
         elsewhere = [] if self.mode == "upstream" else self._elsewhere(paths)
         if self.only:
             claim = "nothing changed elsewhere"
@@ -123,9 +123,9 @@ class PkmRoutedCorrectly:
         ]
 
     def _why(self, checks: Sequence[Check], paths: Sequence[str], elsewhere: Sequence[str]) -> str:
-        wanted = " or ".join(self.expected_files) or self._buckets()
+        target = " or ".join(self.expected_files) or self._buckets()
         if not paths:
-            return f"nothing new was written; expected {wanted}"
+            return f"nothing new was written; expected {target}"
         missed = "; ".join(str(check) for check in checks if not check.passed)
         landed = ", ".join(path for path in paths if path not in elsewhere)
         also = f"; also changed: {', '.join(elsewhere)}" if elsewhere else ""

@@ -47,25 +47,27 @@ def needles(name: str, given: Sequence[str | Sequence[str]]) -> Needles:
     """Take a list of texts, or of lists of texts of which one is enough; a blank text is refused."""
     if not isinstance(given, list | tuple):
         raise ValueError(f"{name} must be a list of texts, not {given!r}")
-    taken = tuple(texts(name, [each] if isinstance(each, str) else each) for each in given)
-    if not all(each and all(text.strip() for text in each) for each in taken):
+    wordings = tuple(
+        texts(name, [one_or_more] if isinstance(one_or_more, str) else one_or_more) for one_or_more in given
+    )
+    if not all(one_or_more and all(text.strip() for text in one_or_more) for one_or_more in wordings):
         raise ValueError(f"{name}: a blank text is said everywhere; take it out")
-    return taken
+    return wordings
 
 
 def days(name: str, given: Sequence[str]) -> frozenset[Day]:
     """Read a list of dates, each with its year or not."""
     read = {text: parse_days(normalize_mention(text)) for text in texts(name, given)}
-    if wrong := [text for text, found in read.items() if not found]:
+    if wrong := [text for text, readings in read.items() if not readings]:
         raise ValueError(f"{name} must be dates, not {wrong[0]!r}")
-    return frozenset(day for found in read.values() for day in found)
+    return frozenset(day for readings in read.values() for day in readings)
 
 
 def entry_day(fact_id: Any) -> date | None:
     """Give the day of an entry from its id; None where that tells none."""
-    found = _DAY.match(str(fact_id))
+    match = _DAY.match(str(fact_id))
     try:
-        return date(*map(int, found.groups())) if found else None
+        return date(*map(int, match.groups())) if match else None
     except ValueError:
         return None
 
@@ -84,5 +86,5 @@ def check_template_ids(given: Sequence[str]) -> None:
 def template_ids() -> tuple[str, ...]:
     """Give the ids of all card templates, from the data that the card agent is told of."""
     text = files("pytest_agenteval.benchmarks.memex.card_agent").joinpath("templates.yaml").read_text("utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return tuple(found)
+    templates: dict[str, Any] = yaml.safe_load(text)
+    return tuple(templates)

@@ -40,7 +40,7 @@ def card_state(evidence: Evidence) -> State | None:
     """
     path = card_path(evidence)
     if path is None:
-        _check_the_entry_s_name(evidence)
+        _check_entry_id(evidence)
         return None
     blob, card = evidence.after.text(path), _card(evidence.after, path)
     missing = [name for name, is_met in _card_requirements(evidence, path, card).items() if not is_met]
@@ -72,17 +72,17 @@ def pkm_state(evidence: Evidence) -> State | None:
     An entry of which nothing came, no change and no insight, counts as skipped. None as for a card.
     """
     if card_path(evidence) is None:
-        _check_the_entry_s_name(evidence)
+        _check_entry_id(evidence)
         return None
     fact = str(evidence.task_input["fact_id"])
     changed, filed = bool(changed_below(evidence)), bool(files_newly_holding(fact, evidence))
-    told = fact in insights_given(evidence)
-    skipped = not changed and not told
-    met = {"wrote_para_with_fact_id": filed, "updated_timeline_card_insight": told}
+    has_insight = fact in insights_given(evidence)
+    skipped = not changed and not has_insight
+    met = {"wrote_para_with_fact_id": filed, "updated_timeline_card_insight": has_insight}
     return {
         "is_complete": skipped or all(met.values()),
         "wrote_para": filed,
-        "updated_insight": told,
+        "updated_insight": has_insight,
         "skipped_pkm": skipped,
         "successful_pkm_mutation": changed,
         "missing_requirements": [] if skipped else [name for name, is_met in met.items() if not is_met],
@@ -91,13 +91,13 @@ def pkm_state(evidence: Evidence) -> State | None:
 
 def card_path(evidence: Evidence) -> str | None:
     """Give the path of the card of the task's entry; None where there is no entry, or no file at all."""
-    found = _FACT_ID.fullmatch(str(evidence.task_input.get("fact_id", "")))
-    if found is None or not (evidence.before.files or evidence.after.files):
+    match = _FACT_ID.fullmatch(str(evidence.task_input.get("fact_id", "")))
+    if match is None or not (evidence.before.files or evidence.after.files):
         return None
-    return f"Cards/{found['day']}_{found['entry']}.yaml"
+    return f"Cards/{match['day']}_{match['entry']}.yaml"
 
 
-def _check_the_entry_s_name(evidence: Evidence) -> None:
+def _check_entry_id(evidence: Evidence) -> None:
     """Raise where the task's id is none that a card can have, and the agent tells nothing to go by."""
     fact = evidence.task_input.get("fact_id")
     seen = evidence.before.files or evidence.after.files
@@ -151,12 +151,12 @@ def _new_insight(evidence: Evidence) -> Insight | None:
 
 
 def _insight(card: Mapping[str, Any]) -> Insight:
-    found = card.get("insight")
-    found = found if isinstance(found, dict) else {"text": found}
-    related = found.get("related_facts")
+    insight = card.get("insight")
+    insight = insight if isinstance(insight, dict) else {"text": insight}
+    related = insight.get("related_facts")
     named = related if isinstance(related, list) else []
-    ids = (one.get("id") if isinstance(one, dict) else one for one in named)
-    return Insight((_text(found.get("text")) or "").strip(), tuple(_text_ids(ids)))
+    ids = (fact.get("id") if isinstance(fact, dict) else fact for fact in named)
+    return Insight((_text(insight.get("text")) or "").strip(), tuple(_text_ids(ids)))
 
 
 def _text_ids(given: Any) -> Iterator[str]:
@@ -166,10 +166,10 @@ def _text_ids(given: Any) -> Iterator[str]:
 def _card(tree: Tree, path: str) -> Mapping[str, Any]:
     """Read a card; one that is not there, or is no YAML map, is empty."""
     try:
-        found = yaml.load(tree.text(path) or "", _Loader)  # a safe loader
+        card = yaml.load(tree.text(path) or "", _Loader)  # a safe loader
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return card if isinstance(card, dict) else {}
 
 
 def _card_requirements(evidence: Evidence, path: str, card: Mapping[str, Any]) -> dict[str, bool]:
@@ -209,5 +209,5 @@ def _text(value: Any) -> str | None:
 
 
 def _marker_counts(fact: str, tree: Tree) -> dict[str, int]:
-    found = {path: count_marker(fact, file.text) for path, file in files_below(tree).items()}
-    return {path: number for path, number in found.items() if number}
+    counts = {path: count_marker(fact, file.text) for path, file in files_below(tree).items()}
+    return {path: number for path, number in counts.items() if number}

@@ -64,7 +64,7 @@ class ImportedSuite(FrozenValue, frozen=True):
 
 
 def import_folder(
-    source: Path, target: Path, known: RegisteredNames, *, force: bool = False, mode: str = "default"
+    source: Path, target: Path, names: RegisteredNames, *, force: bool = False, mode: str = "default"
 ) -> list[ImportedSuite]:
     """Import every suite below a folder; raises UsageMistake or ProblemsFound before anything is written.
 
@@ -77,7 +77,7 @@ def import_folder(
     places = _target_folders(suites, target)
     _check_free(places, force)
     both = zip(suites, places, strict=True)
-    return [_import(suite, place, source, known, mode) for suite, place in both]
+    return [_import(suite, place, source, names, mode) for suite, place in both]
 
 
 def _target_folders(suites: Sequence[SourceSuite], target: Path) -> list[Path]:
@@ -105,25 +105,25 @@ def _check_free(places: Sequence[Path], force: bool) -> None:
 
 
 def _import(
-    suite: SourceSuite, place: Path, source: Path, known: RegisteredNames, mode: str
+    suite: SourceSuite, place: Path, source: Path, names: RegisteredNames, mode: str
 ) -> ImportedSuite:
     _write_mark(suite, place)  # first: what Ctrl-C leaves behind can be replaced
     _copy(suite.folder, place)
     if mode != "default":
         for path in suite.tasks:
-            _set_mode(place / path.relative_to(suite.folder), mode, known)
+            _set_mode(place / path.relative_to(suite.folder), mode, names)
     fixtures: list[str] = []
     problems: list[Problem] = []
     loaded = list(_tasks_of(suite, place, problems))
-    for one in loaded:
-        fixtures += _copy_shared_tree(one, place, source)
-        problems += _task_problems(one, suite, place, known)
+    for loaded_task in loaded:
+        fixtures += _copy_shared_tree(loaded_task, place, source)
+        problems += _task_problems(loaded_task, suite, place, names)
     others = _foreign_files(suite.folder, place)
     return ImportedSuite(suite, place, tuple(dict.fromkeys(fixtures)), tuple(problems), tuple(others))
 
 
 def _write_mark(suite: SourceSuite, place: Path) -> None:
-    write_yaml(place / SUITE_FILE, suite.said)
+    write_yaml(place / SUITE_FILE, suite.settings)
     (place / SUITE_FILE).write_text(
         MARK + (place / SUITE_FILE).read_text(encoding="utf-8"), encoding="utf-8", newline="\n"
     )
@@ -151,7 +151,7 @@ def _foreign_files(source: Path, place: Path) -> Iterator[Path]:
             yield path
 
 
-def _set_mode(path: Path, mode: str, known: RegisteredNames) -> None:
+def _set_mode(path: Path, mode: str, names: RegisteredNames) -> None:
     """Give every grader of a copied task this mode; one that has none, or is unknown, is left alone."""
     try:
         task = read_json(path)
@@ -159,7 +159,7 @@ def _set_mode(path: Path, mode: str, known: RegisteredNames) -> None:
         return
     graders = task.get("graders") if isinstance(task, dict) else None
     for grader in graders if isinstance(graders, list) else ():
-        if isinstance(grader, dict) and known.has_mode(str(grader.get("name"))):
+        if isinstance(grader, dict) and names.has_mode(str(grader.get("name"))):
             grader["config"] = {**(grader.get("config") or {}), "mode": mode}
     path.write_text(json.dumps(task, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
 
@@ -169,52 +169,56 @@ def _tasks_of(suite: SourceSuite, place: Path, problems: list[Problem]) -> Itera
     first: dict[str, LoadedTask] = {}
     for path in suite.tasks:
         try:
-            found = load_tasks(place / path.relative_to(suite.folder), ours, place)
+            loaded = load_tasks(place / path.relative_to(suite.folder), ours, place)
         except ProblemsFound as broken:
             problems += broken.problems
             continue
-        for one in found:
-            if first.setdefault(one.task.id, one) is not one:
-                said = f"{one.task.id!r}, which is also in {first[one.task.id].file}"
-                problems.append(_problem(one, ("id",), "an id that no other task of the suite has", said))
-            yield one
+        for loaded_task in loaded:
+            if first.setdefault(loaded_task.task.id, loaded_task) is not loaded_task:
+                duplicate = f"{loaded_task.task.id!r}, which is also in {first[loaded_task.task.id].file}"
+                problems.append(
+                    _problem(loaded_task, ("id",), "an id that no other task of the suite has", duplicate)
+                )
+            yield loaded_task
 
 
-def _copy_shared_tree(one: LoadedTask, place: Path, source: Path) -> Iterator[str]:
+def _copy_shared_tree(loaded_task: LoadedTask, place: Path, source: Path) -> Iterator[str]:
     """Copy a shared tree that lies elsewhere in their folder to where it is looked up."""
-    name = one.task.input.get("base_fixture")
+    name = loaded_task.task.input.get("base_fixture")
     if not isinstance(name, str) or not name.strip() or (place / name).is_dir():
         return
-    found = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
-    if found is not None and Path(name).parts and ".." not in Path(name).parts:
-        shutil.copytree(found, place / name)
-        yield f"{name}: from {found.relative_to(source).as_posix()} to {place / name}"
+    tree = next((path for path in sorted(source.rglob(Path(name).name)) if path.is_dir()), None)
+    if tree is not None and Path(name).parts and ".." not in Path(name).parts:
+        shutil.copytree(tree, place / name)
+        yield f"{name}: from {tree.relative_to(source).as_posix()} to {place / name}"
 
 
 def _task_problems(
-    one: LoadedTask, suite: SourceSuite, place: Path, known: RegisteredNames
+    loaded_task: LoadedTask, suite: SourceSuite, place: Path, names: RegisteredNames
 ) -> Iterator[Problem]:
-    agent = one.task.agent or suite.said.get("agent") or ""
-    if agent not in known.agents:
-        found = f"{agent!r}" if agent else "nothing says which"
-        yield _problem(one, ("agent",), f"one of {', '.join(known.agents)}", found)
+    agent = loaded_task.task.agent or suite.settings.get("agent") or ""
+    if agent not in names.agents:
+        agent_name = f"{agent!r}" if agent else "nothing says which"
+        yield _problem(loaded_task, ("agent",), f"one of {', '.join(names.agents)}", agent_name)
     try:
-        workspace_layers(one.task, place, one.file, place)
+        workspace_layers(loaded_task.task, place, loaded_task.file, place)
     except ProblemsFound as broken:
         yield from broken.problems
-    for index, grader in enumerate(one.task.graders):
-        if grader.name not in known.graders:
-            hint = nearest(grader.name, known.graders)
-            yield _problem(one, ("graders", index, "name"), "a known grader", repr(grader.name), hint)
-        elif refused := known.refused(grader.name, grader.config):
-            yield _problem(one, ("graders", index, "config"), "settings that the grader takes", refused)
+    for index, grader in enumerate(loaded_task.task.graders):
+        if grader.name not in names.graders:
+            hint = nearest(grader.name, names.graders)
+            yield _problem(loaded_task, ("graders", index, "name"), "a known grader", repr(grader.name), hint)
+        elif refused := names.refused(grader.name, grader.config):
+            yield _problem(
+                loaded_task, ("graders", index, "config"), "settings that the grader takes", refused
+            )
 
 
 def _problem(
-    one: LoadedTask, path: tuple[str | int, ...], expected: str, found: str, hint: str = ""
+    loaded_task: LoadedTask, path: tuple[str | int, ...], expected: str, found: str, hint: str = ""
 ) -> Problem:
-    line = read_document(one.file).line_of(path)
-    return Problem(str(one.file), line, path, expected, found, hint)
+    line = read_document(loaded_task.file).line_of(path)
+    return Problem(str(loaded_task.file), line, path, expected, found, hint)
 
 
 LICENCE = "Memex's texts are under GPL-3.0: the copies are for your own use, as the originals are."
@@ -233,12 +237,12 @@ class MemexImporter:
     def run(self, args: argparse.Namespace, registry: Registry) -> int:
         """Import, and say what came of it; 1 where a task cannot run."""
         graders = [name for name in registry.graders if not registry.group(name)]
-        known = RegisteredNames(
+        names = RegisteredNames(
             sorted(registry.agents), sorted(graders), _refusal(registry), _has_mode(registry)
         )
         with writing():
             imported = import_folder(
-                Path(args.source), Path(args.to), known, force=args.force, mode=args.mode
+                Path(args.source), Path(args.to), names, force=args.force, mode=args.mode
             )
         for suite in imported:
             _print_suite(suite)

@@ -40,13 +40,13 @@ class SourceSuite(FrozenValue, frozen=True):
 
     folder: Path
     tasks: tuple[Path, ...]
-    said: Mapping[str, Any]
+    settings: Mapping[str, Any]
     changes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The suite's name."""
-        return str(self.said["name"])
+        return str(self.settings["name"])
 
 
 def find_suites(root: Path) -> list[SourceSuite]:
@@ -81,24 +81,24 @@ def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuit
     if not isinstance(given, dict):
         raise misshapen(theirs, "a suite: a JSON object", given)
     entries = [entry for task in tasks for entry in _entries(task)]
-    agent, told = _agent(given, folder, root, entries)
+    agent, agent_changes = _agent(given, folder, root, entries)
     kind = given.get("kind") or next((k for k in KINDS if k in folder.parts), "mixed")
-    said: dict[str, Any] = {"name": given.get("name") or f"{agent or 'memex'}_{kind}"}
-    said |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
-    said |= {"agent": agent} if agent else {}
-    said["kind"] = kind
-    said |= {key: value for key, value in given.items() if key in KNOWN and key not in NAMES}
-    clock = "" if "clock" in _defaults(said) else _clock(entries)
-    said |= {"defaults": {**_defaults(said), "clock": clock}} if clock else {}
-    _check(theirs, given, said)
-    changes = [*told, *_unknown_keys(given)]
+    settings: dict[str, Any] = {"name": given.get("name") or f"{agent or 'memex'}_{kind}"}
+    settings |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
+    settings |= {"agent": agent} if agent else {}
+    settings["kind"] = kind
+    settings |= {key: value for key, value in given.items() if key in KNOWN and key not in NAMES}
+    clock = "" if "clock" in _defaults(settings) else _clock(entries)
+    settings |= {"defaults": {**_defaults(settings), "clock": clock}} if clock else {}
+    _check(theirs, given, settings)
+    changes = [*agent_changes, *_unknown_keys(given)]
     changes += [f"the clock stands at {clock}, the day of its entries"] if clock else []
-    return SourceSuite(folder, tasks, said, tuple(changes))
+    return SourceSuite(folder, tasks, settings, tuple(changes))
 
 
-def _defaults(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = said.get("defaults")
-    return found if isinstance(found, dict) else {}
+def _defaults(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    defaults = settings.get("defaults")
+    return defaults if isinstance(defaults, dict) else {}
 
 
 def _unknown_keys(given: Mapping[str, Any]) -> Iterator[str]:
@@ -109,10 +109,10 @@ def _unknown_keys(given: Mapping[str, Any]) -> Iterator[str]:
             yield f"{SOURCE_SUITE_FILE}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}"
 
 
-def _check(theirs: Path, given: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+def _check(theirs: Path, given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raise what is wrong with a suite before any of it is written, in the file that says it."""
     try:
-        Suite.model_validate(said)
+        Suite.model_validate(settings)
     except ValidationError as wrong:
         if not given:
             raise
@@ -134,10 +134,10 @@ def _agent(
     given: Mapping[str, Any], folder: Path, root: Path, entries: list[Mapping[str, Any]]
 ) -> tuple[str, list[str]]:
     """Give our name of the agent: as said, else as the folders say, else as the graders do."""
-    said = given.get("agent_name") or given.get("agent")
-    if said:
-        ours = AGENTS.get(str(said), str(said))
-        return ours, [f"the agent {said} is {ours} here"] if ours != said else []
+    agent_name = given.get("agent_name") or given.get("agent")
+    if agent_name:
+        ours = AGENTS.get(str(agent_name), str(agent_name))
+        return ours, [f"the agent {agent_name} is {ours} here"] if ours != agent_name else []
     parts = "/".join(folder.relative_to(root.parent).parts)
     graders = {str(grader.get("name")) for entry in entries for grader in entry.get("graders") or ()}
     for ours in AGENTS.values():
@@ -152,5 +152,5 @@ def _agent(
 def _clock(entries: list[Mapping[str, Any]]) -> str:
     """Give the evening of the day of the entries, where all are of one day."""
     ids = [str((entry.get("input") or {}).get("fact_id")) for entry in entries]
-    days = {"-".join(found.groups()) for id in ids if (found := _DAY.match(id))}
+    days = {"-".join(match.groups()) for id in ids if (match := _DAY.match(id))}
     return f"{days.pop()}{EVENING}" if len(days) == 1 else ""

@@ -28,7 +28,7 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def write(card: Mapping[str, Any]) -> str:
     """Write a card; its keys stay in their order."""
-    return "\n".join(_map(card, 0)) + "\n"
+    return "\n".join(_map_lines(card, 0)) + "\n"
 
 
 def read(text: str | None) -> dict[str, Any] | None:
@@ -36,34 +36,34 @@ def read(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = yaml.load(text, _Loader)  # a safe loader, the fast one where there is one
+        card = yaml.load(text, _Loader)  # a safe loader, the fast one where there is one
     except (yaml.YAMLError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return card if isinstance(card, dict) else {}
 
 
-def _map(values: Mapping[Any, Any], depth: int) -> Iterator[str]:
+def _map_lines(values: Mapping[Any, Any], depth: int) -> Iterator[str]:
     for key, value in values.items():
-        yield from _placed(" " * depth + f"{_text(str(key))}:", value, depth + 2)
+        yield from _value_lines(" " * depth + f"{_text(str(key))}:", value, depth + 2)
 
 
-def _list(values: list[Any], depth: int) -> Iterator[str]:
+def _list_lines(values: list[Any], depth: int) -> Iterator[str]:
     for value in values:
         if isinstance(value, Mapping) and value:
-            lines = list(_map(value, depth + 2))
+            lines = list(_map_lines(value, depth + 2))
             yield " " * depth + "- " + lines[0].lstrip(" ")
             yield from lines[1:]
         else:
-            yield from _placed(" " * depth + "-", value, depth + 2)
+            yield from _value_lines(" " * depth + "-", value, depth + 2)
 
 
-def _placed(before: str, value: Any, depth: int) -> Iterator[str]:
+def _value_lines(before: str, value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         yield before
-        yield from _map(value, depth)
+        yield from _map_lines(value, depth)
     elif isinstance(value, list | tuple) and value:
         yield before
-        yield from _list(list(value), depth)
+        yield from _list_lines(list(value), depth)
     else:
         yield f"{before} {_scalar(value)}"
 
@@ -106,8 +106,8 @@ def _needs_quotes(text: str) -> bool:
     )
 
 
-def _escape(found: re.Match[str]) -> str:
-    mark = found.group()
+def _escape(match: re.Match[str]) -> str:
+    mark = match.group()
     code = ord(mark)
     if 0xD800 <= code <= 0xDFFF:
         return "\ufffd"  # half a character: no file can hold it

@@ -49,20 +49,20 @@ class FactId(FrozenValue, frozen=True):
 
 def fact_id(text: object) -> FactId | None:
     """Read a fact id such as ``2026/09/17.md#ts_1``; None when it is none."""
-    found = _FACT_ID.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _FACT_ID.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         return None
     try:
-        datetime.strptime(found[1], "%Y/%m/%d")
+        datetime.strptime(match[1], "%Y/%m/%d")
     except ValueError:
         return None
-    return FactId(found[0], found[1], found[2])
+    return FactId(match[0], match[1], match[2])
 
 
 class JournalEntry(FrozenValue, frozen=True):
     """One entry of a daily file: when it was written, and what it says."""
 
-    written: datetime
+    written_at: datetime
     text: str
 
 
@@ -82,8 +82,8 @@ def find_entry(daily: str | None, fact: FactId) -> JournalEntry | None:
             following = headings[number + 1 : number + 2]
             end = following[0].start() if following else None
             date = datetime.strptime(fact.date, "%Y/%m/%d")
-            written = datetime.combine(date, time.fromisoformat(heading[2]))
-            return JournalEntry(written, heading.string[heading.end() : end].strip())
+            written_at = datetime.combine(date, time.fromisoformat(heading[2]))
+            return JournalEntry(written_at, heading.string[heading.end() : end].strip())
     return None
 
 

@@ -171,8 +171,8 @@ class PkmAgent(JournalAgent):
 
     def entry_values(self, ctx: AgentContext) -> Mapping[str, Any]:
         """Draw the knowledge base at one glance."""
-        shown = overview(ctx.workspace)
-        return {"tree": shown.tree, "entries": shown.entries, "truncated": shown.truncated}
+        tree_view = overview(ctx.workspace)
+        return {"tree": tree_view.tree, "entries": tree_view.entries, "truncated": tree_view.truncated}
 
     def reminder_values(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Say what was done for the entry, and what was not."""

@@ -48,14 +48,16 @@ def format_path(parts: tuple[str, ...]) -> str:
     A name on the disk that no agent could write, since it is not UTF-8 or holds a control character, is shown
     with a question mark in its place: a list of paths has one on each line.
     """
-    written = "/" + "/".join(parts)
-    return _CONTROL.sub("?", written.encode("utf-8", "replace").decode("utf-8"))
+    path = "/" + "/".join(parts)
+    return _CONTROL.sub("?", path.encode("utf-8", "replace").decode("utf-8"))
 
 
 def bad_path(path: str, why: str) -> ToolFailed:
     """Make the error for a path that is refused."""
-    shown = format_path((path[:80],))[1:]
-    message = f"no path in the knowledge base: {shown!r}: {why}; write it from the root, like /Areas/Bread.md"
+    short_path = format_path((path[:80],))[1:]
+    message = (
+        f"no path in the knowledge base: {short_path!r}: {why}; write it from the root, like /Areas/Bread.md"
+    )
     return ToolFailed(message, "outside")
 
 
@@ -109,9 +111,9 @@ def texts(args: Mapping[str, Any], name: str) -> list[str]:
     """Read a list of texts that need not be given; a text by itself is a list of one."""
     given = args.get(name)
     listed = [] if given is None else [given] if isinstance(given, str) else given
-    if not isinstance(listed, list | tuple) or not all(isinstance(one, str) for one in listed):
+    if not isinstance(listed, list | tuple) or not all(isinstance(text, str) for text in listed):
         raise bad_argument(f"{name} must be a list of texts, not {_describe(given)}")
-    return [_writable(name, one) for one in listed]
+    return [_writable(name, text) for text in listed]
 
 
 def number(args: Mapping[str, Any], name: str, least: int) -> int | None:
@@ -136,13 +138,13 @@ def flag(args: Mapping[str, Any], name: str, default: bool = False) -> bool:
     return given
 
 
-def choice(args: Mapping[str, Any], name: str, known: Sequence[str]) -> str | None:
+def choice(args: Mapping[str, Any], name: str, choices: Sequence[str]) -> str | None:
     """Read a word out of a few, which need not be given."""
     given = optional_text(args, name)
-    if given is None or given in known:
+    if given is None or given in choices:
         return given
-    hint = nearest(given, known)
-    raise bad_argument("; ".join(filter(None, (f"{name} must be one of {', '.join(known)}", hint))))
+    hint = nearest(given, choices)
+    raise bad_argument("; ".join(filter(None, (f"{name} must be one of {', '.join(choices)}", hint))))
 
 
 def _describe(given: Any) -> str:

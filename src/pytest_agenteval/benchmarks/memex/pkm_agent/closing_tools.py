@@ -28,10 +28,10 @@ def update_insight(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) 
     fact = _fact("fact_id", args.get("fact_id"))
     text = required_text(args, "insight_text").strip()
     related = _related_facts(fact, texts(args, "related_fact_ids"))
-    found = find_entry(read(workspace, fact.daily_file), fact)
-    if found is None:
+    entry = find_entry(read(workspace, fact.daily_file), fact)
+    if entry is None:
         raise ToolFailed(f"there is no entry {fact.entry} in {fact.daily_file}", "not_found")
-    card = _card(workspace, fact) or _pending_card(fact, found, clock)
+    card = _card(workspace, fact) or _pending_card(fact, entry, clock)
     facts = [{"id": other} for other in related]
     card["insight"] = {"text": text, "related_facts": facts, "character_id": COMPANION}
     write(workspace, fact.card_file, card_yaml.write(card))
@@ -46,17 +46,17 @@ def skip(args: Mapping[str, Any]) -> str:
 
 
 def _fact(name: str, given: Any) -> FactId:
-    found = fact_id(given)
-    if found is None:
+    fact = fact_id(given)
+    if fact is None:
         described = "nothing" if given is None else describe_value(given)
         raise bad_argument(f"{name} must look like 2026/09/17.md#ts_1, not {described}")
-    return found
+    return fact
 
 
 def _related_facts(fact: FactId, given: list[str]) -> list[str]:
     """Give the other entries, each once, in the order in which they were named."""
-    found = (_fact("each of related_fact_ids", one).text for one in given)
-    return [one for one in dict.fromkeys(found) if one != fact.text]
+    ids = (_fact("each of related_fact_ids", id).text for id in given)
+    return [id for id in dict.fromkeys(ids) if id != fact.text]
 
 
 def _card(workspace: Workspace, fact: FactId) -> dict[str, Any] | None:
@@ -79,12 +79,12 @@ def _refuse_links(workspace: Workspace, fact: FactId) -> None:
         raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
 
 
-def _pending_card(fact: FactId, found: JournalEntry, clock: Clock) -> dict[str, Any]:
+def _pending_card(fact: FactId, entry: JournalEntry, clock: Clock) -> dict[str, Any]:
     """Begin a card as the journal begins one: it waits to be made."""
-    written = found.written.replace(tzinfo=clock.now().tzinfo)
+    written_at = entry.written_at.replace(tzinfo=clock.now().tzinfo)
     return {
         "fact_id": fact.text,
-        "timestamp": int(written.timestamp()),
+        "timestamp": int(written_at.timestamp()),
         "status": "pending",
         "tags": [],
         "ui_configs": [],

@@ -77,41 +77,41 @@ async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
 
     The files are read before anything is waited for: calls of the same reply that come later change nothing.
     """
-    wanted = _read_query(args)
+    query = _read_query(args)
     texts, unread = _texts(base, args)
-    spans = await in_daemon_thread(run_search, wanted, list(texts.values()), SECONDS)
+    spans = await in_daemon_thread(run_search, query, list(texts.values()), SECONDS)
     hits = [
-        GrepHits(place, lines, found)
-        for (place, lines), found in zip(texts.items(), spans, strict=True)
-        if found
+        GrepHits(place, lines, matched)
+        for (place, lines), matched in zip(texts.items(), spans, strict=True)
+        if matched
     ]
     note = f"\n\n(Not searched, as they are not text: {', '.join(map(str, unread[:10]))})" if unread else ""
     if not hits:
-        return f"No match for {wanted.pattern!r} in {count_of(len(texts), 'file')}.{note}"
-    return _format_hits(wanted, hits) + note
+        return f"No match for {query.pattern!r} in {count_of(len(texts), 'file')}.{note}"
+    return _format_hits(query, hits) + note
 
 
-def run_search(wanted: GrepQuery, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
+def run_search(query: GrepQuery, texts: Sequence[Sequence[str]], seconds: float) -> list[Spans]:
     """Look for the pattern in a process of its own, which ends in time."""
     request = {
-        "pattern": wanted.pattern,
-        "ignore_case": wanted.ignore_case,
-        "across_lines": wanted.across_lines,
+        "pattern": query.pattern,
+        "ignore_case": query.ignore_case,
+        "across_lines": query.across_lines,
         "texts": texts,
     }
     program = str(Path(__file__).with_name("grep_process.py"))
     process = start_process([sys.executable, "-I", "-S", program, str(seconds)])
-    told, _ = process.communicate(json.dumps(request).encode())
-    if process.returncode or not told:
+    output, _ = process.communicate(json.dumps(request).encode())
+    if process.returncode or not output:
         raise ToolFailed(
             f"the search did not end within {seconds:g} seconds; write a simpler pattern", "too_slow"
         )
-    answer = json.loads(told)
+    answer = json.loads(output)
     if "error" in answer:
         message = f"pattern is no regular expression: {answer['error']}; a text to be found as it is needs \\"
         raise arguments.bad_argument(f"{message} before each of . ^ $ * + ? {{ }} [ ] | ( )")
-    found: list[Spans] = answer["found"]
-    return found
+    matches: list[Spans] = answer["found"]
+    return matches
 
 
 def start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -177,50 +177,48 @@ def _select_files(base: KnowledgeBase, top: PkmPath, include: str | None) -> lis
     return [place for place in files if place in below or matches_pattern(include, place)]
 
 
-def _format_hits(wanted: GrepQuery, hits: Sequence[GrepHits]) -> str:
-    if wanted.mode == "content":
-        return _join_within(wanted, "", _content(wanted, hits))
-    if wanted.mode == "count":
+def _format_hits(query: GrepQuery, hits: Sequence[GrepHits]) -> str:
+    if query.mode == "content":
+        return _join_within(query, "", _content(query, hits))
+    if query.mode == "count":
         counts = [len(hit.spans) for hit in hits]
         head = f"{count_of(sum(counts), 'match', 'es')} in {count_of(len(hits), 'file')}:\n"
         listed = (f"{hit.place}:{count}" for hit, count in zip(hits, counts, strict=True))
-        return _join_within(wanted, head, listed)
-    return _join_within(
-        wanted, f"Found in {count_of(len(hits), 'file')}:\n", (str(hit.place) for hit in hits)
-    )
+        return _join_within(query, head, listed)
+    return _join_within(query, f"Found in {count_of(len(hits), 'file')}:\n", (str(hit.place) for hit in hits))
 
 
-def _content(wanted: GrepQuery, hits: Sequence[GrepHits]) -> Iterator[str]:
+def _content(query: GrepQuery, hits: Sequence[GrepHits]) -> Iterator[str]:
     """Give matching lines with what is around them, as ``grep`` writes them."""
-    parted = bool(wanted.before or wanted.after)
+    parted = bool(query.before or query.after)
     for count, hit in enumerate(hits):
         last = None if count else -1
         matching = {line for first, end in hit.spans for line in range(first, end + 1)}
-        for number in _with_context(wanted, hit, matching):
+        for number in _with_context(query, hit, matching):
             if parted and last != -1 and last != number - 1:
                 yield "--"
             mark = ":" if number in matching else "-"
-            at = f"{number + 1}{mark}" if wanted.numbers else ""
+            at = f"{number + 1}{mark}" if query.numbers else ""
             yield f"{hit.place}{mark}{at}{cut_line(hit.lines[number])}"
             last = number
 
 
-def _with_context(wanted: GrepQuery, hit: GrepHits, matching: set[int]) -> Iterator[int]:
+def _with_context(query: GrepQuery, hit: GrepHits, matching: set[int]) -> Iterator[int]:
     """Give the numbers of the lines to show, in order, each once."""
     after = 0
     for line in sorted(matching):
-        first, after = max(after, line - wanted.before), min(line + wanted.after + 1, len(hit.lines))
+        first, after = max(after, line - query.before), min(line + query.after + 1, len(hit.lines))
         yield from range(first, after)
 
 
-def _join_within(wanted: GrepQuery, head: str, lines: Iterator[str]) -> str:
+def _join_within(query: GrepQuery, head: str, lines: Iterator[str]) -> str:
     """Put lines together, as many as are wanted and as one result may hold."""
-    shown: list[str] = []
+    result: list[str] = []
     size = 0
-    for line in islice(lines, wanted.most + 1):
+    for line in islice(lines, query.most + 1):
         size += len(line.encode("utf-8")) + 1
-        if len(shown) == wanted.most or (size > MOST_BYTES and shown):
-            stopped = f"\n\n(Stopped after {count_of(len(shown))}. There is more.)"
-            return head + "\n".join(shown) + stopped
-        shown.append(line)
-    return head + "\n".join(shown)
+        if len(result) == query.most or (size > MOST_BYTES and result):
+            stopped = f"\n\n(Stopped after {count_of(len(result))}. There is more.)"
+            return head + "\n".join(result) + stopped
+        result.append(line)
+    return head + "\n".join(result)

@@ -93,7 +93,7 @@ class KnowledgeBase:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._written: dict[tuple[str, ...], int] = {}
+        self._write_numbers: dict[tuple[str, ...], int] = {}
         self._count = 0
 
     def place(self, path: str) -> PkmPath:
@@ -117,19 +117,19 @@ class KnowledgeBase:
         """Give what a folder holds, by name: files and folders, without hidden names and links."""
         with disk_errors(folder, "listed"):
             names = sorted(os.listdir(folder.real)) if folder.is_folder else []
-            found = (folder.below(name) for name in names if not name.startswith("."))
-            return [place for place in found if _is_file_or_folder(place)]
+            places = (folder.below(name) for name in names if not name.startswith("."))
+            return [place for place in places if _is_file_or_folder(place)]
 
     def files(self, top: PkmPath) -> list[PkmPath]:
         """Give a file itself, or all files below a folder, by path; see ``inside``."""
         if not top.is_folder:
             return [top] if top.real.exists() else []
-        found: list[PkmPath] = []
+        files: list[PkmPath] = []
         waiting = [top]
         while waiting:
             for place in self.inside(waiting.pop()):
-                (waiting if place.is_folder else found).append(place)
-        return sorted(found, key=lambda place: place.parts)
+                (waiting if place.is_folder else files).append(place)
+        return sorted(files, key=lambda place: place.parts)
 
     def text(self, place: PkmPath) -> str:
         """Read a file; raises ToolFailed where there is none, or none with text."""
@@ -137,11 +137,11 @@ class KnowledgeBase:
         if place.is_folder or not place.parts:
             raise ToolFailed(f"{place} is a folder; LS lists it", "is_a_folder")
         with disk_errors(place, "read"):
-            found = place.real.stat()
-            if not stat.S_ISREG(found.st_mode):
+            file_stat = place.real.stat()
+            if not stat.S_ISREG(file_stat.st_mode):
                 raise ToolFailed(f"{place} is no file that can be read", "not_text")
-            if found.st_size > MAX_FILE_BYTES:
-                raise ToolFailed(f"{place} is too large ({found.st_size} bytes)", "too_large")
+            if file_stat.st_size > MAX_FILE_BYTES:
+                raise ToolFailed(f"{place} is too large ({file_stat.st_size} bytes)", "too_large")
             content = place.real.read_bytes()
         try:
             return content.decode("utf-8")
@@ -154,7 +154,7 @@ class KnowledgeBase:
             place.real.parent.mkdir(parents=True, exist_ok=True)
             place.real.write_bytes(text.encode("utf-8"))
         self._count += 1
-        self._written[place.parts] = self._count
+        self._write_numbers[place.parts] = self._count
 
     def must_exist(self, place: PkmPath) -> None:
         """Raise ToolFailed where there is nothing at a place; the root need not be there yet."""
@@ -169,19 +169,21 @@ class KnowledgeBase:
         """Take note that a place has another name now: what was written there stays as new as it was."""
         there = self.removed(old)
         self.removed(new)
-        self._written |= {(*new.parts, *parts[len(old.parts) :]): count for parts, count in there.items()}
+        self._write_numbers |= {
+            (*new.parts, *parts[len(old.parts) :]): count for parts, count in there.items()
+        }
 
     def removed(self, place: PkmPath) -> dict[tuple[str, ...], int]:
         """Take note that there is nothing at a place any more; give what was noted there."""
         length = len(place.parts)
-        gone = {parts: count for parts, count in self._written.items() if parts[:length] == place.parts}
+        gone = {parts: count for parts, count in self._write_numbers.items() if parts[:length] == place.parts}
         for parts in gone:
-            del self._written[parts]
+            del self._write_numbers[parts]
         return gone
 
-    def written(self, place: PkmPath) -> int:
+    def write_number(self, place: PkmPath) -> int:
         """Give which of the trial's writes made a file what it is; 0 where none did."""
-        return self._written.get(place.parts, 0)
+        return self._write_numbers.get(place.parts, 0)
 
     def _refuse_path_of_the_machine(self, path: str, parts: tuple[str, ...]) -> None:
         """Refuse what was meant for the real disk, rather than make a folder ``/tmp`` of the user's notes."""

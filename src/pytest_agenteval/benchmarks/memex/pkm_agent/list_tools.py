@@ -28,12 +28,12 @@ def glob(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     base.must_exist(top)
     if top.real.exists() and not top.is_folder:
         raise ToolFailed(f"{top} is a file, and path must be a folder", "not_a_folder")
-    found = matching_files(base, pattern, top)
-    if not found:
+    files = matching_files(base, pattern, top)
+    if not files:
         return f"No file below {top} fits {pattern}."
-    found.sort(key=lambda place: (-base.written(place), place.parts))
-    more = f"\n\n(The first {MAX_GLOB_FILES} of {len(found)}. A narrower pattern shows others.)"
-    return "\n".join(map(str, found[:MAX_GLOB_FILES])) + (more if len(found) > MAX_GLOB_FILES else "")
+    files.sort(key=lambda place: (-base.write_number(place), place.parts))
+    more = f"\n\n(The first {MAX_GLOB_FILES} of {len(files)}. A narrower pattern shows others.)"
+    return "\n".join(map(str, files[:MAX_GLOB_FILES])) + (more if len(files) > MAX_GLOB_FILES else "")
 
 
 def matching_files(base: KnowledgeBase, pattern: str, top: PkmPath) -> list[PkmPath]:
@@ -45,8 +45,8 @@ def matching_files(base: KnowledgeBase, pattern: str, top: PkmPath) -> list[PkmP
         raise bad_path(pattern, "a pattern cannot go up")
     above = 0 if pattern.startswith("/") else len(top.parts)
     files = {_relative_from(place, above): place for place in base.files(top)}
-    wanted = pattern.lstrip("/").removeprefix("./")
-    return [files[path] for path in select(wanted, files)]
+    relative_pattern = pattern.lstrip("/").removeprefix("./")
+    return [files[path] for path in select(relative_pattern, files)]
 
 
 def matches_pattern(pattern: str, place: PkmPath) -> bool:
@@ -104,7 +104,7 @@ def _draw(
     base: KnowledgeBase, top: PkmPath, depth: int | None, ignored: Callable[[PkmPath], bool]
 ) -> Overview:
     """Gather names level by level, so that a limit cuts off the deepest; then draw them folder by folder."""
-    shown: dict[tuple[str, ...], list[PkmPath]] = {}
+    drawn: dict[tuple[str, ...], list[PkmPath]] = {}
     missing: dict[tuple[str, ...], int] = {}
     room, truncated = MAX_NAMES, False
     waiting = deque([top])
@@ -112,20 +112,20 @@ def _draw(
         here = waiting.popleft()
         names = [place for place in base.inside(here) if not ignored(place)]
         too_deep = depth is not None and len(here.parts) - len(top.parts) >= depth
-        taken = [] if too_deep else names[:room]
-        shown[here.parts], missing[here.parts] = taken, len(names) - len(taken)
-        room -= len(taken)
-        truncated = truncated or (not too_deep and len(taken) < len(names))
-        waiting.extend(place for place in taken if place.is_folder)
-    return Overview("\n".join(_lines(top, shown, missing)), MAX_NAMES - room, truncated)
+        named = [] if too_deep else names[:room]
+        drawn[here.parts], missing[here.parts] = named, len(names) - len(named)
+        room -= len(named)
+        truncated = truncated or (not too_deep and len(named) < len(names))
+        waiting.extend(place for place in named if place.is_folder)
+    return Overview("\n".join(_lines(top, drawn, missing)), MAX_NAMES - room, truncated)
 
 
 def _lines(
-    top: PkmPath, shown: Mapping[tuple[str, ...], list[PkmPath]], missing: Mapping[tuple[str, ...], int]
+    top: PkmPath, drawn: Mapping[tuple[str, ...], list[PkmPath]], missing: Mapping[tuple[str, ...], int]
 ) -> Iterator[str]:
     yield f"{str(top).rstrip('/')}/"
     # A stack, not a function that calls itself: a fixture may be deeper than Python goes.
-    waiting: list[PkmPath | str] = _below(top, shown, missing)
+    waiting: list[PkmPath | str] = _below(top, drawn, missing)
     while waiting:
         here = waiting.pop()
         if isinstance(here, str):
@@ -133,18 +133,18 @@ def _lines(
             continue
         indent = "  " * (len(here.parts) - len(top.parts))
         name = PkmPath(here.parts[-1:], here.real).relative
-        yield f"{indent}{name}{'/' if here.parts in shown else ''}"
-        if here.parts in shown:
-            waiting += _below(here, shown, missing, indent)
+        yield f"{indent}{name}{'/' if here.parts in drawn else ''}"
+        if here.parts in drawn:
+            waiting += _below(here, drawn, missing, indent)
 
 
 def _below(
     here: PkmPath,
-    shown: Mapping[tuple[str, ...], list[PkmPath]],
+    drawn: Mapping[tuple[str, ...], list[PkmPath]],
     missing: Mapping[tuple[str, ...], int],
     indent: str = "",
 ) -> list[PkmPath | str]:
     """Give what comes below a folder, the last first."""
     more = missing[here.parts]
     last: list[PkmPath | str] = [f"{indent}  … {more} more"] if more else []
-    return [*last, *reversed(shown[here.parts])]
+    return [*last, *reversed(drawn[here.parts])]

@@ -44,8 +44,8 @@ _DATE = re.compile(f"(?<![0-9])(?:{'|'.join(_DATES)})(?![0-9])")
 
 def reminders(base: KnowledgeBase, place: PkmPath, lines: int) -> str:
     """Write the reminders that a file of so many lines calls for; an empty text where there are none."""
-    found = [*_of_length(place, lines), *_of_folder(base, place), *_of_name(place)]
-    return "".join(f"\n{REMINDER}\n{said}\n</reminder>" for said in found)
+    warnings = [*_of_length(place, lines), *_of_folder(base, place), *_of_name(place)]
+    return "".join(f"\n{REMINDER}\n{warning}\n</reminder>" for warning in warnings)
 
 
 def _of_length(place: PkmPath, lines: int) -> Iterator[str]:
@@ -114,9 +114,9 @@ def read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
         return f"<reminder>\n{place} is there, and empty.\n</reminder>" + reminders(base, place, 0)
     if offset > len(lines):
         raise ToolFailed(f"{place} has {count_of(len(lines))}, so none from {offset} on", "out_of_range")
-    shown = excerpt(lines, offset, limit)
-    note = f"\n\n{shown.note}" if shown.note else ""
-    return shown.text + note + reminders(base, place, len(lines))
+    part = excerpt(lines, offset, limit)
+    note = f"\n\n{part.note}" if part.note else ""
+    return part.text + note + reminders(base, place, len(lines))
 
 
 def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
@@ -127,43 +127,43 @@ def batch_read(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     pieces: list[str] = []
     left_out: list[PkmPath] = []
     room = MOST_BYTES_TOGETHER
-    for found in _requested_files(base, patterns):
-        if isinstance(found, str):
-            pieces.append(found)
+    for requested in _requested_files(base, patterns):
+        if isinstance(requested, str):
+            pieces.append(requested)
             continue
-        piece = _section(base, found) if room > 0 and len(pieces) < MOST_FILES else ""
+        piece = _section(base, requested) if room > 0 and len(pieces) < MOST_FILES else ""
         room -= len(piece.encode("utf-8"))
         if piece and room > 0:
             pieces.append(piece)
         else:
-            left_out.append(found)
+            left_out.append(requested)
     return "\n\n".join([*pieces, *_left_out_note(left_out)])
 
 
 def excerpt(lines: list[str], first: int, limit: int) -> Excerpt:
     """Number lines from the first that is wanted on, as many as one call may show."""
-    shown: list[str] = []
+    numbered_lines: list[str] = []
     size = 0
     for place, line in enumerate(lines[first - 1 :][: min(limit, MOST_LINES)], first):
         numbered = f"{place:6}\t{cut_line(line)}"
         size += len(numbered.encode("utf-8")) + 1
-        if size > MOST_BYTES and shown:
+        if size > MOST_BYTES and numbered_lines:
             break
-        shown.append(numbered)
-    return Excerpt("\n".join(shown), first, first + len(shown) - 1, len(lines))
+        numbered_lines.append(numbered)
+    return Excerpt("\n".join(numbered_lines), first, first + len(numbered_lines) - 1, len(lines))
 
 
 def _requested_files(base: KnowledgeBase, patterns: Iterable[str]) -> list[PkmPath | str]:
     """Give each file that is meant, once, and a line for each pattern that means none."""
-    found: dict[tuple[str, ...] | str, PkmPath | str] = {}
+    requested: dict[tuple[str, ...] | str, PkmPath | str] = {}
     for pattern in patterns:
         try:
             for place in _resolve_pattern(base, pattern):
-                found.setdefault(place.parts, place)
+                requested.setdefault(place.parts, place)
         except ToolFailed as failed:
-            said = f"=== {failed}"
-            found.setdefault(said, said)
-    return list(found.values())
+            notice = f"=== {failed}"
+            requested.setdefault(notice, notice)
+    return list(requested.values())
 
 
 def _resolve_pattern(base: KnowledgeBase, pattern: str) -> list[PkmPath]:
@@ -188,9 +188,9 @@ def _section(base: KnowledgeBase, place: PkmPath) -> str:
         lines = lines_of(base.text(place))
     except ToolFailed as failed:
         return f"=== {failed}"
-    shown = excerpt(lines, 1, MOST_LINES)
+    part = excerpt(lines, 1, MOST_LINES)
     head = f"=== {place} ({count_of(len(lines))})" if lines else f"=== {place} (empty)"
-    return "\n".join(filter(None, (head, shown.text, shown.note)))
+    return "\n".join(filter(None, (head, part.text, part.note)))
 
 
 def _left_out_note(left_out: list[PkmPath]) -> list[str]:

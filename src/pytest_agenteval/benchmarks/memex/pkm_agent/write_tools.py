@@ -174,7 +174,7 @@ def _refuse_circle(source: PkmPath, target: PkmPath) -> None:
 
 def _refuse_too_deep(source: PkmPath, target: PkmPath) -> None:
     above = len(source.real.parts)
-    deepest = max((len(Path(found).parts) - above + 1 for found, _, _ in os.walk(source.real)), default=0)
+    deepest = max((len(Path(folder).parts) - above + 1 for folder, _, _ in os.walk(source.real)), default=0)
     if len(target.parts) + deepest > MOST_LEVELS:
         raise bad_argument(f"a path has at most {MOST_LEVELS} levels")
 

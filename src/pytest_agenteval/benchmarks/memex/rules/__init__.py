@@ -20,5 +20,5 @@ def last_entry(messages: Sequence[ChatMessage]) -> tuple[int, str, str] | None:
 
 def block(text: str, tag: str) -> str | None:
     """Give what stands between ``<tag>`` and the last ``</tag>``; None where there is no such block."""
-    found = re.search(rf"<{tag}>\n?(.*?)\n?</{tag}>(?!.*</{tag}>)", text, re.DOTALL)
-    return None if found is None else found[1]
+    match = re.search(rf"<{tag}>\n?(.*?)\n?</{tag}>(?!.*</{tag}>)", text, re.DOTALL)
+    return None if match is None else match[1]

@@ -39,8 +39,10 @@ _PATTERNS = tuple((id, re.compile(pattern, re.IGNORECASE)) for id, pattern in RU
 
 def template_cues(text: str) -> list[str]:
     """Give the ids of all templates with a cue in the text, the earliest cue first, then by rule."""
-    found = ((pattern.search(text), id) for id, pattern in _PATTERNS)
-    return [id for _, id in sorted(((cue.start(), id) for cue, id in found if cue), key=lambda hit: hit[0])]
+    first_cues = ((pattern.search(text), id) for id, pattern in _PATTERNS)
+    return [
+        id for _, id in sorted(((cue.start(), id) for cue, id in first_cues if cue), key=lambda hit: hit[0])
+    ]
 
 
 TITLE_WORDS = 4
@@ -65,13 +67,13 @@ def fill_template(id: str, note: CardEntry) -> Mapping[str, Any] | None:
 
 
 def _link(note: CardEntry) -> Mapping[str, Any] | None:
-    found = re.search(r"https?://\S+", note.text)
-    return {"url": found[0]} if found else None
+    match = re.search(r"https?://\S+", note.text)
+    return {"url": match[0]} if match else None
 
 
 def _transaction(note: CardEntry) -> Mapping[str, Any] | None:
-    found = re.search(r"[$€£¥]?\s?[0-9]+(?:[.,][0-9]+)*\s?(?:[$€£¥]|[a-z]+)?", note.text, re.IGNORECASE)
-    return {"merchant": name(note.text), "amount": found[0].strip()} if found else None
+    match = re.search(r"[$€£¥]?\s?[0-9]+(?:[.,][0-9]+)*\s?(?:[$€£¥]|[a-z]+)?", note.text, re.IGNORECASE)
+    return {"merchant": name(note.text), "amount": match[0].strip()} if match else None
 
 
 def _routine(note: CardEntry) -> Mapping[str, Any]:
@@ -84,8 +86,8 @@ def _rating(note: CardEntry) -> Mapping[str, Any] | None:
 
 
 def _quote(note: CardEntry) -> Mapping[str, Any] | None:
-    found = re.search(r"[\"“]([^\"“”]+)[\"”]", note.text)
-    return {"content": found[1]} if found else None
+    match = re.search(r"[\"“]([^\"“”]+)[\"”]", note.text)
+    return {"content": match[1]} if match else None
 
 
 def _metric(note: CardEntry) -> Mapping[str, Any] | None:
@@ -106,8 +108,8 @@ def _task(note: CardEntry) -> Mapping[str, Any]:
 
 
 def _progress(note: CardEntry) -> Mapping[str, Any] | None:
-    found = re.search(r"\b([0-9]+) of ([0-9]+)\b", note.text)
-    return {"current": int(found[1]), "total": int(found[2]), "title": title(note.text)} if found else None
+    match = re.search(r"\b([0-9]+) of ([0-9]+)\b", note.text)
+    return {"current": int(match[1]), "total": int(match[2]), "title": title(note.text)} if match else None
 
 
 def _mood(note: CardEntry) -> Mapping[str, Any]:
@@ -136,8 +138,8 @@ _FILLERS: Mapping[str, Callable[[CardEntry], Mapping[str, Any] | None]] = {
 
 def name(text: str) -> str:
     """Take the first words in a row that begin with a capital, unless they only begin a sentence."""
-    found = re.search(r"(?<=[\w,;] )[A-Z]\w+(?: [A-Z]\w+)*|\b[A-Z]\w+(?: [A-Z]\w+)+", text)
-    return found[0] if found else title(text)
+    match = re.search(r"(?<=[\w,;] )[A-Z]\w+(?: [A-Z]\w+)*|\b[A-Z]\w+(?: [A-Z]\w+)+", text)
+    return match[0] if match else title(text)
 
 
 def sentence(text: str) -> str:
@@ -152,10 +154,10 @@ def hashtags(text: str) -> list[str]:
 
 def number(text: str) -> float | int | None:
     """Take the first number."""
-    found = re.search(r"[0-9]+(?:\.[0-9]+)?", text)
-    if found is None:
+    match = re.search(r"[0-9]+(?:\.[0-9]+)?", text)
+    if match is None:
         return None
-    return float(found[0]) if "." in found[0] else int(found[0])
+    return float(match[0]) if "." in match[0] else int(match[0])
 
 
 Config: TypeAlias = Mapping[str, Any]
@@ -166,10 +168,10 @@ MOST_TEMPLATES = 2
 
 def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Give the next move; None where no entry was given."""
-    found = last_entry(messages)
-    if found is None:
+    entry = last_entry(messages)
+    if entry is None:
         return None
-    place, note = found[0], _read_entry(*found[1:])
+    place, note = entry[0], _read_entry(*entry[1:])
     answers = [message for message in messages[place:] if message["role"] == "tool"]
     if not answers:
         return _save(note, _first_templates(note), tags=[{"name": tag} for tag in hashtags(note.text)])

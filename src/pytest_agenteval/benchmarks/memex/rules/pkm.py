@@ -23,7 +23,7 @@ _NUMBERED = re.compile(r"^ *([0-9]+)\t(.*)$")
 def files_of(tree: str) -> list[str]:
     """Give the paths of all Markdown files of a tree drawn by indenting, in its order."""
     open_folders: list[tuple[int, str]] = []
-    found = []
+    paths = []
     for line in tree.splitlines():
         name = line.strip()
         depth = len(line) - len(line.lstrip(" "))
@@ -32,8 +32,8 @@ def files_of(tree: str) -> list[str]:
         if name.endswith("/"):
             open_folders.append((depth, name.strip("/")))
         elif name.endswith(".md"):
-            found.append("/" + "/".join([*(folder for _, folder in open_folders if folder), name]))
-    return found
+            paths.append("/" + "/".join([*(folder for _, folder in open_folders if folder), name]))
+    return paths
 
 
 def paths_in(text: str) -> list[str]:
@@ -43,8 +43,8 @@ def paths_in(text: str) -> list[str]:
 
 def lines_read(text: str) -> list[str]:
     """Give a file's lines out of numbered ones; what is not numbered is not the file's."""
-    found = (_NUMBERED.match(line) for line in text.split("\n"))
-    return [line[2] for line in found if line is not None]
+    matches = (_NUMBERED.match(line) for line in text.split("\n"))
+    return [line[2] for line in matches if line is not None]
 
 
 def unique_end(lines: list[str]) -> str | None:
@@ -98,7 +98,7 @@ def best_file(text: str, paths: Iterable[str]) -> str | None:
     """Give the file whose path shares most with the entry, its own name counting twice; None: no word."""
     best, most = None, 0
     for path in paths:
-        here = _shared(text, path)
+        here = _path_score(text, path)
         if here > most:
             best, most = path, here
     return best
@@ -120,8 +120,8 @@ def _sentences(text: str) -> list[str]:
     return [part.strip() for part in re.split(r"(?<=[.!?。！？])\s*|\n", text) if part.strip()]
 
 
-def _shared(text: str, path: str) -> int:
-    """Count the words of a path that the entry has, too."""
+def _path_score(text: str, path: str) -> int:
+    """Count the words of a path that the entry has too, a word of the file's own name twice."""
     *folders, _ = PurePosixPath(path).parts
     return 2 * _hits(text, PurePosixPath(path).stem) + _hits(text, " ".join(folders))
 
@@ -165,16 +165,16 @@ class PastCall(FrozenValue, frozen=True):
     reply: int
     tool: str
     args: Mapping[str, Any]
-    said: str
+    result: str
     refused: bool
 
 
 def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
     """Give the next move; None where no entry was given."""
-    found = last_entry(messages)
-    if found is None:
+    entry = last_entry(messages)
+    if entry is None:
         return None
-    place, note = found[0], _read_entry(*found[1:])
+    place, note = entry[0], _read_entry(*entry[1:])
     steps = list(_past_calls(messages[place:]))
     tries = [step for step in steps if step.tool not in _LOOKING]
     if not tries:
@@ -197,10 +197,10 @@ def _past_calls(messages: Sequence[ChatMessage]) -> Iterator[PastCall]:
     answers = {message["tool_call_id"]: message for message in messages if message["role"] == "tool"}
     for place, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
-            answer, asked = answers.get(call["id"]), call["function"]
+            answer, request = answers.get(call["id"]), call["function"]
             if answer is not None:
-                args = parse_arguments(asked["arguments"])[0]
-                yield PastCall(place, asked["name"], args, text_of(answer), failed(answer))
+                args = parse_arguments(request["arguments"])[0]
+                yield PastCall(place, request["name"], args, text_of(answer), failed(answer))
 
 
 def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
@@ -210,9 +210,9 @@ def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:
     if not looked:
         return _look(note)
     last = looked[-1]
-    if last.tool == "Grep" and not last.refused and (paths := paths_in(last.said)):
+    if last.tool == "Grep" and not last.refused and (paths := paths_in(last.result)):
         return (("Read", {"file_path": paths[0]}),)
-    if last.tool == "Read" and not last.refused and (end := unique_end(lines_read(last.said))):
+    if last.tool == "Read" and not last.refused and (end := unique_end(lines_read(last.result))):
         return _append(note, last.args["file_path"], end)
     return _start(note)
 

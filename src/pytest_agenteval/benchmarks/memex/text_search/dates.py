@@ -85,7 +85,7 @@ class Day(FrozenValue, frozen=True):
     day: int
     year: int | None = None
 
-    def is_registrable(self, other: Day) -> bool:
+    def can_equal(self, other: Day) -> bool:
         """Whether both can be the same day: where one has no year, the year does not matter."""
         years = None in (self.year, other.year) or self.year == other.year
         return years and (self.month, self.day) == (other.month, other.day)
@@ -94,9 +94,9 @@ class Day(FrozenValue, frozen=True):
 def parse_days(text: str) -> frozenset[Day]:
     """Give the readings of a text that is a date, with a year or a month's name, and nothing else."""
     for pattern in (*_NUMERIC, *_NAMED):
-        found = pattern.fullmatch(text)
-        if found is not None:
-            return frozenset(_days(found))
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return frozenset(_days(match))
     return frozenset()
 
 
@@ -107,9 +107,9 @@ def parse_month(text: str) -> int:
 
 def find_months(text: str) -> frozenset[int]:
     """Give every month that a folded text names, shortened or not, alone or in a date."""
-    found = (_MONTH[each["month"]] for each in _MONTH_ALONE.finditer(text) if each["month"])
-    counted = (int(each["number"] or each["of_year"] or 0) for each in _MONTH_ALONE.finditer(text))
-    return frozenset((*found, *counted, *(day.month for day in find_days(text, short=False)))) - {0}
+    named = (_MONTH[match["month"]] for match in _MONTH_ALONE.finditer(text) if match["month"])
+    counted = (int(match["number"] or match["of_year"] or 0) for match in _MONTH_ALONE.finditer(text))
+    return frozenset((*named, *counted, *(day.month for day in find_days(text, short=False)))) - {0}
 
 
 def find_days(text: str, *, short: bool = True) -> frozenset[Day]:
@@ -117,8 +117,8 @@ def find_days(text: str, *, short: bool = True) -> frozenset[Day]:
     return frozenset(
         day
         for pattern in (*_NUMERIC, *_NAMED, *((_SHORT,) if short else ()))
-        for found in pattern.finditer(text)
-        for day in _days(found)
+        for match in pattern.finditer(text)
+        for day in _days(match)
     )
 
 
@@ -128,11 +128,11 @@ def parse_times(text: str) -> frozenset[int]:
     Of an hour without a leading zero, without morning or evening, both are meant: 7:05 is also 19:05.
     """
     for pattern in _CLOCKS:
-        found = pattern.fullmatch(text)
-        minute = None if found is None else _minute(found)
-        if found is not None and minute is not None:
-            hour = found["hour"]
-            open_half = not found.groupdict().get("half") and not hour.startswith("0") and 0 < int(hour) <= 12
+        match = pattern.fullmatch(text)
+        minute = None if match is None else _minute(match)
+        if match is not None and minute is not None:
+            hour = match["hour"]
+            open_half = not match.groupdict().get("half") and not hour.startswith("0") and 0 < int(hour) <= 12
             return frozenset({minute, (minute + 720) % 1440} if open_half else {minute})
     return frozenset()
 
@@ -140,8 +140,8 @@ def parse_times(text: str) -> frozenset[int]:
 def find_times(text: str, *, dotted: bool = False) -> frozenset[int]:
     """Give the minute of the day of every time in a folded text; ``dotted`` takes in those like 15.40."""
     patterns = (*_CLOCKS, _DOTTED) if dotted else _CLOCKS
-    minutes = (_minute(found) for pattern in patterns for found in pattern.finditer(_without_days(text)))
-    named = (720 if found["noon"] else 0 for found in _NAMED_TIME.finditer(text))
+    minutes = (_minute(match) for pattern in patterns for match in pattern.finditer(_without_days(text)))
+    named = (720 if match["noon"] else 0 for match in _NAMED_TIME.finditer(text))
     return frozenset(minute for minute in (*minutes, *named) if minute is not None)
 
 
@@ -166,14 +166,14 @@ def _without_days(text: str) -> str:
     return text
 
 
-def _days(found: re.Match[str]) -> Iterator[Day]:
-    parts = found.groupdict()
+def _days(match: re.Match[str]) -> Iterator[Day]:
+    parts = match.groupdict()
     year = int(parts["year"]) if parts.get("year") else None
     if "one" in parts:
-        one, other = int(parts["one"]), int(parts["other"])
-        yield from _valid(year, other, one)
+        first, other = int(parts["one"]), int(parts["other"])
+        yield from _valid(year, other, first)
         if not parts["by"].startswith("."):
-            yield from _valid(year, one, other)
+            yield from _valid(year, first, other)
         return
     name = parts["month"]
     month = int(name) if name.isdigit() else _MONTH[name]
@@ -187,8 +187,8 @@ def _valid(year: int | None, month: int, day: int) -> Iterator[Day]:
         yield Day(month, day, year)
 
 
-def _minute(found: re.Match[str]) -> int | None:
-    parts = found.groupdict()
+def _minute(match: re.Match[str]) -> int | None:
+    parts = match.groupdict()
     hour, half = int(parts["hour"]), parts.get("half")
     minute = 30 if parts.get("middle") else int(parts.get("minute") or 0)
     if hour > 24 or minute > 59:

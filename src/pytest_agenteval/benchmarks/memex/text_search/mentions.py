@@ -58,11 +58,11 @@ class Address(FrozenValue, frozen=True):
 
 def parse_address(text: str) -> Address | None:
     """Read a folded text that is an address and nothing else; a bare name needs an ending that is usual."""
-    found = _ADDRESS.fullmatch(text)
-    if found is None or "@" in text.partition("/")[0]:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or "@" in text.partition("/")[0]:
         return None
-    sure = found["scheme"] or found["path"] or found["host"].startswith("www.")
-    return _address(found) if sure or found["host"].rpartition(".")[2] in _USUAL_ENDS else None
+    sure = match["scheme"] or match["path"] or match["host"].startswith("www.")
+    return _address(match) if sure or match["host"].rpartition(".")[2] in _USUAL_ENDS else None
 
 
 def find_addresses(text: str, *, ascii_only: bool) -> Iterator[Address]:
@@ -70,23 +70,23 @@ def find_addresses(text: str, *, ascii_only: bool) -> Iterator[Address]:
     pieces = _CUTS.split(text)
     inner = [part for piece in pieces for part in _CUTS_TOO.split(piece)]
     for piece in dict.fromkeys([*pieces, *inner]):
-        found = _ADDRESS.fullmatch((_ascii(piece) if ascii_only else piece).strip(_AT_EDGES))
-        if found is not None:
-            yield _address(found)
+        match = _ADDRESS.fullmatch((_ascii(piece) if ascii_only else piece).strip(_AT_EDGES))
+        if match is not None:
+            yield _address(match)
 
 
 def _ascii(piece: str) -> str:
     """Give the part of ASCII letters that begins with a letter or a digit."""
-    found = re.search(r"[a-z0-9][\x21-\x7e]*", piece)
-    return found[0] if found else ""
+    match = re.search(r"[a-z0-9][\x21-\x7e]*", piece)
+    return match[0] if match else ""
 
 
-def _address(found: re.Match[str]) -> Address:
+def _address(match: re.Match[str]) -> Address:
     return Address(
-        found["host"].removeprefix("www."),
-        unquote(found["path"] or "").strip("/"),
-        frozenset((found["query"] or "").split("&")) - {""},
-        found["part"] or "",
+        match["host"].removeprefix("www."),
+        unquote(match["path"] or "").strip("/"),
+        frozenset((match["query"] or "").split("&")) - {""},
+        match["part"] or "",
     )
 
 
@@ -113,9 +113,9 @@ def words_to_digits(folded: str) -> str:
     return _MINUS.sub("-", _SAID.sub(_digits, folded))
 
 
-def _digits(found: re.Match[str]) -> str:
-    small = found["small"] or found["units"]
-    return str(_TENS.get(found["tens"], 0) + (NUMBER_WORDS[small] if small else 0))
+def _digits(match: re.Match[str]) -> str:
+    small = match["small"] or match["units"]
+    return str(_TENS.get(match["tens"], 0) + (NUMBER_WORDS[small] if small else 0))
 
 
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-"))
@@ -139,7 +139,7 @@ def normalize_mention(text: str) -> str:
 
     So are vowel points; ½ is written .5.
     """
-    text = _FRACTION.sub(lambda found: (found[1] or "0") + _PARTS[found[2]], _WIDE_COMMA.sub(", ", text))
+    text = _FRACTION.sub(lambda match: (match[1] or "0") + _PARTS[match[2]], _WIDE_COMMA.sub(", ", text))
     return _POINTS.sub("", fold_text(text).translate(_DASHES).translate(_QUOTES))
 
 
@@ -153,36 +153,36 @@ def mentions(text: str, needle: str) -> bool:
     numbers, and a month is also said short, or by a date in it. A whole number up to 24 is also said by a
     time at that hour, morning or evening. A needle without word or number is looked for as it is.
     """
-    wanted, said = words_to_digits(normalize_mention(needle)), words_to_digits(normalize_mention(text))
-    wanted = wanted.replace(" ", "") if _SPACED.fullmatch(wanted) else wanted
-    address = parse_address(wanted)
+    target, folded = words_to_digits(normalize_mention(needle)), words_to_digits(normalize_mention(text))
+    target = target.replace(" ", "") if _SPACED.fullmatch(target) else target
+    address = parse_address(target)
     if address is not None:
-        return any(address.holds(each) for each in find_addresses(said, ascii_only=wanted.isascii()))
-    days = parse_days(wanted)
+        return any(address.holds(other) for other in find_addresses(folded, ascii_only=target.isascii()))
+    days = parse_days(target)
     if days:
-        return any(day.is_registrable(each) for day in days for each in find_days(said))
-    times = parse_times(wanted)
+        return any(day.can_equal(other) for day in days for other in find_days(folded))
+    times = parse_times(target)
     if times:
-        return bool(times & find_times(said, dotted=True))
-    if parse_month(wanted) in find_months(said):
+        return bool(times & find_times(folded, dotted=True))
+    if parse_month(target) in find_months(folded):
         return True
-    words = tokens(wanted)
+    words = tokens(target)
     if not words:
-        return wanted in said
+        return target in folded
     if len(words) == 1 and words[0].readings:
-        return find_run(words, tokens(without_days_and_times(said))) or _is_hour(words[0], said)
-    return find_run(words, tokens(said)) or _without_hyphens(wanted, said)
+        return find_run(words, tokens(without_days_and_times(folded))) or _is_hour(words[0], folded)
+    return find_run(words, tokens(folded)) or _without_hyphens(target, folded)
 
 
-def _without_hyphens(wanted: str, said: str) -> bool:
+def _without_hyphens(target: str, folded: str) -> bool:
     """Whether the words are said where a hyphen within a word is none: rule-book says rulebook."""
-    written = _HYPHEN.sub("", wanted), _HYPHEN.sub("", said)
-    return written != (wanted, said) and find_run(*map(tokens, written))
+    without = _HYPHEN.sub("", target), _HYPHEN.sub("", folded)
+    return without != (target, folded) and find_run(*map(tokens, without))
 
 
-def _is_hour(number: Token, said: str) -> bool:
+def _is_hour(number: Token, folded: str) -> bool:
     """Whether a number is the hour of a time in the text, on the hour."""
     hours = {int(value) for value in number.readings if value == int(value) and value <= 2 * _NOON}
     meant = {hour % (2 * _NOON) * 60 for hour in hours}
     meant |= {(hour + _NOON) % (2 * _NOON) * 60 for hour in hours if 0 < hour <= _NOON}
-    return bool(meant & find_times(said))
+    return bool(meant & find_times(folded))

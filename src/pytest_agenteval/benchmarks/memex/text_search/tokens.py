@@ -75,24 +75,29 @@ def _tokens(text: str) -> Iterator[Token]:
     matches = list(_TOKEN.finditer(text))
     index = 0
     while index < len(matches):
-        found = matches[index]
+        match = matches[index]
         after = matches[index + 1] if index + 1 < len(matches) else None
-        if found["word"] and after is not None and after["number"] and _joined(text, matches, index):
-            yield Token(found[0] + after[0])  # F7, Q2: a name and no number
+        if (
+            match["word"]
+            and after is not None
+            and after["number"]
+            and _is_name_with_digits(text, matches, index)
+        ):
+            yield Token(match[0] + after[0])  # F7, Q2: a name and no number
             index += 1
-        elif found["number"]:
-            more, sign = _three_more(text, found, after), _sign(text, found.start())
-            yield from (replace(token, sign=sign) for token in _numbers(found[0], more))
-        elif found["hangul"] or found["katakana"]:
-            run = found[0]
+        elif match["number"]:
+            more, sign = _three_more(text, match, after), _sign(text, match.start())
+            yield from (replace(token, sign=sign) for token in _numbers(match[0], more))
+        elif match["hangul"] or match["katakana"]:
+            run = match[0]
             for place, letter in enumerate(run):
                 yield Token(letter, starts=place == 0, rest=run[place + 1 : place + 1 + MOST_PARTICLES])
-        elif found[0] in _NUMERALS:
-            before, next_ = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+        elif match[0] in _NUMERALS:
+            before, next_ = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
             rest = next_ if next_ in _NUMERALS else ""
-            yield Token(found[0], starts=before not in _NUMERALS, rest=rest, whole=False)
+            yield Token(match[0], starts=before not in _NUMERALS, rest=rest, whole=False)
         else:
-            yield Token(found[0], whole=bool(found["word"]))
+            yield Token(match[0], whole=bool(match["word"]))
         index += 1
 
 
@@ -103,47 +108,47 @@ def _sign(text: str, start: int) -> str:
     return sign if signed else ""
 
 
-def _joined(text: str, matches: list[re.Match[str]], index: int) -> bool:
+def _is_name_with_digits(text: str, matches: list[re.Match[str]], index: int) -> bool:
     """Whether digits are written onto a word that is neither a unit after a number nor money."""
-    found, after = matches[index], matches[index + 1]
-    first = index == 0 or not (matches[index - 1]["number"] and matches[index - 1].end() == found.start())
-    return first and found.end() == after.start() and found[0] not in _MONEY
+    match, after = matches[index], matches[index + 1]
+    first = index == 0 or not (matches[index - 1]["number"] and matches[index - 1].end() == match.start())
+    return first and match.end() == after.start() and match[0] not in _MONEY
 
 
-def _three_more(text: str, found: re.Match[str], after: re.Match[str] | None) -> str:
+def _three_more(text: str, match: re.Match[str], after: re.Match[str] | None) -> str:
     """Give the digits that a number goes on with after a space: 13 499."""
-    if after is None or not after["number"] or text[found.end() : after.start()] != " ":
+    if after is None or not after["number"] or text[match.end() : after.start()] != " ":
         return ""
-    goes_on = re.fullmatch(r"\d{1,3}", found[0]) and re.fullmatch(r"\d{3}", after[0])
+    goes_on = re.fullmatch(r"\d{1,3}", match[0]) and re.fullmatch(r"\d{3}", after[0])
     return after[0] if goes_on else ""
 
 
-def _numbers(written: str, more: str) -> Iterator[Token]:
-    readings = set(number_readings(written))
-    if not readings and "." not in written:
-        for part in re.split("[,']", written):  # 1,2,3 is a list
+def _numbers(digits: str, more: str) -> Iterator[Token]:
+    readings = set(number_readings(digits))
+    if not readings and "." not in digits:
+        for part in re.split("[,']", digits):  # 1,2,3 is a list
             yield Token(part, frozenset({Decimal(part)}))
         return
     if more:
-        readings.add(Decimal(written + more))
-    yield Token(written, frozenset(readings))
+        readings.add(Decimal(digits + more))
+    yield Token(digits, frozenset(readings))
 
 
-def number_readings(written: str) -> frozenset[Decimal]:
+def number_readings(digits: str) -> frozenset[Decimal]:
     """Give the values that digits with points and commas can have; none where they are no number."""
-    groups, signs = re.split("[.,']", written), re.findall("[.,']", written)
+    groups, signs = re.split("[.,']", digits), re.findall("[.,']", digits)
     if not signs:
-        return frozenset({Decimal(written)})
+        return frozenset({Decimal(digits)})
     thousands = 1 <= len(groups[0]) <= 3 and not groups[0].startswith("0")
     whole = "".join(groups[:-1])
     inner = all(len(group) == 3 for group in groups[1:-1]) and len(set(signs[:-1])) <= 1
-    found = set()
+    readings = set()
     if thousands and len(groups[-1]) == 3 and inner and len(set(signs)) == 1:
-        found.add(Decimal("".join(groups)))
+        readings.add(Decimal("".join(groups)))
     decimal = signs[-1] != "'" and (len(signs) == 1 or (thousands and inner and signs[-1] not in signs[:-1]))
-    if decimal and not (found and signs == [","] and groups[-1] == "000"):  # 5,000 is no 5
-        found.add(Decimal(f"{whole}.{groups[-1]}"))
-    return frozenset(found)
+    if decimal and not (readings and signs == [","] and groups[-1] == "000"):  # 5,000 is no 5
+        readings.add(Decimal(f"{whole}.{groups[-1]}"))
+    return frozenset(readings)
 
 
 def find_run(needle: tuple[Token, ...], text: tuple[Token, ...]) -> bool:
@@ -152,43 +157,43 @@ def find_run(needle: tuple[Token, ...], text: tuple[Token, ...]) -> bool:
 
 
 def _stands_at(needle: tuple[Token, ...], text: tuple[Token, ...], place: int) -> bool:
-    for index, wanted in enumerate(needle):
+    for index, token in enumerate(needle):
         there = text[place + index]
-        last = index + 1 == len(needle) or not _goes_on(wanted, needle[index + 1])
-        first = index == 0 or not _goes_on(needle[index - 1], wanted)
-        if not _same(wanted, there, first=first, last=last):
+        last = index + 1 == len(needle) or not _goes_on(token, needle[index + 1])
+        first = index == 0 or not _goes_on(needle[index - 1], token)
+        if not _same(token, there, first=first, last=last):
             return False
     return True
 
 
-def _goes_on(one: Token, other: Token) -> bool:
+def _goes_on(first: Token, other: Token) -> bool:
     """Whether two letters may belong to one word, spaces or not, or to one number."""
-    return (_is_letter(one) and _is_letter(other)) or (one.text in _NUMERALS and other.text in _NUMERALS)
+    return (_is_letter(first) and _is_letter(other)) or (first.text in _NUMERALS and other.text in _NUMERALS)
 
 
 def _is_letter(token: Token) -> bool:
     return not token.readings and re.fullmatch(f"[{_HANGUL}{_KATAKANA}]", token.text) is not None
 
 
-def _same(wanted: Token, there: Token, *, first: bool, last: bool) -> bool:
-    if wanted.readings or there.readings:
-        fits = wanted.sign in ("", there.sign) or (wanted.sign == "+" and not there.sign)
-        return fits and bool(wanted.readings & there.readings)
-    if wanted.text in _NUMERALS:
-        return wanted.text == there.text and (there.starts or not first) and not (last and there.rest)
-    if _is_letter(wanted):
+def _same(token: Token, there: Token, *, first: bool, last: bool) -> bool:
+    if token.readings or there.readings:
+        fits = token.sign in ("", there.sign) or (token.sign == "+" and not there.sign)
+        return fits and bool(token.readings & there.readings)
+    if token.text in _NUMERALS:
+        return token.text == there.text and (there.starts or not first) and not (last and there.rest)
+    if _is_letter(token):
         ends = not last or _PARTICLES.fullmatch(there.rest) is not None
-        return wanted.text == there.text and (there.starts or not first) and ends
-    return wanted.text == there.text or (wanted.whole and there.whole and _is_form(wanted.text, there.text))
+        return token.text == there.text and (there.starts or not first) and ends
+    return token.text == there.text or (token.whole and there.whole and _is_form(token.text, there.text))
 
 
-def _is_form(wanted: str, there: str) -> bool:
+def _is_form(word: str, there: str) -> bool:
     """Whether a word is another with an ending or a beginning that is written onto it."""
-    longer, shorter = (there, wanted) if len(there) > len(wanted) else (wanted, there)
+    longer, shorter = (there, word) if len(there) > len(word) else (word, there)
     if shorter.isascii():
         return len(shorter) >= 3 and longer in (f"{shorter}s", f"{shorter}es")
-    before = there.removesuffix(wanted)
+    before = there.removesuffix(word)
     if before == there:
         return False
-    beginning = _BEFORE_ARABIC if "\u0600" <= wanted[0] <= "\u06ff" else _BEFORE_HEBREW
-    return "\u0590" <= wanted[0] <= "\u06ff" and beginning.fullmatch(before) is not None
+    beginning = _BEFORE_ARABIC if "\u0600" <= word[0] <= "\u06ff" else _BEFORE_HEBREW
+    return "\u0590" <= word[0] <= "\u06ff" and beginning.fullmatch(before) is not None
