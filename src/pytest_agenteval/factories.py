@@ -98,8 +98,8 @@ def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] |
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
     variadic = inspect.Parameter.VAR_POSITIONAL
-    named = {name: parameter for name, parameter in parameters.items() if parameter.kind is not variadic}
-    return named, [name for name, parameter in named.items() if parameter.default is parameter.empty]
+    accepted = {name: parameter for name, parameter in parameters.items() if parameter.kind is not variadic}
+    return accepted, [name for name, parameter in accepted.items() if parameter.default is parameter.empty]
 
 
 def _acts(function: Any, contract: Contract) -> bool:

@@ -112,7 +112,7 @@ class Form:
     """One text with places for values: ``{{ name }}``, ``{% if name %}``, and nothing that computes.
 
     So a value is written whole or not at all: no filter, loop or macro can take a piece out of it. Raises
-    FormRefused where there is anything else. ``names`` holds each value's name and the line that names it.
+    InvalidForm where there is anything else. ``names`` holds each value's name and the line that names it.
     """
 
     def __init__(self, text: str) -> None:

@@ -251,8 +251,8 @@ class Registry:
 
     def player_of(self, tools: Iterable[str]) -> RulesPlayer | None:
         """Find who plays the first of these tools that somebody registered rules for; None: nobody did."""
-        known = self._players.names
-        return next((self._players.get(tool) for tool in tools if tool in known), None)
+        played_tools = self._players.names
+        return next((self._players.get(tool) for tool in tools if tool in played_tools), None)
 
     @property
     def importers(self) -> tuple[str, ...]:
@@ -323,8 +323,8 @@ class Registry:
 
 
 def _instance(importer: Any) -> Importer:
-    made: Importer = importer() if isinstance(importer, type) else importer
-    return made
+    instance: Importer = importer() if isinstance(importer, type) else importer
+    return instance
 
 
 def _check(contract: Contract, name: str, claim: Any) -> None:

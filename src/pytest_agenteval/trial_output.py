@@ -49,24 +49,24 @@ class TrialOutput:
 class _Bounded:
     """A text that grows to a certain length, and afterwards only counts."""
 
-    __slots__ = ("_kept", "_left", "_left_out")
+    __slots__ = ("_left_out", "_room", "_text")
 
     def __init__(self) -> None:
-        self._kept, self._left, self._left_out = io.StringIO(), MOST_CAPTURED, 0
+        self._text, self._room, self._left_out = io.StringIO(), MOST_CAPTURED, 0
 
     def write(self, text: str) -> int:
         """Add to the text; gives what ``write`` of a stream gives."""
-        begin = text[: self._left]
-        self._left -= len(begin)
+        begin = text[: self._room]
+        self._room -= len(begin)
         self._left_out += len(text) - len(begin)
-        self._kept.write(begin)
+        self._text.write(begin)
         return len(text)
 
     @property
     def text(self) -> str:
         """What was kept; where something was not, the end says how much."""
-        kept = self._kept.getvalue()
-        return f"{kept}… (cut: {self._left_out} characters more)\n" if self._left_out else kept
+        text = self._text.getvalue()
+        return f"{text}… (cut: {self._left_out} characters more)\n" if self._left_out else text
 
 
 current_output: ContextVar[TrialOutput | None] = ContextVar("agenteval_captured", default=None)
@@ -100,8 +100,8 @@ def redirect(streams: Iterable[Any]) -> Callable[[], None]:
     undo = [_route_one(stream) for stream in {id(stream): stream for stream in streams}.values()]
 
     def undo_all() -> None:
-        for each in undo:
-            each()
+        for undo_one in undo:
+            undo_one()
 
     return undo_all
 
@@ -130,8 +130,8 @@ def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
         undo.append(redirect(_streams(config)))
 
     def undo_all() -> None:
-        for each in reversed(undo):
-            each()
+        for undo_one in reversed(undo):
+            undo_one()
 
     return undo_all
 
@@ -155,8 +155,8 @@ def _divert_log(config: pytest.Config) -> Callable[[], None]:
     root, handler = logging.getLogger(), TrialLogHandler()
     root.addHandler(handler)
     plugin = config.pluginmanager.get_plugin("logging-plugin")
-    named = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
-    others: list[logging.Handler] = [other for other in named if other is not None]
+    handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
+    others: list[logging.Handler] = [other for other in handlers if other is not None]
     for other in others:
         other.addFilter(outside_trials)
 

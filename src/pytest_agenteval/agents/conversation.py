@@ -32,24 +32,28 @@ def seed_conversation(turns: Sequence[Any], messages: list[dict[str, Any]], tran
 
     An assistant's calls come first, then their results, then what it said. Gives the number of user turns.
     """
-    said = 0
+    user_turns = 0
     for number, turn in enumerate(turns, start=1):
         if is_user_turn(turn):
-            said += 1
+            user_turns += 1
             messages.append({"role": "user", "content": turn_text(turn)})
             continue
         calls = list(_calls(turn, number))
         if calls:
             messages.append(
-                {"role": "assistant", "content": "", "tool_calls": [_asked(call) for call in calls]}
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [_tool_call_message(call) for call in calls],
+                }
             )
-            messages += [_answer(call) for call in calls]
+            messages += [_tool_result_message(call) for call in calls]
         if turn.get("content") or not calls:
             messages.append({"role": "assistant", "content": turn.get("content", "")})
         for call in calls:
             transcript.end_call(transcript.begin_call(call), call)
     transcript.seeded = len(messages)
-    return said
+    return user_turns
 
 
 def turn_text(turn: Any) -> str:
@@ -72,7 +76,7 @@ def _calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
         )
 
 
-def _asked(call: ToolCall) -> dict[str, Any]:
+def _tool_call_message(call: ToolCall) -> dict[str, Any]:
     return {
         "id": call.id,
         "type": "function",
@@ -80,7 +84,7 @@ def _asked(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _answer(call: ToolCall) -> dict[str, Any]:
+def _tool_result_message(call: ToolCall) -> dict[str, Any]:
     return ToolResult(call.result, call.error).message(call)
 
 

@@ -42,10 +42,10 @@ async def converse(
     ``messages`` grows by what was said. The calls of one reply run side by side; their results are
     answered in the order in which they were asked for. ``finished`` sees the answered calls of each reply.
     """
-    asked, text = 0, ""
-    while most_asks is None or asked < most_asks:
+    replies, text = 0, ""
+    while most_asks is None or replies < most_asks:
         reply = await ctx.chat.ask(messages, tools=ctx.tools.specs, settings=settings)
-        asked += 1
+        replies += 1
         messages.append(reply.message())
         text = reply.text
         if not reply.calls:
@@ -149,7 +149,7 @@ class ToolCallingAgent:
             for _ in range(seed_conversation(task_input["turns"][:seeded], messages, ctx.transcript)):
                 await ctx.turns()
         text = ""
-        while (said := await ctx.turns()) is not None:
-            messages.append({"role": "user", "content": said})
+        while (user_message := await ctx.turns()) is not None:
+            messages.append({"role": "user", "content": user_message})
             text = await converse(ctx, messages)
         return Answer(text)

@@ -105,8 +105,8 @@ def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
     rubric = labels.stem
     names = installed_registry().rubric_names if args.rubric is None else ()
     if args.rubric is None and rubric not in names:
-        known = ", ".join(names)
-        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {known}")
+        choices = ", ".join(names)
+        raise UsageMistake(f"which rubric? say --rubric=R: a .jinja file, or one of {choices}")
     if args.rubric is not None:
         is_file = args.rubric.endswith(".jinja")
         rubric = Path(os.path.relpath(args.rubric, labels.parent)).as_posix() if is_file else args.rubric

@@ -106,11 +106,11 @@ def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> Registe
     return replace(scorecard, settings=settings)
 
 
-def _runs(named: Iterable[str], results: Path) -> Iterator[Run]:
+def _runs(names: Iterable[str], results: Path) -> Iterator[Run]:
     from pytest_agenteval.store.run_reader import load_run
     from pytest_agenteval.store.runs import find_run
 
-    folders = dict.fromkeys(find_run(results, name).resolve() for name in named)
+    folders = dict.fromkeys(find_run(results, name).resolve() for name in names)
     here = Path.cwd().resolve()
     for folder in folders:
         yield load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 def user_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:
     """Give the task's user messages one by one: those of ``turns``, else ``content``, then None."""
     turns = task_input.get("turns")
-    said = [turn_text(turn) for turn in turns if is_user_turn(turn)] if turns else [turn_text(task_input)]
-    coming = iter(said)
+    messages = [turn_text(turn) for turn in turns if is_user_turn(turn)] if turns else [turn_text(task_input)]
+    upcoming = iter(messages)
 
     async def next_turn() -> str | None:
-        return next(coming, None)
+        return next(upcoming, None)
 
     return next_turn
 

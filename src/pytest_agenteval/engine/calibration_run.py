@@ -46,8 +46,8 @@ async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once
     except AgentEvalError as refused:
         return CalibrationResult(error=ErrorDetails("calibration", str(refused)))
     except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
-        told = ErrorDetails("judge_crash", exception_line(raised), user_frames_first(raised))
-        return CalibrationResult(error=told)
+        error = ErrorDetails("judge_crash", exception_line(raised), user_frames_first(raised))
+        return CalibrationResult(error=error)
 
 
 async def run_calibration(
@@ -69,7 +69,7 @@ async def run_calibration(
         return ExampleJudgement(example, repetition, judgement)
 
     try:
-        asked = await _all_or_none(
+        judgements = await _all_or_none(
             [
                 ask(example, repetition)
                 for example in plan.examples
@@ -78,7 +78,7 @@ async def run_calibration(
         )
     finally:
         context.save_cassettes(calibration_cassettes(plan))
-    return CalibrationAnswers(conditions.judges, tuple(asked), usage)
+    return CalibrationAnswers(conditions.judges, tuple(judgements), usage)
 
 
 def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:

@@ -24,24 +24,24 @@ class DigestCache:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Hashable, ...], tuple[object, str]] = {}
+        self._digests: dict[tuple[Hashable, ...], tuple[object, str]] = {}
 
     def of(self, what: str, thing: object, value: Callable[[], Any], beside: Hashable = None) -> str:
         """Give the digest of ``value()``, worked out once for each thing and what stands ``beside`` it."""
         key = (what, id(thing), beside)
-        known = self._known.get(key)
-        if known is None or known[0] is not thing:
-            if len(self._known) > 512:
-                self._known.clear()
-            known = self._known[key] = (thing, digest(value()))
-        return known[1]
+        entry = self._digests.get(key)
+        if entry is None or entry[0] is not thing:
+            if len(self._digests) > 512:
+                self._digests.clear()
+            entry = self._digests[key] = (thing, digest(value()))
+        return entry[1]
 
 
 def digests_of(
     plan: Plan, grader_for: GraderFor, prompt: str, specs: tuple[ToolSpec, ...], cache: DigestCache
 ) -> Digests:
     """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one."""
-    task, model, judges = plan.task, plan.model, _named(plan.conditions.judges)
+    task, model, judges = plan.task, plan.model, _judge_ids(plan.conditions.judges)
     return Digests(
         input=cache.of("input", task.input, lambda: task.input),
         fixture=_fixture(task, cache) if task.layers or task.texts else "",
@@ -77,7 +77,7 @@ def _settings(task: PlannedTask) -> Any:
     return [task.agent, task.settings, task.clock, allowed, task.on_miss, *task.faults]
 
 
-def _named(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
+def _judge_ids(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((judge.id, canonical(judge.params)) for judge in judges)
 
 
@@ -98,7 +98,7 @@ def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: list[Any]) -> 
 
 
 def _ruler_of(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list[Any]:
-    asked = judges if asks_judges(grader) else []
+    own_judges = judges if asks_judges(grader) else []
     return [
         planned.name,
         planned.label,
@@ -108,7 +108,7 @@ def _ruler_of(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list
         planned.required,
         version_of(grader),
         rubric_digest_of(grader),
-        *asked,
+        *own_judges,
     ]
 
 

@@ -28,11 +28,11 @@ def user_frames_first(raised: BaseException) -> str:
     Of ours that follow only the number is told, but for the last frame, which raised. Where all frames are
     ours, all are shown: then it is our mistake.
     """
-    told = TracebackException.from_exception(raised)
-    if any(_is_theirs(frame) for each in _with_causes(told) for frame in each.stack):
-        for each in _with_causes(told):
-            each.stack = _Folded(_without_ours(each.stack))
-    return "".join(told.format())
+    trace = TracebackException.from_exception(raised)
+    if any(_is_theirs(frame) for part in _with_causes(trace) for frame in part.stack):
+        for part in _with_causes(trace):
+            part.stack = _Folded(_without_ours(part.stack))
+    return "".join(trace.format())
 
 
 def exception_line(raised: BaseException) -> str:
@@ -51,17 +51,17 @@ class _Folded(StackSummary):
         return super().format_frame_summary(frame_summary)
 
 
-def _with_causes(told: TracebackException) -> Iterator[TracebackException]:
+def _with_causes(trace: TracebackException) -> Iterator[TracebackException]:
     """Give a traceback with those of its causes, and of the members of a group."""
-    coming, met = [told], set()
-    while coming:
-        each = coming.pop()
-        if id(each) in met:
+    left, seen = [trace], set()
+    while left:
+        part = left.pop()
+        if id(part) in seen:
             continue
-        met.add(id(each))
-        yield each
-        near = (each.__cause__, each.__context__, *(each.exceptions or ()))
-        coming.extend(other for other in near if other is not None)
+        seen.add(id(part))
+        yield part
+        linked = (part.__cause__, part.__context__, *(part.exceptions or ()))
+        left.extend(other for other in linked if other is not None)
 
 
 def _is_theirs(frame: FrameSummary) -> bool:

@@ -54,21 +54,21 @@ def _short_repr(value: object) -> str:
     return f"{text} ({type(value).__name__})"
 
 
-def _score(given: Any, where: str) -> float:
+def _score(value: Any, where: str) -> float:
     """Give a score from 0 to 1; what rounding carries past an end, as in twenty times 0.05, is that end."""
-    if isinstance(given, Real) and -ROUNDING <= given <= 1 + ROUNDING:  # type: ignore[operator]  # as below
-        return min(max(float(given), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
-    raise InvalidGrade(f"{where} {_short_repr(given)}: {EXPECTED}")
+    if isinstance(value, Real) and -ROUNDING <= value <= 1 + ROUNDING:  # type: ignore[operator]  # as below
+        return min(max(float(value), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
+    raise InvalidGrade(f"{where} {_short_repr(value)}: {EXPECTED}")
 
 
-def _is_finite(given: Any) -> bool:
-    return isinstance(given, Real) and abs(given) <= sys.float_info.max  # type: ignore[operator]  # as below
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and abs(value) <= sys.float_info.max  # type: ignore[operator]  # as below
 
 
-def _is_share(given: Any) -> bool:
-    if type(given) is float:
-        return 0 <= given <= 1
-    return isinstance(given, Real) and bool(0 <= given <= 1)  # type: ignore[operator]  # Real has no order
+def _is_share(value: Any) -> bool:
+    if type(value) is float:
+        return 0 <= value <= 1
+    return isinstance(value, Real) and bool(0 <= value <= 1)  # type: ignore[operator]  # Real has no order
 
 
 def _sound_grade(grade: Grade) -> Grade:

@@ -114,8 +114,8 @@ class GraderRun:
         grade: Grade | None = None
         if self.raised is None:
             try:
-                given = as_grade(planned.label, self.returned)
-                grade, own = bounded_grade(given), threshold_of(self.grader)
+                returned = as_grade(planned.label, self.returned)
+                grade, own = bounded_grade(returned), threshold_of(self.grader)
             except Exception as raised:  # a part of it that raises when it is looked at
                 self.raised = raised
         return replace(

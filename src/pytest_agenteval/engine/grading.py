@@ -80,7 +80,7 @@ class GradingService:
 
         ``judges`` gives those that a grader may ask, by its label.
         """
-        runs = [GraderRun(each, self.grader, judges, evidence) for each in planned]
+        runs = [GraderRun(grader, self.grader, judges, evidence) for grader in planned]
         # Quick ones first, and here: changing threads would cost more than all that they do.
         _start_all([run for run in runs if run.is_quick])
         on_loop = [run for run in runs if run.is_async]
@@ -132,8 +132,10 @@ def ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
     """Say why grades do not make an ending, where they do not."""
     needed = [grade for grade in grades if grade.required and grade.score is None]
     if needed:
-        said = "; ".join(f"{grade.grader} is required and undecided: {grade.rationale}" for grade in needed)
-        return ErrorDetails(UNGRADED, said)
+        undecided = "; ".join(
+            f"{grade.grader} is required and undecided: {grade.rationale}" for grade in needed
+        )
+        return ErrorDetails(UNGRADED, undecided)
     if all(grade.score is None for grade in grades):
         reasons = "; ".join(f"{grade.grader}: {grade.rationale}" for grade in grades)
         return ErrorDetails(UNGRADED, f"nothing could be graded: {reasons}" if reasons else "no grader")

@@ -70,7 +70,7 @@ class TrialObserver(Protocol):
 class Pool:
     """Runs slots in the order in which they are handed over, as many side by side as run and executor allow.
 
-    Trials that end in the same turn of the loop are witnessed together, and only then given out: what a
+    Trials that end in the same turn of the loop are witnessed together, and only then given out: what an
     observer has written down survives whatever happens to pytest.
     """
 
@@ -182,7 +182,7 @@ class Pool:
         if not beginning:
             return
         self.most_running = max(self.most_running, len(self.running))
-        if self._told(lambda: self._observer.started([slot.plan for slot in beginning])):
+        if self._tell_observer(lambda: self._observer.started([slot.plan for slot in beginning])):
             for slot in beginning:
                 slot.task = self._loop.create_task(self._carry_out(slot))
 
@@ -215,12 +215,14 @@ class Pool:
         """Have what ended witnessed, then give it out."""
         ended, self._ended = self._ended, []
         given_out: list[Trial] = []
-        if self._told(lambda: given_out.extend(self._observer.finished([trial for _, trial in ended]))):
+        if self._tell_observer(
+            lambda: given_out.extend(self._observer.finished([trial for _, trial in ended]))
+        ):
             for (slot, _), trial in zip(ended, given_out, strict=True):
                 slot.trial = trial
             self._news.set()
 
-    def _told(self, tell: Callable[[], None]) -> bool:
+    def _tell_observer(self, tell: Callable[[], None]) -> bool:
         try:
             tell()
         except BaseException as raised:  # a full disk, for one: nothing may be reported that was not kept

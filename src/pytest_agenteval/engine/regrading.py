@@ -52,8 +52,10 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
         )
         _check_input(plan, stored, digests.input)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
-        asked = TrialJudges(plan, context, recorder, []).of if plan.conditions.judges else stored_judges.of
-        graded = await context.grading.grade(plan.task.graders, evidence, asked)
+        judges_for = (
+            TrialJudges(plan, context, recorder, []).of if plan.conditions.judges else stored_judges.of
+        )
+        graded = await context.grading.grade(plan.task.graders, evidence, judges_for)
     except TrialBroken as broken:
         return _regraded_trial(plan, stored, GradingResult((), ErrorDetails(broken.cause, str(broken))))
     # What judges were asked at the time is replaced by what they were asked now.
@@ -105,32 +107,32 @@ class StoredJudges:
 
     def __init__(self, transcript: Transcript, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._said: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        self._replies: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for event in transcript.events:
             if event.kind == "judge_ask" and "reply" in event.details:
-                self._said[event.details["role"]][event.details["prompt"]].append(event.details["reply"])
+                self._replies[event.details["role"]][event.details["prompt"]].append(event.details["reply"])
 
     @property
     def models(self) -> tuple[Model, ...]:
         """All that were asked, in the order in which they were first asked."""
-        names = dict.fromkeys(role.partition(" for ")[0] for role in self._said)
+        names = dict.fromkeys(role.partition(" for ")[0] for role in self._replies)
         return tuple(Model(name, name) for name in names)
 
     def of(self, label: str) -> tuple[TrialJudge, ...]:
         """Give those that this grader asked."""
         roles = [(model, judge_role(model.name, label)) for model in self.models]
-        return tuple(TrialJudge(model, self._chat(role)) for model, role in roles if role in self._said)
+        return tuple(TrialJudge(model, self._chat(role)) for model, role in roles if role in self._replies)
 
     def _chat(self, role: str) -> Chat:
-        said = {prompt: deque(replies) for prompt, replies in self._said[role].items()}
-        return JudgeChat(_StoredReplies(said), recorder=self._recorder, role=role)
+        replies_by_prompt = {prompt: deque(replies) for prompt, replies in self._replies[role].items()}
+        return JudgeChat(_StoredReplies(replies_by_prompt), recorder=self._recorder, role=role)
 
 
 class _StoredReplies:
     """Gives the replies that were given to the same messages, in their order."""
 
-    def __init__(self, said: Mapping[str, deque[str]]) -> None:
-        self._said = said
+    def __init__(self, replies_by_prompt: Mapping[str, deque[str]]) -> None:
+        self._replies_by_prompt = replies_by_prompt
 
     async def ask(
         self,
@@ -141,7 +143,7 @@ class _StoredReplies:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the next reply to these messages; raises JudgeUnavailable where there is none."""
-        replies = self._said.get(digest(list(messages)))
+        replies = self._replies_by_prompt.get(digest(list(messages)))
         if not replies:
             raise JudgeUnavailable(
                 "judges would be asked something else today: --agent-judge=MODEL asks them"

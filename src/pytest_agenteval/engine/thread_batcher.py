@@ -25,14 +25,14 @@ class _Job:
     work: Callable[[], Any]
     future: asyncio.Future[Any]
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    found: Any = None
+    result: Any = None
     raised: BaseException | None = None
 
     def do(self) -> None:
         if self.future.cancelled():
             return
         try:
-            self.found = self.context.run(self.work)
+            self.result = self.context.run(self.work)
         except BaseException as raised:  # told to whoever waits
             self.raised = raised
 
@@ -42,7 +42,7 @@ class _Job:
         if self.raised is not None:
             self.future.set_exception(self.raised)
         else:
-            self.future.set_result(self.found)
+            self.future.set_result(self.result)
 
 
 class BatchedThreads:

@@ -43,12 +43,12 @@ NO_TREE = Tree()
 EMPTY_ANSWER = Answer()
 
 
-async def run_trial(plan: Plan, context: WorkerContext, *, given: Path | None = None) -> Trial:
+async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | None = None) -> Trial:
     """Carry out one plan and give the graded trial; whatever breaks is in the record, never raised.
 
-    ``given`` is a workspace that stands already, to be used in place of a fresh one.
+    ``workspace`` is one that stands already, to be used in place of a fresh one.
     """
-    run = _TrialRun(plan, context, given)
+    run = _TrialRun(plan, context, workspace)
     current_output.set(run.output)
     try:
         await run.act()
@@ -79,11 +79,11 @@ def error_details(raised: BaseException) -> ErrorDetails:
 class _TrialRun:
     """A plan on its way to a trial: what only this trial has, and what has come of it so far."""
 
-    def __init__(self, plan: Plan, context: WorkerContext, given: Path | None) -> None:
+    def __init__(self, plan: Plan, context: WorkerContext, workspace: Path | None) -> None:
         self.plan, self.context = plan, context
-        kept, layers = plan.conditions.keep_workspaces, [Path(layer) for layer in plan.task.layers]
-        parent = Path(kept) if kept else context.scratch
-        self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=given)
+        keep_in, layers = plan.conditions.keep_workspaces, [Path(layer) for layer in plan.task.layers]
+        parent = Path(keep_in) if keep_in else context.scratch
+        self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=workspace)
         self.budget = Budget(plan.task.limits)
         self.recorder = Recorder(lambda: self.budget.at)
         self.output = TrialOutput()
@@ -210,7 +210,7 @@ class _TrialRun:
         """Put everything together."""
         plan, task, graded = self.plan, self.plan.task, self.graded
         error = self.error or NO_ERROR
-        kept = plan.conditions.keep_workspaces and self.workspace.exists
+        is_kept = plan.conditions.keep_workspaces and self.workspace.exists
         return Trial(
             key=plan.key,
             attempt=plan.attempt,
@@ -233,7 +233,7 @@ class _TrialRun:
             chat_tape=_counts(*self.chat_tapes),
             output=self.output.output,
             log=self.output.log_text,
-            workspace=str(self.workspace.path) if kept else "",
+            workspace=str(self.workspace.path) if is_kept else "",
         )
 
 

@@ -92,13 +92,13 @@ class WorkerContext:
     def prompts(self, task: PlannedTask, variant: Variant) -> tuple[Prompts, str]:
         """Give the prompt texts that this agent has in this task and variant, with their digest."""
         key = _prompts_key(task, variant)
-        kept = self._prompts.get(key)
-        if kept is None:
+        entry = self._prompts.get(key)
+        if entry is None:
             own = templates_of(self.agent(task)) or {}
             prompts = Prompts(own, {**task.prompts, **variant.prompts})
             # The maps are held, so that their ids stay theirs.
-            kept = self._prompts[key] = ((task.prompts, variant.prompts), prompts, prompts.digest())
-        return kept[1], kept[2]
+            entry = self._prompts[key] = ((task.prompts, variant.prompts), prompts, prompts.digest())
+        return entry[1], entry[2]
 
     def tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task may offer, by name: its suite's and the registered ones."""
@@ -118,7 +118,7 @@ class WorkerContext:
 
             toolsets = self.registry.toolsets
             loaded = [load_tools(entry, toolsets=toolsets) for entry in task.tools]
-            self._tools[task.tools] = {name: tool for each in loaded for name, tool in each.items()}
+            self._tools[task.tools] = {name: tool for tools in loaded for name, tool in tools.items()}
         return self._tools[task.tools]
 
     def unused_recordings(self) -> dict[str, UnusedRecordings]:

@@ -60,10 +60,10 @@ def replace_imported_runs(
     latest = _own_latest(target / ROOT, earlier)
     for folder in earlier:
         shutil.rmtree(folder)
-    written = [_write(target / ROOT, run, command) for run in runs]
-    if written and latest:
+    folders = [_write(target / ROOT, run, command) for run in runs]
+    if folders and latest:
         replace_link(target / ROOT / LATEST, latest)
-    return written
+    return folders
 
 
 def _own_latest(root: Path, imported: Sequence[Path]) -> str:
@@ -119,7 +119,10 @@ def write_tool_cassette(path: Path, calls: Iterable[RecordedCall]) -> Path:
 
 
 def _interaction(call: RecordedCall) -> Interaction:
-    plain = tool_interaction(call.tool, call.args, result=call.result)
-    said = plain.response
+    interaction = tool_interaction(call.tool, call.args, result=call.result)
+    response = interaction.response
     extra = dict(call.remarks)
-    return Interaction(plain.request, Response(said.status, said.message, said.headers, said.body, extra))
+    return Interaction(
+        interaction.request,
+        Response(response.status, response.message, response.headers, response.body, extra),
+    )

@@ -18,7 +18,7 @@ from pytest_agenteval.tasks.documents import short_path
 
 NO_JUDGE = "no judge: --agent-judge=MODEL decides it"
 MARK = "calibration"
-_taken: pytest.StashKey[dict[str, Path]] = pytest.StashKey()
+_files_by_id: pytest.StashKey[dict[str, Path]] = pytest.StashKey()
 
 
 class BelowThreshold(Exception):
@@ -60,8 +60,8 @@ class CalibrationFile(pytest.File):
 
     def _take_id(self, plan: CalibrationPlan) -> None:
         """See that no other file has this id: what is found is written down under it."""
-        taken = self.config.stash.setdefault(_taken, {})
-        first = taken.setdefault(plan.id, self.path)
+        files_by_id = self.config.stash.setdefault(_files_by_id, {})
+        first = files_by_id.setdefault(plan.id, self.path)
         if first != self.path:
             found = f"{plan.id!r}, which is also in {short_path(first)}"
             problem = Problem(plan.file, plan.line, ("id",), "an id that no other calibration has", found)
@@ -74,7 +74,7 @@ class CalibrationItem(pytest.Item):
     def __init__(self, *, calibration: CalibrationPlan, evals: EvalSession, **more: Any) -> None:
         super().__init__(**more)
         self.calibration, self.evals = calibration, evals
-        self.found: dict[str, Any] | None = None
+        self.results: dict[str, Any] | None = None
 
     def chat_cassettes(self) -> Iterator[str]:
         """Give the files that the judges' chats are played from."""
@@ -91,18 +91,18 @@ class CalibrationItem(pytest.Item):
             pytest.skip(NO_JUDGE)
         if option.setuponly or option.setupplan:
             pytest.skip("no judge is asked without a call")
-        self.found = self._calibrate(evals)
-        self.user_properties += properties(self.found)
+        self.results = self._calibrate(evals)
+        self.user_properties += properties(self.results)
 
     def runtest(self) -> None:
         """Pass where every threshold is reached."""
-        if self.found is not None and not self.found["passed"]:
+        if self.results is not None and not self.results["passed"]:
             raise BelowThreshold
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say what was found and what was wanted, without a traceback."""
-        if isinstance(excinfo.value, BelowThreshold) and self.found is not None:
-            return "\n".join(shortfalls(self.found))
+        if isinstance(excinfo.value, BelowThreshold) and self.results is not None:
+            return "\n".join(shortfalls(self.results))
         return super().repr_failure(excinfo)
 
     def _calibrate(self, evals: EvalSession) -> dict[str, Any]:
@@ -114,16 +114,16 @@ class CalibrationItem(pytest.Item):
         result = runner.calibrate(self, plan)
         if result.answers is None:
             pytest.fail(_error_text(result), pytrace=False)
-        found = calibration_json(analyze_calibration(plan, result.answers))
+        results = calibration_json(analyze_calibration(plan, result.answers))
         try:
-            store_calibration(evals.folder, found, calibration_page(found))
+            store_calibration(evals.folder, results, calibration_page(results))
         except OSError as failed:  # a full disk
             problem = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
             pytest.fail(problem, pytrace=False)
-        unread = list(unreadable(found))
+        unread = list(unreadable(results))
         if unread:
             pytest.fail("\n".join(unread), pytrace=False)
-        return found
+        return results
 
 
 def _error_text(result: CalibrationResult) -> str:
@@ -132,38 +132,38 @@ def _error_text(result: CalibrationResult) -> str:
     return "" if error is None else f"{error.cause}: {error.message}\n{error.traceback}".rstrip()
 
 
-def unreadable(found: dict[str, Any]) -> Iterator[str]:
+def unreadable(results: dict[str, Any]) -> Iterator[str]:
     """Name each judge of which not one reply could be read: what it is worth is not known."""
     from pytest_agenteval.reports.calibration_text import format_unreadable
 
-    for judge in found["judges"]:
+    for judge in results["judges"]:
         unread = judge.get("unread")
         if unread and unread["count"] == unread["asks"]:
             yield f"unreadable: {format_unreadable(judge)}"
 
 
-def shortfalls(found: dict[str, Any]) -> Iterator[str]:
+def shortfalls(results: dict[str, Any]) -> Iterator[str]:
     """Say which thresholds were not reached."""
     from pytest_agenteval.reports.calibration_text import format_shortfall
 
-    missed = [threshold for threshold in found["thresholds"] if not threshold["reached"]]
-    yield f"{found['id']}: {len(missed)} of {len(found['thresholds'])} thresholds not reached"
+    missed = [threshold for threshold in results["thresholds"] if not threshold["reached"]]
+    yield f"{results['id']}: {len(missed)} of {len(results['thresholds'])} thresholds not reached"
     yield from (f"  {format_shortfall(threshold)}" for threshold in missed)
 
 
-def properties(found: dict[str, Any]) -> list[tuple[str, str]]:
+def properties(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Give the figures of whoever counts as properties for JUnit's file."""
-    named = [
-        ("agenteval.calibration", found["id"]),
-        ("agenteval.labels", found["labels"]["said"]),
-        ("agenteval.judges", ", ".join(judge["name"] for judge in found["judges"])),
+    facts = [
+        ("agenteval.calibration", results["id"]),
+        ("agenteval.labels", results["labels"]["said"]),
+        ("agenteval.judges", ", ".join(judge["name"] for judge in results["judges"])),
     ]
-    counts = found["measured"][-1]["judge"]
+    counts = results["measured"][-1]["judge"]
     figures = [
         (f"agenteval.{result['dimension']}.{metric}", f"{figure['value']:.4f}")
-        for result in found["measured"]
+        for result in results["measured"]
         if result["judge"] == counts
         for metric, figure in result["figures"].items()
         if figure["value"] is not None
     ]
-    return named + figures
+    return facts + figures

@@ -160,8 +160,8 @@ class TrialFunctions:
         shapes = self._shapes.get(key) if conditions.ours_alone else None
         if shapes is None:
             setattr(file.obj, name, function)  # where pytest's own way of building items looks
-            made = file._genfunctions(name, function)
-            shapes = [Shape(item.callspec, item._fixtureinfo, _case_of(item.callspec)) for item in made]
+            items = file._genfunctions(name, function)
+            shapes = [Shape(item.callspec, item._fixtureinfo, _case_of(item.callspec)) for item in items]
             if conditions.ours_alone:
                 self._shapes[key] = shapes
         return shapes

@@ -76,11 +76,11 @@ def identity(task: PlannedTask) -> PlannedTask:
 
 
 def run_trial_for_item(
-    item: TrialItem, given: Path | None, change: Callable[[PlannedTask], PlannedTask]
+    item: TrialItem, workspace: Path | None, change: Callable[[PlannedTask], PlannedTask]
 ) -> Trial:
     """Give an item its finished trial; one that broke is an error here."""
     evals = item.evals
-    item.trial = trial = evals.runner.get_trial(item, change, given)
+    item.trial = trial = evals.runner.get_trial(item, change, workspace)
     evals.note_answer(trial)
     call_trial_finished(item.config, trial, evals.failed_hooks)
     if trial.ending == "errored":
@@ -101,11 +101,11 @@ def workspace_of(request: pytest.FixtureRequest) -> Iterator[Path]:
     from pytest_agenteval.workspace.workspace import Workspace
 
     task: PlannedTask = request.getfixturevalue("task")
-    kept = get_eval_session(request.config).runner.workspaces
+    kept_workspaces = get_eval_session(request.config).runner.workspaces
     layers = [Path(layer) for layer in task.layers]
-    workspace = Workspace(layers, texts=task.texts, parent=Path(kept) if kept else None)
+    workspace = Workspace(layers, texts=task.texts, parent=Path(kept_workspaces) if kept_workspaces else None)
     yield workspace.path
-    if not kept:
+    if not kept_workspaces:
         workspace.remove()
 
 
@@ -115,8 +115,8 @@ def trial_of(request: pytest.FixtureRequest) -> Trial:
     if not isinstance(item, TrialItem):
         raise pytest.UsageError(f"{item.nodeid}: the fixture 'trial' is for task files")
     names = set(item.fixturenames)
-    given = Path(request.getfixturevalue("workspace")) if "workspace" in names else None
-    return run_trial_for_item(item, given, _change(request, names))
+    workspace = Path(request.getfixturevalue("workspace")) if "workspace" in names else None
+    return run_trial_for_item(item, workspace, _change(request, names))
 
 
 def _change(request: pytest.FixtureRequest, names: set[str]) -> Callable[[PlannedTask], PlannedTask]:

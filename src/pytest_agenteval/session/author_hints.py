@@ -33,29 +33,31 @@ class KnowsSettings(Protocol):
         ...
 
 
-def add_placement_hints(problems: tuple[Problem, ...], known: KnowsSettings, agent: str) -> Iterator[Problem]:
+def add_placement_hints(
+    problems: tuple[Problem, ...], registered: KnowsSettings, agent: str
+) -> Iterator[Problem]:
     """Give problems of task and suite files; an unknown key that is a setting is told where it stands.
 
     ``agent`` is whose settings are meant where a file names none.
     """
     for problem in problems:
         if problem.path and problem.found.startswith("unknown key "):
-            hint = _hint(problem, known, agent)
+            hint = _hint(problem, registered, agent)
             yield replace(problem, hint=hint) if hint else problem
         else:
             yield problem
 
 
-def _hint(problem: Problem, known: KnowsSettings, agent: str) -> str:
+def _hint(problem: Problem, registered: KnowsSettings, agent: str) -> str:
     *above, key = problem.path
     owner = _map_at(problem, above)
     if len(above) > 1 and above[-2] == "graders":
-        is_setting = key in known.settings_of_grader(str(owner.get("name")))
+        is_setting = key in registered.settings_of_grader(str(owner.get("name")))
         return belongs_in_hint("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
     if all(isinstance(step, int) for step in above):  # a task, a task of a list, or a suite
         if key in _OF_INPUT and "graders" in owner:
             return belongs_in_hint("input", key)
-        is_setting = key in known.settings_of_agent(str(owner.get("agent") or agent))
+        is_setting = key in registered.settings_of_agent(str(owner.get("agent") or agent))
         return belongs_in_hint("settings", key) if is_setting else ""
     return ""
 

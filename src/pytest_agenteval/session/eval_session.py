@@ -137,11 +137,11 @@ class EvalSession:
     def select(self, items: list[Any]) -> list[Any]:
         """Keep the items that are to be run; give those left out."""
         trials = [item for item in items if hasattr(item, "case")]
-        kept = set(map(id, self._selected(trials))) if trials else set()
+        selected = set(map(id, self._selected(trials))) if trials else set()
         if self.refusal:
             del items[:]
             return []
-        left_out = [item for item in trials if id(item) not in kept]
+        left_out = [item for item in trials if id(item) not in selected]
         out = set(map(id, left_out))
         items[:] = [item for item in items if id(item) not in out]
         return left_out
@@ -153,10 +153,10 @@ class EvalSession:
                 self._unreadable = tuple(
                     f"{earlier.name}: {problem}" for problem in left_out_of(self.settings, earlier)
                 )
-            kept = select(self.settings, trials, earlier)
-            if earlier is not None and not kept:
+            selected = select(self.settings, trials, earlier)
+            if earlier is not None and not selected:
                 self._none_ended_so = none_ended_so(self.settings, trials, earlier)
-            return kept
+            return selected
         except UsageMistake as mistake:
             self.refuse(mistake)
             return []

@@ -72,8 +72,8 @@ class CaseFactory:
     @cached_property
     def judges(self) -> tuple[Model, ...]:
         """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
-        named = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
-        judges = resolve_all(named, self._settings.aliases, self._registry.offline_models)
+        names = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
+        judges = resolve_all(names, self._settings.aliases, self._registry.offline_models)
         for judge in judges:
             if judge.id in PLAYERS:
                 raise UsageMistake(
@@ -87,13 +87,13 @@ class CaseFactory:
         if key not in self._by_models:
             self._by_models[key] = tuple(
                 Case(model, variant, repetition)
-                for model in self._models_named(models)
+                for model in self._resolve_models(models)
                 for variant in self._variants
                 for repetition in range(1, repetitions + 1)
             )
         return self._by_models[key]
 
-    def _models_named(self, models: tuple[str, ...]) -> tuple[Model, ...]:
+    def _resolve_models(self, models: tuple[str, ...]) -> tuple[Model, ...]:
         if models not in self._models:
             self._models[models] = resolve_all(models, self._settings.aliases, self._registry.offline_models)
         return self._models[models]

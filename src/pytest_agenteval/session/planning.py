@@ -123,7 +123,7 @@ class Planner:
             *(() if unread else self._config_problems(loaded, settings, loaded_suite)),
         ]
         layers = self._with_problems(wrong, self._layers_of, loaded, loaded_suite, ())
-        graders = tuple(each for spec in task.graders for each in self._graders(spec, task))
+        graders = tuple(grader for spec in task.graders for grader in self._graders(spec, task))
         prompts = self._with_problems(wrong, self._prompts_of, loaded, loaded_suite, NOTHING)
         if prompts and not wrong:
             mismatches = find_unread_prompts(
@@ -286,7 +286,7 @@ class Planner:
 
 
 def _idle_faults(task: Task, offered: Sequence[str] | None) -> list[ConfigProblem]:
-    """Say which faults would never short_circuit, because their tool is not offered."""
+    """Say which faults would never strike, because their tool is not offered."""
     if not offered:
         return []
     return [

@@ -192,11 +192,11 @@ def _places(names: str | Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
     return [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
 
 
-def _is_nearly(name: str, known: Iterable[str]) -> bool:
+def _is_nearly(name: str, names: Iterable[str]) -> bool:
     """Whether a name is another one but for a slip: nearer than ``nearest`` asks for."""
     from difflib import get_close_matches
 
-    return bool(get_close_matches(name.casefold(), [other.casefold() for other in known], cutoff=0.8))
+    return bool(get_close_matches(name.casefold(), [other.casefold() for other in names], cutoff=0.8))
 
 
 def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
@@ -215,10 +215,10 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
 
 def _unfit_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     """Say which settings a class or a function does not take, or lacks."""
-    known = None if is_dataclass(factory) else accepted_settings(factory)
-    if known is None:
+    accepted = None if is_dataclass(factory) else accepted_settings(factory)
+    if accepted is None:
         return ()
-    names, needed = known
+    names, needed = accepted
     ready = isinstance(factory, InstanceFactory)
     expected = f"no settings: it was registered as {factory.words}" if ready else _one_of(names)
     unknown = [key for key in settings if key not in names]
@@ -233,8 +233,8 @@ def _missing_setting(key: str) -> ConfigProblem:
 
 
 def _setting_names(factory: Any) -> Collection[str]:
-    known = accepted_settings(factory)
-    return () if known is None else known[0]
+    accepted = accepted_settings(factory)
+    return () if accepted is None else accepted[0]
 
 
 def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
@@ -288,9 +288,9 @@ def _unknown_name(unknown: UnknownName) -> ConfigProblem:
     return ConfigProblem((), _one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
 
 
-def _one_of(known: Collection[str], name: str = "") -> str:
+def _one_of(names: Collection[str], name: str = "") -> str:
     """List what is known; of very many things those that are most like what was said."""
-    return f"one of {nearest_names(name, known)}" if known else "nothing: there is none"
+    return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
 
 
 @cache

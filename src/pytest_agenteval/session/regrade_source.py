@@ -25,18 +25,18 @@ def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:
     run = load_run(folder)
     if run.header.judges:
         return
-    headers = [read_header(each) for each in stored]
-    known = {judge.name: judge for header in headers for judge in header.judges}
-    heard: dict[str, None] = {}
+    headers = [read_header(stored_folder) for stored_folder in stored]
+    judges_by_name = {judge.name: judge for header in headers for judge in header.judges}
+    judge_names: dict[str, None] = {}
     for entry in run.entries:
-        if known and known.keys() <= heard.keys():  # nobody else can have been asked
+        if judges_by_name and judges_by_name.keys() <= judge_names.keys():  # nobody else can have been asked
             break
         trial = run.trial_if_readable(entry) if entry.grades else None
-        heard |= dict.fromkeys(_judge_names(trial) if trial else ())
-    if heard:
-        judges = tuple(known.get(name) or RunModel(name, name) for name in heard)
-        meant = run.header.self_judge or all(header.self_judge for header in headers)
-        header = replace(run.header, judges=judges, self_judge=meant)
+        judge_names |= dict.fromkeys(_judge_names(trial) if trial else ())
+    if judge_names:
+        judges = tuple(judges_by_name.get(name) or RunModel(name, name) for name in judge_names)
+        self_judge = run.header.self_judge or all(header.self_judge for header in headers)
+        header = replace(run.header, judges=judges, self_judge=self_judge)
         replace_json(folder / HEADER, header.to_json())
 
 
@@ -66,10 +66,10 @@ class StoredTrials:
         name = task.suite, task.id, task.agent
         self._tasks_met.add(name)
         keys = self._of_task.get(name, ())
-        tried = tuple((key.model, key.variant, key.repetition) for key in keys)
-        if tried not in self._cases:
-            self._cases[tried] = tuple(map(self._case, keys))
-        return self._cases[tried]
+        case_keys = tuple((key.model, key.variant, key.repetition) for key in keys)
+        if case_keys not in self._cases:
+            self._cases[case_keys] = tuple(map(self._case, keys))
+        return self._cases[case_keys]
 
     def reader(self, key: TrialKey) -> Callable[[], Trial]:
         """Give what reads a trial's whole record."""
@@ -92,7 +92,7 @@ class StoredTrials:
                 yield f"{name}: no task here for {strays} of {stored}: not graded again"
             if run.never_ended:
                 yield f"{name}: {run.never_ended}: there is nothing to grade again"
-            yield from (f"{name}: {each}" for each in first_unreadable(run.odd))
+            yield from (f"{name}: {problem}" for problem in first_unreadable(run.odd))
 
     def _add(self, run: Run, entry: JournalEntry) -> None:
         key = entry.key

@@ -95,7 +95,7 @@ MOST_LINES = 8
 """Lines of a traceback that are told of a hook that raised."""
 
 
-def call_trial_finished(config: pytest.Config, trial: Trial, failed: dict[str, str]) -> None:
+def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[str, str]) -> None:
     """Call everybody's hook; put what is to be told of one that raises into ``failed``, once for each."""
     for place, call in _calls(config):
         try:
@@ -103,8 +103,8 @@ def call_trial_finished(config: pytest.Config, trial: Trial, failed: dict[str, s
         except (pytest.exit.Exception, KeyboardInterrupt):
             raise
         except BaseException as raised:  # also pytest.fail, pytest.skip and sys.exit: the trial has ended
-            if place not in failed:
-                failed[place] = _summary_line(place, raised)
+            if place not in failed_hooks:
+                failed_hooks[place] = _summary_line(place, raised)
 
 
 def _calls(config: pytest.Config) -> Iterator[tuple[str, Callable[..., Any]]]:

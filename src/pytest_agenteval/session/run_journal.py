@@ -37,18 +37,18 @@ class DeadWorkerTrials:
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._folder = folder
         self._word = folder / DEAD_WORKERS if hasattr(config, "workerinput") else None
-        self._read: frozenset[str] = frozenset()
+        self._dead_workers_read: frozenset[str] = frozenset()
         self._run: Run | None = None
         self._entries: dict[TrialKey, JournalEntry] = {}
 
     def entry(self, key: TrialKey) -> JournalEntry | None:
         """Give how the trial ended, if a worker finished it and died before it could report."""
         if self._word is not None and self._word.exists():
-            lost = frozenset(self._word.read_text(encoding="utf-8").split())
-            if lost != self._read:
-                self._read = lost
+            dead_workers = frozenset(self._word.read_text(encoding="utf-8").split())
+            if dead_workers != self._dead_workers_read:
+                self._dead_workers_read = dead_workers
                 self._run = load_run(self._folder)
-                self._entries = {entry.key: entry for entry in _written_by(lost, self._run)}
+                self._entries = {entry.key: entry for entry in _written_by(dead_workers, self._run)}
         return self._entries.get(key)
 
     def trial(self, key: TrialKey) -> Trial | None:
@@ -61,10 +61,10 @@ class DeadWorkerTrials:
         return str(self._folder / entry.location.file)
 
 
-def _written_by(lost: frozenset[str], run: Run) -> Iterator[JournalEntry]:
+def _written_by(dead_workers: frozenset[str], run: Run) -> Iterator[JournalEntry]:
     for entry in run.entries:
         # transcripts-gw0-PID.jsonl; a worker that takes the place of a dead one has another name
-        if entry.location.file.split("-")[1] in lost:
+        if entry.location.file.split("-")[1] in dead_workers:
             yield entry
 
 
@@ -157,10 +157,10 @@ class RunJournal:
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """These trials have ended; gives them as they are written down."""
-        written = self._writer.finished(trials)
-        for trial in written:
+        as_written = self._writer.finished(trials)
+        for trial in as_written:
             self.totals.add(trial)
-        return written
+        return as_written
 
     def is_inherited(self, key: TrialKey) -> bool:
         """Whether a worker that is dead has finished the trial: it is paid for, and not begun again."""

@@ -83,7 +83,9 @@ class TrialRunner:
         """The folder that keeps workspaces; empty where none are kept."""
         return self._attempts.conditions.keep_workspaces
 
-    def get_trial(self, item: Any, change: Callable[[PlannedTask], PlannedTask], given: Path | None) -> Trial:
+    def get_trial(
+        self, item: Any, change: Callable[[PlannedTask], PlannedTask], workspace: Path | None
+    ) -> Trial:
         """Give an item its finished trial, waiting for it where it is still on its way.
 
         An item that comes again, as under ``--reruns``, is given a new attempt. Under ``--setup-only``
@@ -101,7 +103,7 @@ class TrialRunner:
                 self._attempts.take_over(inherited)
                 return inherited
         if slot is None:
-            slot = self._slot(self._attempts.next(change(item.task), item.case), given)
+            slot = self._slot(self._attempts.next(change(item.task), item.case), workspace)
             # Before those begun ahead: pytest waits for this one and for no other.
             self._pool.hand_over([slot], first=True)
         return self._wait(slot, item)
@@ -114,10 +116,10 @@ class TrialRunner:
     def calibrate(self, item: Any, plan: CalibrationPlan) -> CalibrationResult:
         """Have judges asked about labelled examples under the conditions of this run, and wait for it."""
         self.stop.raise_if_stopped(item.session)
-        done = self._pool.calibrate(CalibrationRequest(plan, self._attempts.conditions))
-        while not wait([done], TICK).done:
+        future = self._pool.calibrate(CalibrationRequest(plan, self._attempts.conditions))
+        while not wait([future], TICK).done:
             self.stop.raise_if_stopped(item.session)
-        return done.result()
+        return future.result()
 
     def close(self) -> None:
         """Stop what is still running; what ended is in the journal."""
@@ -135,8 +137,8 @@ class TrialRunner:
             return None
         return self._slot(self._attempts.next(item.task, item.case))
 
-    def _slot(self, plan: Plan, given: Path | None = None) -> Slot:
-        return Slot(plan, given, self._stored.reader(plan.key) if self._stored else None)
+    def _slot(self, plan: Plan, workspace: Path | None = None) -> Slot:
+        return Slot(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
 
     def _wait(self, slot: Slot, item: Any) -> Trial:
         try:
@@ -169,7 +171,7 @@ class ProgressLine:
         writer = getattr(reporter, "_tw", None)
         self._writer = writer if writer is not None and writer.hasmarkup and reporter.isatty else None
         self._since: float | None = None
-        self._shown = ""
+        self._text = ""
 
     def show(self, running: int, totals: TrialTotals) -> None:
         """Show how many trials run and what has been spent so far."""
@@ -181,15 +183,15 @@ class ProgressLine:
             return
         text = f"  {running} running, {totals.ended} ended, {totals.tokens:,} tokens, ${totals.cost_usd:.4f}"
         room = self._writer.fullwidth - self._writer.width_of_current_line - 1
-        if text != self._shown and len(text) <= room:
-            self._shown = text
+        if text != self._text and len(text) <= room:
+            self._text = text
             self._write(f"{SAVE}{text}{ERASE}{RESTORE}")
 
     def clear(self) -> None:
         """Take the line away."""
         self._since = None
-        if self._shown:
-            self._shown = ""
+        if self._text:
+            self._text = ""
             self._write(ERASE)
 
     def _write(self, text: str) -> None:

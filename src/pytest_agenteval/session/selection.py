@@ -26,15 +26,19 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
 
     ``earlier`` is the run that ``--agent-only`` chooses from.
     """
-    kept = _of_split(settings, trials)
+    selected = _of_split(settings, trials)
     if earlier is not None:
-        ended = _endings(earlier)
+        endings_by_key = _endings(earlier)
         endings = set(_parse_only(settings.only)[0])
-        kept = [trial for trial in kept if endings & ended.get(trial.case.plan(trial.task).key, {"not_run"})]
+        selected = [
+            trial
+            for trial in selected
+            if endings & endings_by_key.get(trial.case.plan(trial.task).key, {"not_run"})
+        ]
     if settings.sample is not None:
-        drawn = sample((trial.task for trial in kept), settings.sample, settings.seed)
-        kept = [trial for trial in kept if (trial.task.suite, trial.task.id) in drawn]
-    return kept
+        sampled = sample((trial.task for trial in selected), settings.sample, settings.seed)
+        selected = [trial for trial in selected if (trial.task.suite, trial.task.id) in sampled]
+    return selected
 
 
 def none_ended_so(settings: Settings, trials: Iterable[T], earlier: Path) -> str:
@@ -82,10 +86,10 @@ def _parse_only(only: str) -> tuple[list[str], str]:
     """Read ``missed,errored`` or ``missed,errored@RUN``: endings, and the run's name."""
     names, _, run = only.partition("@")
     endings = [name.strip() for name in names.split(",") if name.strip()]
-    known = ", ".join(ENDINGS)
+    choices = ", ".join(ENDINGS)
     for name in endings or [only]:
         if name not in ENDINGS:
-            rows = [f"--agent-only: expected endings: {known}; found {name!r}", nearest(name, ENDINGS)]
+            rows = [f"--agent-only: expected endings: {choices}; found {name!r}", nearest(name, ENDINGS)]
             raise UsageMistake("; ".join(row for row in rows if row))
     return endings, run.strip()
 

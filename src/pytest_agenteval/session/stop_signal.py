@@ -68,12 +68,12 @@ def watch_interrupts(config: pytest.Config, folder: Path) -> Callable[[], None]:
     stop = str(folder / STOP) if hasattr(config, "workerinput") else ""
     capture = config.pluginmanager.get_plugin("capturemanager")
 
-    def start(arguments: list[str], heard: int) -> subprocess.Popen[bytes]:
+    def start(arguments: list[str], stdin: int) -> subprocess.Popen[bytes]:
         if capture is None or not capture.is_globally_capturing():
-            return subprocess.Popen(arguments, stdin=heard)
+            return subprocess.Popen(arguments, stdin=stdin)
         capture.suspend_global_capture()  # what it has to say is for the terminal
         try:
-            return subprocess.Popen(arguments, stdin=heard)
+            return subprocess.Popen(arguments, stdin=stdin)
         finally:
             capture.resume_global_capture()
 

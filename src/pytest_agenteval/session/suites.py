@@ -91,7 +91,7 @@ class Suites:
         self._suites: dict[Path, LoadedSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
-        self._named: dict[str, Path] = {}
+        self._files_by_suite_name: dict[str, Path] = {}
         self._by_tasks: dict[Path, ReferencedFiles] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
@@ -124,7 +124,7 @@ class Suites:
             except ProblemsFound as wrong:  # two suite files in one folder
                 self._folders[folder] = file = Path(wrong.problems[0].file)
                 self._suites[file] = ProblemsFound(
-                    dataclasses.replace(each, file=short_path(file)) for each in wrong.problems
+                    dataclasses.replace(problem, file=short_path(file)) for problem in wrong.problems
                 )
         return self._folders[folder]
 
@@ -135,10 +135,12 @@ class Suites:
         """
         if folder not in self._apart:
             inner = folder != self._root and folder.is_relative_to(self._root)
-            named = inner and (is_set_aside_folder(folder.name) or self._is_ours(folder))
-            suite = self.file_of(folder) if named else None
+            has_set_aside_name = inner and (is_set_aside_folder(folder.name) or self._is_ours(folder))
+            suite = self.file_of(folder) if has_set_aside_name else None
             own = suite is not None and suite.parent == folder and self.file_of(folder.parent) is None
-            self._apart[folder] = (named and not own) or (inner and self._set_apart(folder.parent))
+            self._apart[folder] = (has_set_aside_name and not own) or (
+                inner and self._set_apart(folder.parent)
+            )
         return self._apart[folder]
 
     def _is_ours(self, folder: Path) -> bool:
@@ -177,7 +179,7 @@ class Suites:
 
     def _take_name(self, name: str, file: Path) -> None:
         """See that no other suite has this name: their trials would be averaged in one line."""
-        first = self._named.setdefault(name, file)
+        first = self._files_by_suite_name.setdefault(name, file)
         if first != file:
             found = f"{name!r}, which is also the name of {short_path(first)}"
             line = read_document(file).line_of(("name",))

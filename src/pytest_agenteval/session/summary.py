@@ -115,7 +115,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     if not quiet:
         _write_misses(reporter, run, view, talkative, width)
     if talkative:
-        _write_missing(reporter, run, width)
+        _write_unrecorded(reporter, run, width)
     reporter.write_sep("=", "agent evals")
     *tables, where = summary_lines(view, width)
     for line in (*_calibrations(config, width), *tables, *_scorecards(config, run, width, talkative), where):
@@ -126,8 +126,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
             reporter.write_line(piece)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         calibrations = [line.text for line in _calibrations(config, WIDE)]
-        written = summary_markdown(view) + (code_block(calibrations) if calibrations else "")
-        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), written)
+        markdown = summary_markdown(view) + (code_block(calibrations) if calibrations else "")
+        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), markdown)
 
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
@@ -175,7 +175,7 @@ def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width
         _write(reporter, line)
 
 
-def _write_missing(reporter: Any, run: Run, width: int) -> None:
+def _write_unrecorded(reporter: Any, run: Run, width: int) -> None:
     lines = list(unrecorded_lines(run, MOST_MISSING, width))
     if lines:
         reporter.write_sep("=", "not recorded, the most often missed first")

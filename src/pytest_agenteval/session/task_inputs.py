@@ -75,14 +75,14 @@ def complete_input(
 
 
 def _preparer(registry: Registry, agent: str, graders: Sequence[PlannedGrader]) -> Prepare | None:
-    own = registry.agent_factory(agent)
-    if prepares_input(own):
-        return own.prepared
+    agent_factory = registry.agent_factory(agent)
+    if prepares_input(agent_factory):
+        return agent_factory.prepared
     for grader in graders:
         name = agent_of(registry.grader_factory(grader.name))
         if name:
-            theirs = registry.agent_factory(name)
-            return theirs.prepared if prepares_input(theirs) else None
+            graded_agent_factory = registry.agent_factory(name)
+            return graded_agent_factory.prepared if prepares_input(graded_agent_factory) else None
     return None
 
 

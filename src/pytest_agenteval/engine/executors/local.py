@@ -52,8 +52,8 @@ class LocalExecutor:
             from pytest_agenteval.engine.regrading import regrade
 
             return await regrade(request.plan, self._context, request.stored)
-        given = Path(request.workspace) if request.workspace else None
-        return await run_trial(request.plan, self._context, given=given)
+        workspace = Path(request.workspace) if request.workspace else None
+        return await run_trial(request.plan, self._context, workspace=workspace)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         """Ask judges about labelled examples, as many side by side as trials may be."""

@@ -84,14 +84,14 @@ def process_id() -> int:
     return os.getpid()
 
 
-def run(sent: bytes) -> bytes:
+def run(pickled: bytes) -> bytes:
     """Carry out a pickled request; give the pickled trial, and nothing where the run was stopped."""
-    request: TrialRequest = pickle.loads(sent)
+    request: TrialRequest = pickle.loads(pickled)
     if _Worker.pool is None:
         return pickle.dumps(errored_trial(request.plan, ExecutorBroken(_Worker.broken)))
-    given = Path(request.workspace) if request.workspace else None
+    workspace = Path(request.workspace) if request.workspace else None
     stored = request.stored
-    slot = Slot(request.plan, given, None if stored is None else lambda: stored)
+    slot = Slot(request.plan, workspace, None if stored is None else lambda: stored)
     _Worker.pool.hand_over([slot])
     trial = _Worker.pool.wait(slot, TICK)
     while trial is None:
@@ -101,17 +101,17 @@ def run(sent: bytes) -> bytes:
     return _pickled(trial, request.plan)
 
 
-def calibrate(sent: bytes) -> bytes:
+def calibrate(pickled: bytes) -> bytes:
     """Carry out a pickled calibration; give the pickled result, and nothing where the run was stopped."""
-    request: CalibrationRequest = pickle.loads(sent)
+    request: CalibrationRequest = pickle.loads(pickled)
     if _Worker.pool is None:
         error = ErrorDetails(ExecutorBroken.cause, _Worker.broken)
         return pickle.dumps(CalibrationResult(error=error))
-    done = _Worker.pool.calibrate(request)
-    while not wait([done], TICK).done:
+    future = _Worker.pool.calibrate(request)
+    while not wait([future], TICK).done:
         if _Worker.stopping.is_set():
             return b""
-    return pickle.dumps(done.result())
+    return pickle.dumps(future.result())
 
 
 def close() -> ExecutorReport:
@@ -129,8 +129,8 @@ def _pickled(trial: Trial, plan: Plan) -> bytes:
     try:
         return pickle.dumps(Trial.from_json(trial.to_json()))
     except Exception as raised:
-        told = f"what came of the trial cannot be sent to another process: {exception_line(raised)}"
-        return pickle.dumps(errored_trial(plan, ExecutorBroken(told)))
+        problem = f"what came of the trial cannot be sent to another process: {exception_line(raised)}"
+        return pickle.dumps(errored_trial(plan, ExecutorBroken(problem)))
 
 
 def _ignore_interrupts() -> None:

@@ -69,13 +69,15 @@ class ProcessExecutor:
 
     async def run(self, request: TrialRequest) -> Trial:
         """Have one plan carried out, or a stored trial graded again; raises ExecutorBroken."""
-        trial: Trial = pickle.loads(await self._sent(process_worker.run, request))
+        trial: Trial = pickle.loads(await self._in_idle_process(process_worker.run, request))
         return trial
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         """Have judges asked about labelled examples, in one of the processes."""
         try:
-            result: CalibrationResult = pickle.loads(await self._sent(process_worker.calibrate, request))
+            result: CalibrationResult = pickle.loads(
+                await self._in_idle_process(process_worker.calibrate, request)
+            )
         except ExecutorBroken as broken:
             return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
         return result
@@ -90,13 +92,13 @@ class ProcessExecutor:
             unused = merge_unused(unused, report.unused_recordings)
         return ExecutorReport(tuple(dict.fromkeys(unsaved)), unused)
 
-    async def _sent(self, work: Callable[[bytes], bytes], request: object) -> bytes:
+    async def _in_idle_process(self, work: Callable[[bytes], bytes], request: object) -> bytes:
         """Send a request to a process that has nothing to do, and wait for what it gives back."""
         try:
             pickled = pickle.dumps(request)
         except Exception as raised:  # somebody's fixture put an object of its own into a task
-            told = f"the plan cannot be sent to another process: {exception_line(raised)}"
-            raise ExecutorBroken(told) from None
+            problem = f"the plan cannot be sent to another process: {exception_line(raised)}"
+            raise ExecutorBroken(problem) from None
         process = await self._idle.get()
         try:
             return await process.do(work, pickled)
@@ -115,11 +117,11 @@ class _Process:
         self._pool: ProcessPoolExecutor | None = None
         self._process: BaseProcess | None = None
 
-    async def do(self, work: Callable[[bytes], T], sent: bytes) -> T:
+    async def do(self, work: Callable[[bytes], T], pickled: bytes) -> T:
         """Have something done with what is sent; raises ExecutorBroken where the process dies."""
         try:
             pool = self._pool or await self._start()
-            return await asyncio.wrap_future(pool.submit(work, sent))
+            return await asyncio.wrap_future(pool.submit(work, pickled))
         except BrokenProcessPool:
             raise ExecutorBroken(f"the process that carried it out died{self._forget()}") from None
 
@@ -145,13 +147,13 @@ class _Process:
             self._process.join(ENDING_S)
 
     async def _start(self) -> ProcessPoolExecutor:
-        made = (self._context, self._stopping)
-        pool = ProcessPoolExecutor(1, get_context("spawn"), process_worker.start, made)
+        initargs = (self._context, self._stopping)
+        pool = ProcessPoolExecutor(1, get_context("spawn"), process_worker.start, initargs)
         self._pool = pool
         with _interrupts_held_back():
-            coming = pool.submit(process_worker.process_id)
-        number = await asyncio.wrap_future(coming)
-        self._process = next((each for each in active_children() if each.pid == number), None)
+            process_id = pool.submit(process_worker.process_id)
+        number = await asyncio.wrap_future(process_id)
+        self._process = next((child for child in active_children() if child.pid == number), None)
         return pool
 
     def _forget(self) -> str:
