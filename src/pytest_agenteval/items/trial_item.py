@@ -13,7 +13,7 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import explain_trial, short_reason
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
-from pytest_agenteval.session.parametrization import Case
+from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.report_hooks import call_trial_finished, longrepr, reason_below
 
 
@@ -21,11 +21,9 @@ class TrialFailed(Exception):
     """A trial that did not reach its threshold, where that counts as a failure."""
 
 
-class TrialItem(pytest.Function):
+class TrialItem(PlannedItem):
     """One trial as a test: set up by carrying it out, called by looking at its ending."""
 
-    task: PlannedTask
-    case: Case
     evals: EvalSession
     trial: Trial | None = None
 

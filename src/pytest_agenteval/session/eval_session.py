@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
@@ -15,9 +15,9 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN
-from pytest_agenteval.session.parametrization import Case, CaseFactory
+from pytest_agenteval.session.parametrization import Case, CaseFactory, PlannedItem
 from pytest_agenteval.session.planning import Planner
-from pytest_agenteval.session.preflight import Preflight
+from pytest_agenteval.session.preflight import CalibrationTest, Preflight
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.runner import TrialRunner
@@ -64,8 +64,8 @@ class EvalSession:
         hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))
         self.planner = Planner(self.registry, config.rootpath)
         self.cases = CaseFactory(settings, self.registry)
-        self.selected: list[Any] = []
-        self.calibrations: list[Any] = []
+        self.selected: list[PlannedItem] = []
+        self.calibrations: list[CalibrationTest] = []
         self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
         self._none_ended_so = ""
@@ -134,9 +134,9 @@ class EvalSession:
         """
         self.refusal = self.refusal or KNOWN.text(str(mistake))
 
-    def select(self, items: list[Any]) -> list[Any]:
+    def select(self, items: list[pytest.Item]) -> list[PlannedItem]:
         """Keep the items that are to be run; give those left out."""
-        trials = [item for item in items if hasattr(item, "case")]
+        trials = [item for item in items if isinstance(item, PlannedItem)]
         selected = set(map(id, self._selected(trials))) if trials else set()
         if self.refusal:
             del items[:]
@@ -146,7 +146,7 @@ class EvalSession:
         items[:] = [item for item in items if id(item) not in out]
         return left_out
 
-    def _selected(self, trials: list[Any]) -> list[Any]:
+    def _selected(self, trials: list[PlannedItem]) -> list[PlannedItem]:
         try:
             earlier = get_run_info(self.config).earlier if self.settings.only else None
             if earlier is not None:
@@ -161,11 +161,11 @@ class EvalSession:
             self.refuse(mistake)
             return []
 
-    def finalize_collection(self, items: Iterable[Any]) -> None:
+    def finalize_collection(self, items: Iterable[pytest.Item]) -> None:
         """Take note of what will be run, and see that nothing is missing for it."""
         items = list(items)
-        self.selected = [item for item in items if hasattr(item, "case")]
-        self.calibrations = [item for item in items if hasattr(item, "calibration")]
+        self.selected = [item for item in items if isinstance(item, PlannedItem)]
+        self.calibrations = [item for item in items if _is_calibration(item)]
         dry = self.config.getoption("collectonly", False)
         if not dry and not self.refusal:
             self._check_options()
@@ -173,7 +173,7 @@ class EvalSession:
             self.selected, self.calibrations = [], []
             self._end_session()
             return
-        coming = [*self.selected, *self.calibrations]
+        coming: list[PlannedItem | CalibrationTest] = [*self.selected, *self.calibrations]
         if coming and not dry and not _interrupted(coming[0].session):
             freeze_once("collected")
             try:
@@ -208,6 +208,10 @@ class EvalSession:
         regraded = self.stored.names if self.stored else ()
         info, judges = get_run_info(self.config), self.cases.judges
         begin_run(info, self.settings, judges, self.selected, self.planner.suites, regraded)
+
+
+def _is_calibration(item: object) -> TypeGuard[CalibrationTest]:
+    return hasattr(item, "calibration")
 
 
 def _interrupted(session: pytest.Session) -> bool:

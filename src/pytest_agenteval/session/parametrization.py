@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import expand_panels, resolve_all
@@ -40,8 +41,8 @@ class Case(NamedTuple):
         return Plan(task, self.model, self.variant, self.repetition)
 
 
-class PlannedItem(Protocol):
-    """An item that stands for a trial: which task, in which case."""
+class PlannedItem(pytest.Function):
+    """An item that stands for a trial: which task, in which case. A subclass makes it a test."""
 
     task: PlannedTask
     case: Case

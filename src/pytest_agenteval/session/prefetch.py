@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pytest
 
 from pytest_agenteval.discovery import BENCHMARK_PLUGIN
-from pytest_agenteval.session.parametrization import Attempts, trial_key
+from pytest_agenteval.session.parametrization import Attempts, PlannedItem, trial_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.pool import Slot
@@ -31,7 +31,7 @@ class Prefetcher:
         config: pytest.Config,
         concurrency: int,
         attempts: Attempts,
-        slot_of: Callable[[Any], Slot | None],
+        slot_of: Callable[[PlannedItem], Slot | None],
     ) -> None:
         self.readiness = FixtureReadiness(config)
         self._attempts, self._slot_of = attempts, slot_of
@@ -41,13 +41,13 @@ class Prefetcher:
         self._slots: dict[TrialKey, Slot] = {}
         self._full = 0
         self._upcoming: UpcomingItems | None = None
-        self._coming: deque[Any] = deque()
+        self._coming: deque[pytest.Item] = deque()
 
     def take(self, key: TrialKey) -> Slot | None:
         """Give a trial that was begun ahead, to the item that it belongs to."""
         return self._slots.pop(key, None)
 
-    def begin(self, current: Any, *, waiting: bool = False) -> list[Slot]:
+    def begin(self, current: pytest.Item, *, waiting: bool = False) -> list[Slot]:
         """Give the trials that may begin now, as seen from the item that pytest is busy with.
 
         Looked for only when half of what there was after the last look has been read, or while pytest is
@@ -64,7 +64,7 @@ class Prefetcher:
         self._full = len(self._slots)
         return begun
 
-    def _look_ahead(self, current: Any) -> None:
+    def _look_ahead(self, current: pytest.Item) -> None:
         if self._upcoming is None:
             self._upcoming = upcoming_items(current.session)
         if current in self._coming:  # pytest has passed what stands before it
@@ -73,9 +73,9 @@ class Prefetcher:
         # What stands here was looked at and may not begin yet: a wider fixture has no value so far.
         self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
 
-    def _consider(self, item: Any, current: Any, begun: list[Slot]) -> bool:
+    def _consider(self, item: pytest.Item, current: pytest.Item, begun: list[Slot]) -> bool:
         """Begin the item's trial if that may be; False where it has to be asked again later."""
-        if not hasattr(item, "case"):
+        if not isinstance(item, PlannedItem):
             return True
         key = trial_key(item)
         # Begun once already, be it by its own item: a second start would be paid for twice.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol
+
+import pytest
 
 from pytest_agenteval.chat.models import missing_key
 from pytest_agenteval.engine.executors.executor import checks_argument
@@ -14,6 +16,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.parametrization import PlannedItem
 from pytest_agenteval.session.prompt_variants import check_prompts
 from pytest_agenteval.session.settings import Settings
 
@@ -23,13 +26,25 @@ _INSTEAD = {
 }
 
 
+class CalibrationTest(Protocol):
+    """The item of a calibration, as far as a session knows it."""
+
+    session: pytest.Session
+
+    def chat_cassettes(self) -> Iterator[str]:
+        """Give the files that the judges' chats are played from."""
+        ...
+
+
 class Preflight:
     """Looks for what would break every trial, so that nobody pays for the first."""
 
     def __init__(self, registry: Registry, settings: Settings, judges: Sequence[Model]) -> None:
         self._registry, self._settings, self._judges = registry, settings, judges
 
-    def check(self, trials: Sequence[Any], calibrations: Sequence[Any], *, agents_act: bool) -> None:
+    def check(
+        self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest], *, agents_act: bool
+    ) -> None:
         """Raise UsageMistake for an executor, a prompt or a key that is not there.
 
         Where trials are graded again no agent acts: its prompts and its model are not asked for.
@@ -47,14 +62,16 @@ class Preflight:
         judge_chats = ((judge, cassette) for cassette in cassettes for judge in self._judges)
         check_keys(judge_chats, self._settings.record_chat, "--agent-judge")
 
-    def _judges_cassettes(self, trials: Sequence[Any], calibrations: Sequence[Any]) -> Iterator[str]:
+    def _judges_cassettes(
+        self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]
+    ) -> Iterator[str]:
         """Give the chat cassettes of everything that judges will be asked about."""
         for item in trials:
             factories = (self._registry.grader_factory(grader.name) for grader in item.task.graders)
             if any(map(asks_judges, factories)):
                 yield chat_cassette_file(item.case.plan(item.task))
-        for item in calibrations:
-            yield from item.chat_cassettes()
+        for calibration in calibrations:
+            yield from calibration.chat_cassettes()
 
 
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:

@@ -23,7 +23,7 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.parametrization import Attempts, run_conditions, trial_key
+from pytest_agenteval.session.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.run_journal import RunJournal, TrialTotals
@@ -84,7 +84,7 @@ class TrialRunner:
         return self._attempts.conditions.keep_workspaces
 
     def get_trial(
-        self, item: Any, change: Callable[[PlannedTask], PlannedTask], workspace: Path | None
+        self, item: PlannedItem, change: Callable[[PlannedTask], PlannedTask], workspace: Path | None
     ) -> Trial:
         """Give an item its finished trial, waiting for it where it is still on its way.
 
@@ -113,7 +113,7 @@ class TrialRunner:
         """What the executor had left to tell, once the run is closed: unsaved and unused recordings."""
         return self._pool.report
 
-    def calibrate(self, item: Any, plan: CalibrationPlan) -> CalibrationResult:
+    def calibrate(self, item: pytest.Item, plan: CalibrationPlan) -> CalibrationResult:
         """Have judges asked about labelled examples under the conditions of this run, and wait for it."""
         self.stop.raise_if_stopped(item.session)
         future = self._pool.calibrate(CalibrationRequest(plan, self._attempts.conditions))
@@ -126,12 +126,12 @@ class TrialRunner:
         self._progress.clear()
         self._closing.close()
 
-    def _begin_ahead(self, item: Any, *, waiting: bool = False) -> None:
+    def _begin_ahead(self, item: pytest.Item, *, waiting: bool = False) -> None:
         begun = self.prefetcher.begin(item, waiting=waiting)
         if begun:  # else the loop need not wake
             self._pool.hand_over(begun)
 
-    def _next_slot(self, item: Any) -> Slot | None:
+    def _next_slot(self, item: PlannedItem) -> Slot | None:
         """Give the trial of an item that is begun ahead of it, unless it is inherited."""
         if self.journal.is_inherited(trial_key(item)):
             return None
@@ -140,7 +140,7 @@ class TrialRunner:
     def _slot(self, plan: Plan, workspace: Path | None = None) -> Slot:
         return Slot(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
 
-    def _wait(self, slot: Slot, item: Any) -> Trial:
+    def _wait(self, slot: Slot, item: pytest.Item) -> Trial:
         try:
             return self._when_ended(slot, item)
         except OSError as failed:  # a full disk: what cannot be written down is not given out
@@ -149,7 +149,7 @@ class TrialRunner:
                 item.session.shouldstop = f"{problem}; nothing more is begun"
             pytest.fail(problem, pytrace=False)
 
-    def _when_ended(self, slot: Slot, item: Any) -> Trial:
+    def _when_ended(self, slot: Slot, item: pytest.Item) -> Trial:
         trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: no line is shown, nothing looked at
         while trial is None:
             self._progress.show(len(self._pool.running), self.journal.totals)
