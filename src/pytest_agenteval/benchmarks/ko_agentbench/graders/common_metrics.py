@@ -90,6 +90,7 @@ SUCCESS_RUBRIC, VOTE_RUBRIC = "ko_success", "ko_success_vote"
 
 async def success(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
     """Give what judges say on a scale of 1 to 5; 0 where there is no answer, or no fallback was tried."""
+    # One task of level 5 does not say its level; that something is made to fail says it as well.
     robustness = _is_five(task.task_level) or _is_five(trace.level) or bool(task.injected_tool)
     if robustness and _no_fallback(task, trace) and not is_repaired(task, trace):
         return MetricResult(0.0, f"none of the tools to fall back on was called: {', '.join(task.fallbacks)}")
@@ -112,6 +113,7 @@ async def success(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResu
 async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
     """Ask the first judge three times; what more than half of its votes say, goes."""
     level = trace.level if task.task_level is None else task.task_level
+    # A task without a level has 0 in the log: the benchmark lets it through without a fallback.
     if _is_five(level) and _no_fallback(task, trace):
         return _failure_result("no tool to fall back on was called")
     answer = "" if trace.final_response is None else str(trace.final_response)
@@ -121,6 +123,7 @@ async def success_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
         return no_judge_result()
     values = {
         "task": task.instruction or trace.instruction,
+        # No results: it means to show the golden fields, but its loader has dropped them by now.
         "calls": calls_alone(trace.own),
         "answer": answer,
     }
@@ -175,6 +178,7 @@ async def repeat_share(task: KoTask, trace: KoTrace, panel: JudgePanel) -> Metri
     judged = await success(task, trace, panel)
     if judged.score is None:
         return judged
+    # The mean of several full marks may lie a rounding below 1.
     done = judged.score >= 1 - ROUNDING
     return MetricResult(float(done), f"{'succeeded' if done else 'did not succeed'}: SR {judged.reason}")
 

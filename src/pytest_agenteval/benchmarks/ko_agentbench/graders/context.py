@@ -43,6 +43,7 @@ async def judged_context_upstream(
     rubric: str, task: KoTask, trace: KoTrace, panel: JudgePanel
 ) -> MetricResult:
     """Give the rounded mean of what judges say of a conversation; 0 where the log holds none."""
+    # Of an empty conversation judges are asked all the same: only a missing one is 0 by itself.
     if trace.messages is None:
         return MetricResult(0.0, "the log holds no conversation", {})
     text, turns_shown = conversation_upstream(trace.messages)

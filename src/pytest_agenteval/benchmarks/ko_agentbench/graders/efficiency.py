@@ -33,6 +33,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask, as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
+from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.json_values import equal, fold_texts
 from pytest_agenteval.records.record import FrozenValue
@@ -53,9 +54,6 @@ class ToolDefaults(FrozenValue, frozen=True):
 @cache
 def tool_defaults(tool: str) -> ToolDefaults:
     """Give what is known of a packaged tool; of any other, nothing is taken for granted."""
-
-    from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
-
     declared = korean_tools().get(tool)
     if declared is None:
         return ToolDefaults({}, ParamMatchers())
@@ -114,6 +112,7 @@ def count_repeated_calls(task: KoTask, calls: Sequence[KoCall]) -> int:
     worked = [call for call in calls if is_valid(call)]
     requests = [(call.tool, call.args) for call in worked]
     return sum(
+        # Seeded calls are no repeats but can be repeated: that is what the level is about.
         not call.seeded and any(same_call(requests[at], earlier, task) for earlier in requests[:at])
         for at, call in enumerate(worked)
     )
@@ -144,6 +143,7 @@ def non_redundant_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         "redundant_rate": again / chances if chances else 0.0,
         "non_redundant_rate": 1 - again / chances if chances else 1.0,
     }
+    # Not bounded below: -8 is among the published figures.
     score = 1 - again / chances if chances else 1.0
     return MetricResult(score, f"{again} repeated calls, {chances} chances to do without", details)
 
@@ -209,15 +209,18 @@ async def economy(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResu
 async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
     """Give 0 where it was not done, also where no call was made, else the least calls by those made."""
     made = len(trace.own)
+    # Its evaluator is never given minimum_calls: in a log the distinct golden calls stand for them.
     needed = (_distinct(task) or 1) if task.minimum_calls is None else task.minimum_calls
     if not panel.judges and made:
         return no_judge_result()
     values = {
+        # The first turn, though it is a later one that was answered: it knows no other.
         "task": task.instruction or trace.instruction,
         "conversation": "",
         "calls": calls_alone(trace.own),
         "answer": "" if trace.final_response is None else str(trace.final_response),
     }
+    # Also where no call was made and the score is 0 whatever they say: its report holds the votes.
     judge_votes = await ask_all_upstream(panel, RUBRIC, values)
     votes = [vote.number == 1 for vote in judge_votes]
     done = majority_upstream(votes)

@@ -113,6 +113,8 @@ def routing_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         step = _steps(calls, failed)[0]
         return MetricResult(0.0, reason, {"reason": reason, "failure_step": step, "injected_tool": broken})
     step, other = _steps(calls, failed, switch)
+    # A step is a reply. Where fallbacks are offered in a second round only, a text lies between the two:
+    # whoever sticks to what is offered gets 0.5 at best.
     gap = max(0, other - step - 1)
     details = {
         "failure_step": step,
@@ -146,6 +148,7 @@ def fallback_success(task: KoTask, trace: KoTrace) -> MetricResult:
 def fallback_success_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of all fallback calls that are marked as successful; 0 without an injected failure."""
     if not task.injected_tool:
+        # Routing is undecided here, this metric 0: so it is in its code.
         return MetricResult(0.0, "no failure is injected", {"reason": "No error injection"})
     if not task.fallbacks:
         return MetricResult(None, "the task names no tool to fall back on", {"reason": "No fallback tools"})

@@ -154,6 +154,8 @@ class JudgePanel:
     async def score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Ask every judge, once for all graders of the trial that want to know the same."""
         note = self._note(rubric, values)
+        # Noted before it is awaited: graders of a trial run side by side, and who comes second waits for the
+        # answer to the first one's question instead of asking again.
         asking = self.notes.get(note)
         if asking is None:
             asking = self.notes[note] = asyncio.ensure_future(self._panel_score(rubric, values))
@@ -211,6 +213,7 @@ async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, 
 def _whole_number(score: float | None, rubric: Rubric) -> int | None:
     if score is None:
         return None
+    # A reply off the scale, or between its numbers, fails the benchmark's validation.
     number = rubric.low + score * (rubric.high - rubric.low)
     return round(number) if abs(number - round(number)) < ROUNDING else None
 

@@ -85,6 +85,7 @@ class KoGrader(KoTask):
     combine: Combine = "mean"
 
     version: ClassVar[str] = "2"
+    # Most metrics only measure: those that may fail a trial say so themselves.
     threshold: ClassVar[float] = 0.0
     name: ClassVar[str]
 

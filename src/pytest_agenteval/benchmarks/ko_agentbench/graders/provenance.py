@@ -114,6 +114,7 @@ _FLOW = ("from_step", "from_output", "to_step", "to_parameter")
 
 def data_flows(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the task's data flows whose value came from an earlier call's result."""
+    # The data has one flow twice: it is one value all the same.
     flows = list({tuple(flow[key] for key in _FLOW): flow for flow in task.data_flow or ()}.values())
     if not flows:
         return not_applicable("the task has no data flow")

@@ -80,6 +80,7 @@ def partial_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 
 
 def _matched_weight(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> MetricResult:
+    # By tool and not by call: one call stands for every golden call of its tool, in both modes.
     called = {call.tool for call in trace.own}
     got, missing, weight, total = [], [], 0.0, 0.0
     for action in golden:

@@ -197,6 +197,7 @@ async def argument_agreement(task: KoTask, trace: KoTrace, panel: JudgePanel) ->
         return MetricResult(0.0, "the arguments are no JSON object")
     given = made.args
     expected: Mapping[str, Any] = task.first.get("args") or {}
+    # Judges are asked nothing that can be told without them.
     if equal(with_defaults(expected, task), with_defaults(given, task)):
         return MetricResult(1.0, "the arguments are equal")
     if not given:

@@ -76,6 +76,7 @@ def _source_details(tool: str, trace: KoTrace) -> dict[str, Any]:
 
 
 def _gave_upstream(call: KoCall) -> bool:
+    # Calls have lost their errors by here, so that the flag is all that it goes by.
     return bool(call.success) and is_meaningful_upstream(call.result)
 
 

@@ -68,6 +68,7 @@ class KoTrace(FrozenValue, frozen=True):
     @property
     def answer(self) -> str:
         """The agent's own last words; a run that broke off has none, whatever its log repeats."""
+        # Where the evaluated turn broke, the log repeats the task's own last text: mostly the reference.
         if not self.success or self.final_response is None:
             return ""
         return str(self.final_response).strip()
@@ -86,6 +87,7 @@ def trace_of(evidence: Evidence) -> KoTrace:
     success = bool(imported["success"]) if "success" in imported else _has_reply(evidence)
     return KoTrace(
         calls=tuple(map(_call, evidence.calls)),
+        # The log writes an empty answer so, too.
         final_response=evidence.answer or None,
         success=success,
         repetition_results=_flags(imported.get("repetition_results"), success),

@@ -54,6 +54,7 @@ def cache_key(tool: str, args: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Give the normalised arguments of a call of a current tool, and its key."""
     settled = normalize_args(tool, args)
     request = {"tool": tool, "args": settled, "sig": catalogue()[tool]["signature"]}
+    # To the letter as the benchmark writes it: 127.0 and 127 are two calls, and Korean is not escaped.
     text = json.dumps(request, sort_keys=True, ensure_ascii=False)
     return settled, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -160,6 +161,8 @@ def read_cache(folder: Path) -> Cache:
         if tool not in catalogue():
             cache.retired[tool] += 1
             continue
+        # Worked out anew from the raw call: declarations have changed since, and the stored arguments were
+        # normalised by the old ones.
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
         cache.reachable += key == path.stem
         made = str(entry.get("created_at", ""))

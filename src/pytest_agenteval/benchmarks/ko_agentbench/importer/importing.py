@@ -90,6 +90,7 @@ def import_clone(request: ImportRequest) -> ImportResult:
     clone = open_clone(request.clone)
     _check_places(request)
     _check_free(request)
+    # Everything is read before anything is written: what is wrong in a clone costs no earlier import.
     tasks = clone.tasks()
     cache = read_cache(clone.cache) if request.suite else None
     evaluations = reports(clone) if request.runs else []
@@ -196,6 +197,7 @@ async def _grade_runs(
 
 
 def _by_id(tasks: Sequence[SourceTask]) -> dict[str, SourceTask]:
+    # Reversed: of two tasks with one id the first is taken, as it is for the suite.
     return {task.id: task for task in reversed(tasks)}
 
 

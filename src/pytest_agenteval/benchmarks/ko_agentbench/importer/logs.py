@@ -122,6 +122,8 @@ def _run_of(folder: Path) -> LoggedRun | None:
 def _latest(folder: Path) -> dict[str, Path]:
     """Give each level's log of the latest folder that has one."""
     newest: dict[str, Path] = {}
+    # Folders are named by their time, and a run may have only the levels that were run again: level by
+    # level the last one goes.
     for stamped in sorted(path for path in folder.iterdir() if path.is_dir()):
         newest.update({level: path for level in LEVELS if (path := stamped / f"{level}.json").is_file()})
     return {level: newest[level] for level in LEVELS if level in newest}
@@ -217,6 +219,7 @@ def task_changes(tasks: Mapping[str, SourceTask], runs: Sequence[LoggedRun]) -> 
     for logged in (logged for run in runs for logged in run.results if logged.task in tasks):
         fields = tasks[logged.task].fields
         for key in EVALUATED_KEYS:
+            # Logs write every key, empty where the task has none.
             if (logged.fields.get(key) or None) != (fields.get(key) or None):
                 changed[logged.task][key] += 1
     for task, keys in changed.items():

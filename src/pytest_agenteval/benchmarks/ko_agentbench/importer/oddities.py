@@ -212,6 +212,7 @@ def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
         answers = [call.data for call in cache.of(tool)]
         if not answers or any(recorded_value(data, name) is not None for data in answers):
             continue
+        # A few will do: answers of one tool are alike, and there are hundreds of some.
         names = set().union(*(_names(data) for data in answers[:20]))
         if name not in names:
             hint = nearest(name, sorted(names))

@@ -160,6 +160,7 @@ class GoldenPath:
                 self.spaced.append(value)
             return f"{text} " if runs_on else text
 
+        # Doubled: to the oracle a dollar sign begins a reference.
         return PLACEHOLDER.sub(reference, value.replace("$", "$$"))
 
     def _with_values(self, value: str, resolved: Mapping[str, tuple[str, Any] | None]) -> Any:

@@ -90,7 +90,10 @@ def offered_tools(task: SourceTask) -> list[str]:
     """Give the tools to offer: the declared candidates in L2, else those of the golden path and the turns."""
     in_turns = [action["tool"] for turn in task.turns for action in actions(turn)]
     expected = [(test.get("expected_action") or {}).get("tool") for test in task.context_tests]
+    # Its loader puts the golden tools in the place of the declared ones: in level 2 nothing is left to
+    # choose from.
     declared = task.fields.get("available_tools") or () if task.level == "L2" else ()
+    # It offers these in a second conversation, after the failure; so late, no agent can turn to them at once.
     fallbacks = [call["tool"] for call in task.fallbacks]
     golden = [call["tool"] for call in task.golden]
     names = dict.fromkeys([*declared, *golden, *in_turns, *filter(None, expected), *fallbacks])

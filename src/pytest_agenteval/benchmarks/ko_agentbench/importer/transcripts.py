@@ -43,6 +43,7 @@ class LogReplay:
             if message["role"] == "tool":
                 content, id = message.get("content"), str(message.get("tool_call_id") or "")
                 self.messages.append(Message("tool", _text(content), (), 0, True, call_id=id))
+                # A log has no seeded calls, only what came of them: the task's turns say what was called.
                 if open_calls:
                     self.calls.append(replace(open_calls.pop(0), id=id, result=content))
                 continue
@@ -71,6 +72,7 @@ class LogReplay:
 
     def _add_reply(self, message: Mapping[str, Any]) -> None:
         """Begin a turn; a reply right after one that called nothing is that of a second conversation."""
+        # The log joins both conversations, and leaves out the question that the second one begins with.
         before = self.messages[-1] if self.messages else None
         if before is not None and before.role == "assistant" and not before.seeded:
             self.phase += 1
@@ -129,6 +131,7 @@ class LogReplay:
 
 def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
     for index, action in enumerate(actions(turn)):
+        # The ids are those that the benchmark gives to the calls it seeds.
         args, raw = _args(action.get("args"))
         yield ToolCall(f"seed_call_{number}_{index + 1}", 0, index, action["tool"], args, raw, by="seed")
 

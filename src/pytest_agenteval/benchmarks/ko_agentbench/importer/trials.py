@@ -207,6 +207,7 @@ class LogGraders:
 def grader_config(logged: LoggedResult) -> dict[str, Any]:
     """Give what the benchmark's evaluator knows of a task: what its log holds, and no more."""
     settings = {key: logged.fields[key] for key in EVALUATED_KEYS if logged.fields.get(key) is not None}
+    # The level of the log and not the task's own: its evaluator is given no other.
     return {"task_level": logged.fields.get("level"), "mode": MODE, **settings}
 
 

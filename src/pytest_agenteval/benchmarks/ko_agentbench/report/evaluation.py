@@ -101,6 +101,7 @@ def _means(level: str, tasks: Sequence[TaskReport]) -> Iterator[tuple[str, float
     """Give each metric's mean over the tasks that decided it, 0 where none did; then the response rate."""
     for name in reported(level):
         scores = [task.metrics[name]["score"] for task in tasks if name in task.metrics]
+        # As it writes them: what was not applicable to any task is 0 here, and a blank in our own tables.
         if scores:
             yield name, _mean([score for score in scores if score is not None])
     yield RESPONSE_RATE, _mean([float(task.success) for task in tasks])

@@ -37,6 +37,7 @@ def summary_csv(evaluation: Evaluation) -> str:
 
 def combined_csv(evaluations: Iterable[tuple[str, Evaluation]]) -> str:
     """Give a row for each model, named as its folder is; a level that was not evaluated leaves blanks."""
+    # Its two tables end their lines differently: a file of ours is to be the same to the byte.
     return _csv([_titles(), *(_row(name, evaluation) for name, evaluation in evaluations)], "\n")
 
 

@@ -172,6 +172,7 @@ def _creation_date(given: Any) -> tuple[datetime | None, str]:
 METADATA = "get_card_metadata"
 SAVE = "save_timeline_card"
 
+# What others write into a card: it outlives a card that is saved anew.
 _LAST_KEYS = ("comments", "insight", "deleted")
 _TEXT = {"type": "string"}
 

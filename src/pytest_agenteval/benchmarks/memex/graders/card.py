@@ -55,6 +55,7 @@ class CardCompletion:
     def grade(self, evidence: Evidence) -> Grade:
         """Ask the five questions of the card's end state."""
         stated, on_disk = card_states(evidence, self.mode)
+        # Of another type, it breaks their grader, whose score is none then.
         if self.mode == "upstream" and not isinstance(stated.get("status"), str | None):
             raise UnreadableState("status in the agent's state", "a text", stated["status"])
         checks: tuple[Check, ...] = (

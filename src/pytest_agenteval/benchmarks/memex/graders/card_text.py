@@ -192,6 +192,7 @@ class CardNumbersGiven:
         entry = str(evidence.task_input.get("content") or "")
         own = entry_day(evidence.task_input.get("fact_id"))
         year = {Decimal(own.year)} if own else set()
+        # The sign keeps texts apart: 13 at one's end and 499 at the next one's start would be one number.
         given = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
         untrue = disagreement_checks(stated, on_disk, "card_yaml_blob")
         values = card_values(card_text(merge_states(stated, on_disk)))

@@ -90,6 +90,7 @@ def holds_something_new(before: FileText | None, after: FileText) -> bool:
     if after.text is None or (before is not None and before.text is None):
         return after.size > 0
     was, now = (before.text or "" if before else "").split(), after.text.split()
+    # Without any space: a text that was wrapped anew, or had its words joined, says what it said.
     return "".join(was) != "".join(now) and bool(Counter(now) - Counter(was))
 
 
@@ -114,6 +115,7 @@ def count_marker(mark: str, text: str | None) -> int:
 
 
 def _is_word(letter: str) -> bool:
+    # Letters of other scripts may follow an id at once: Korean and Chinese leave no space there.
     return letter == "_" or (letter.isascii() and letter.isalnum())
 
 

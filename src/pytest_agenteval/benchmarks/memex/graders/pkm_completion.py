@@ -109,6 +109,7 @@ def _filing_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
     return (
         Check(
             "a file of the knowledge base newly holds the entry's id",
+            # An agent that says nothing of it is believed by its files; one that says no is not.
             bool(files) and filed is not False,
             fact,
             _contrast_finding(filed, bool(files), _short_list(files, "no file")),

@@ -56,6 +56,7 @@ def new_text(evidence: Evidence) -> str:
             left[line] -= 1
         elif line:
             new.append(line)
+    # An id begins with a date, which no entry has to name.
     return FACT_ID.sub(" ", "\n".join(new))
 
 
@@ -142,6 +143,7 @@ class PkmFactsFiled:
 
 
 def _is_dated(new: str, day: date) -> bool:
+    # Folding takes line breaks away: the sign keeps a number at a line's end from the next line's first.
     lines = normalize_mention(new.replace("\n", " \u00b6 ")).split("\u00b6")
     long = (dated for line in lines for dated in find_days(line, short=False))
     leading = (dated for line in lines if (match := _LEADING.match(line)) for dated in find_days(match[1]))
@@ -161,6 +163,7 @@ def _fact_check(wordings: Sequence[str], new: str) -> Check:
 def _paste_check(evidence: Evidence, new: str) -> Check:
     entry = [token.text for token in tokens(normalize_mention(str(evidence.task_input.get("content") or "")))]
     there = [token.text for token in tokens(normalize_mention(new))]
+    # Without autojunk: in a long text it would pass over the commonest words, and find no long run.
     run = SequenceMatcher(None, entry, there, autojunk=False).find_longest_match().size
     pasted = len(entry) >= LEAST_WORDS and run >= SHARE * len(entry)
     finding = f"{run} of its {len(entry)} words in one run"

@@ -121,6 +121,7 @@ def _first_fence(reply: str) -> str:
 def _clamped_score(value: Any, rubric: Rubric) -> float | None:
     if isinstance(value, str):
         try:
+            # Python takes 1_0 for ten; in Dart, which Memex is written in, it is no number.
             value = float(value.strip().replace("_", "x"))
         except ValueError:
             return None

@@ -172,6 +172,7 @@ def file_survivals(before: Files, after: Files) -> dict[str, LineSurvival]:
     digests = {file.digest for file in after.values()}
     survivals: dict[str, LineSurvival] = {}
     for path, file in before.items():
+        # Before all else: bytes that nobody can read have survived where the very same lie anywhere.
         if file.text is None and file.digest in digests:
             survivals[path] = LineSurvival(1, 1)
         elif "too large" in (file.why, after[path].why if path in after else ""):

@@ -58,6 +58,7 @@ class FileAccess:
         path = clean_path(named or "")
         if path:
             self._note(self.changed, [path], turn)
+            # Made in the trial: changing it again needs no read.
             self._were.setdefault(path, None)
 
     def _remove(self, named: str | None, turn: int) -> None:
@@ -71,6 +72,7 @@ class FileAccess:
         if not source or to is None:
             return
         moved = self._below(source)
+        # As the tool does it: what is moved to a folder that is there goes into it.
         if destination not in self._were and self._below(destination):
             destination = f"{destination}/{source.rpartition('/')[2]}".lstrip("/")
         moved_files = {destination + path[len(source) :]: self._were.pop(path) for path in moved}
@@ -179,6 +181,8 @@ def _read_first(required: str, calls: Iterable[ToolCall]) -> Check:
     done = [call for call in calls if call.error is None]
     read = _first(n for n, call in enumerate(done) if call.tool == "Read" and _same(path_of(call), required))
     write = _first(n for n, call in enumerate(done) if call.tool in ("Write", "Edit"))
+    # By their places in the list: of one reply, calls are listed as the model wrote them, and a read that
+    # stands before an edit counts, though the agent had not seen its result.
     passed = read is not None and (write is None or read <= write)
     finding = "no read" if read is None else "a write before it" if not passed else "a read first"
     return Check(f"{required} was read before anything was written", passed, "a read first", finding)

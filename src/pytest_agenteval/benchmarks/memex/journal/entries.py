@@ -158,6 +158,7 @@ def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[st
     day = f"{at:%Y/%m/%d}"
     daily = read(FactId("", day, "").daily_file) or ""
     number = FIRST_NUMBER + int(digest(task_id)[:8], 16) % NUMBERS
+    # Tasks are many and numbers few: another task, or the user, may have it already.
     while re.search(rf"<id:ts_{number}>", daily):
         number += 1
     same = (name for name, text in daily_entries(daily) if text == content.strip() and text)

@@ -35,6 +35,7 @@ class JournalAgent(ABC):
         def remind(state: Mapping[str, Any]) -> None:
             fact = task_input["fact_id"]
             text = ctx.prompts.render("unfinished", fact_id=fact, **self.reminder_values(state))
+            # To the same conversation: the next attempt knows what the last one did.
             messages.append({"role": "user", "content": text})
 
         return await run_until_complete(

@@ -152,6 +152,7 @@ class KnowledgeBase:
         """Write a file, with the folders it lies in; its line ends are kept as they are."""
         with disk_errors(place, "written"):
             place.real.parent.mkdir(parents=True, exist_ok=True)
+            # Bytes: writing text would make the line ends those of the machine.
             place.real.write_bytes(text.encode("utf-8"))
         self._count += 1
         self._write_numbers[place.parts] = self._count

@@ -33,6 +33,7 @@ def write(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     path, content = required_text(args, "file_path"), text(args, "content")
     place = _file(base, path)
     there = place.real.exists()
+    # Read only to be refused where it is no text.
     if there:
         base.text(place)
     base.save(place, content)
@@ -127,6 +128,7 @@ def move(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     target = _target(base, source, destination)
     _refuse_circle(source, target)
     _refuse_too_deep(source, target)
+    # Refusals are all before the first change to the disk: what fails leaves no folder behind.
     replaced = _make_way(source, target, overwrite)
     with disk_errors(source, "moved"):
         target.real.parent.mkdir(parents=True, exist_ok=True)

@@ -172,6 +172,7 @@ def _days(match: re.Match[str]) -> Iterator[Day]:
     if "one" in parts:
         first, other = int(parts["one"]), int(parts["other"])
         yield from _valid(year, other, first)
+        # With points the day comes first everywhere; with slashes and hyphens it depends on who writes.
         if not parts["by"].startswith("."):
             yield from _valid(year, first, other)
         return

@@ -155,6 +155,7 @@ def mentions(text: str, needle: str) -> bool:
     """
     target, folded = words_to_digits(normalize_mention(needle)), words_to_digits(normalize_mention(text))
     target = target.replace(" ", "") if _SPACED.fullmatch(target) else target
+    # The narrowest reading first: an address holds words, and a date is also a run of numbers.
     address = parse_address(target)
     if address is not None:
         return any(address.holds(other) for other in find_addresses(folded, ascii_only=target.isascii()))

@@ -68,6 +68,7 @@ class Token(FrozenValue, frozen=True):
 @lru_cache(maxsize=256)
 def tokens(folded: str) -> tuple[Token, ...]:
     """Give the words and numbers of a folded text, in order; signs and spaces are none."""
+    # A colour of a card has digits, and none of them is a number that anybody said.
     return tuple(_tokens(unicodedata.normalize("NFC", _COLOUR.sub(" ", folded))))
 
 
