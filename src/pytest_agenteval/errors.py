@@ -36,14 +36,14 @@ def dotted(path: KeyPath) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, options: Iterable[str]) -> str:
     """Give the hint ``did you mean …?``, or nothing when no known name is near."""
     import difflib
 
-    names = list(known)
+    names = list(options)
     alike = [other for other in names if other.casefold() == name.casefold()]
-    found = alike or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"did you mean {found[0]!r}?" if found else ""
+    near = alike or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def exception_text(raised: BaseException) -> str:

@@ -31,7 +31,7 @@ def equal(left: Any, right: Any) -> bool:
         return (
             _is_list(right)
             and len(left) == len(right)
-            and all(equal(one, other) for one, other in zip(left, right, strict=True))
+            and all(equal(mine, other) for mine, other in zip(left, right, strict=True))
         )
     return _equal_scalars(left, right)
 
@@ -47,7 +47,7 @@ def is_part_of(part: Any, whole: Any) -> bool:
             key in whole and is_part_of(value, whole[key]) for key, value in part.items()
         )
     if _is_list(part):
-        return _is_list(whole) and all(any(is_part_of(one, other) for other in whole) for one in part)
+        return _is_list(whole) and all(any(is_part_of(item, other) for other in whole) for item in part)
     return _equal_scalars(part, whole)
 
 

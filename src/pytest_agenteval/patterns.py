@@ -102,7 +102,7 @@ def _plain(token: re.Match[str]) -> str:
     if token["brace"]:
         return r"\{"
     if text.startswith("[") and "[" in text[1:]:
-        return "[" + re.sub(r"(?s)(\\.)|\[", lambda found: found[1] or r"\[", text[1:])
+        return "[" + re.sub(r"(?s)(\\.)|\[", lambda match: match[1] or r"\[", text[1:])
     return text
 
 
@@ -118,7 +118,7 @@ def with_bounded_patterns(validator: type[Validator]) -> type[Validator]:
     keywords: dict[str, Any] = dict(validator.VALIDATORS)
     spaces: dict[str, dict[str, Any]] = {}
     made: type[Validator] = extend(
-        validator, {name: _with_our_re(one, spaces) for name, one in keywords.items()}
+        validator, {name: _with_our_re(check, spaces) for name, check in keywords.items()}
     )
     return made
 
@@ -148,7 +148,7 @@ def _space(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Give the names that functions of a module see."""
     if module not in spaces:
         names = spaces[module] = dict(vars(sys.modules[module]))
-        names |= {name: _with_our_re(each, spaces) for name, each in names.items()}
+        names |= {name: _with_our_re(value, spaces) for name, value in names.items()}
         if "re" in names:
             names["re"] = _Re
     return spaces[module]

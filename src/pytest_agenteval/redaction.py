@@ -151,9 +151,9 @@ class Secrets:
 
         Passwords within addresses, as in ``DATABASE_URL``, are known too.
         """
-        known = os.environ if environ is None else environ
-        for name in tuple(known):
-            value = known.get(name, "")  # pytest's thread unsets variables while a trial's reads them
+        variables = os.environ if environ is None else environ
+        for name in tuple(variables):
+            value = variables.get(name, "")  # pytest's thread unsets variables while a trial's reads them
             if _names_a_secret(name) or (
                 name.upper().endswith(_ANY_KEY) and _compiled(_LIKE_A_KEY).fullmatch(value)
             ):
@@ -224,8 +224,8 @@ class Secrets:
             return pattern.sub(MARK, text, SECONDS_ONCE_SLOW if pattern in self._slow else SECONDS)
         except PatternTooSlow:
             self._slow.add(pattern)
-            told = f"{len(text)} characters: the pattern {pattern.pattern!r} of `redact` took too long"
-            return f"{MARK} ({told})"
+            reason = f"{len(text)} characters: the pattern {pattern.pattern!r} of `redact` took too long"
+            return f"{MARK} ({reason})"
 
     def value(self, value: Any) -> Any:
         """Give a JSON value with clean texts and keys, and with marks in place of numbers that are secret.
@@ -293,10 +293,10 @@ def telling_header(name: str) -> bool:
     return _compiled(_HEADER).search(name) is not None
 
 
-def _mark(found: re.Match[str]) -> str:
-    if found.lastgroup == "none":
-        return found[0]
-    return f"{found[1]}{MARK}" if found.re.groups and found[1] else MARK
+def _mark(match: re.Match[str]) -> str:
+    if match.lastgroup == "none":
+        return match[0]
+    return f"{match[1]}{MARK}" if match.re.groups and match[1] else MARK
 
 
 def _spellings(value: str) -> set[str]:
@@ -310,7 +310,7 @@ def _spellings(value: str) -> set[str]:
         quote(value, "", errors="replace"),
         quote_plus(value, errors="replace"),
     }
-    in_address |= {_ESCAPE.sub(lambda found: found[0].lower(), form) for form in in_address}
+    in_address |= {_ESCAPE.sub(lambda match: match[0].lower(), form) for form in in_address}
     in_page = {html.escape(value, quote=quoted) for quoted in (True, False)}
     in_page |= {form.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for form in in_page}
     in_python = {repr(value)[1:-1], repr(value.encode("utf-8", "replace"))[2:-1]}

@@ -46,12 +46,12 @@ def parse_path(text: str) -> KeyPath:
     steps: list[str | int] = []
     end = 0
     while end < len(text):
-        found = _STEP.match(text, end)
-        step = None if found is None else _read_step(found, first=not end)
-        if found is None or step is None:
+        match = _STEP.match(text, end)
+        step = None if match is None else _read_step(match, first=not end)
+        if match is None or step is None:
             break
         steps.append(step)
-        end = found.end()
+        end = match.end()
     if not steps or end < len(text):
         raise PathError(text, text[end:])
     return tuple(steps)
@@ -84,16 +84,16 @@ def value_at(value: Any, path: KeyPath) -> Any:
     return value
 
 
-def _read_step(found: re.Match[str], *, first: bool) -> str | int | None:
+def _read_step(match: re.Match[str], *, first: bool) -> str | int | None:
     """Give one step; a key has a dot before it unless it comes first."""
-    if found["index"] is not None:
-        return int(found["index"][1:-1])
-    if bool(found["dot"]) is first:
+    if match["index"] is not None:
+        return int(match["index"][1:-1])
+    if bool(match["dot"]) is first:
         return None
-    if found["bare"] is not None:
-        return found["bare"]
+    if match["bare"] is not None:
+        return match["bare"]
     try:
-        key: str = json.loads(found["quoted"])
+        key: str = json.loads(match["quoted"])
     except ValueError:
         return None
     return key

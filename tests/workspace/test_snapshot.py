@@ -38,7 +38,7 @@ def test_a_diff_says_exactly_what_changed(
     write(tmp_path, old)
     before = snapshot(tmp_path)
     write(tmp_path, new)
-    after = snapshot(tmp_path, known=before)
+    after = snapshot(tmp_path, earlier=before)
     changes = diff(before, after)
     assert set(changes.created) == new.keys() - old.keys()
     assert set(changes.deleted) == old.keys() - new.keys()
@@ -67,7 +67,7 @@ def test_a_large_file_is_known_by_its_digest(tmp_path: Path) -> None:
     assert (before.files["large.txt"].text, before.files["large.txt"].why) == (None, "too large")
     assert before.files["large.txt"].size == MOST_BYTES + 1
     large.write_bytes(b"x" * MOST_BYTES + b"y")
-    assert diff(before, snapshot(tmp_path, known=before)).modified == ("large.txt",)
+    assert diff(before, snapshot(tmp_path, earlier=before)).modified == ("large.txt",)
     large.write_bytes(b"x" * MOST_BYTES)
     assert snapshot(tmp_path).text("large.txt") == "x" * MOST_BYTES
 
@@ -132,7 +132,7 @@ def test_more_files_than_a_trial_can_hold_hide_none_that_was_there(
     before = snapshot(tmp_path)
     monkeypatch.setattr(bounds, "MOST_NEW", 20)
     write(tmp_path, {"old": b"new", "zoo": b"zoo", **{f"p{n:03}": b"x" for n in range(100)}})
-    after = snapshot(tmp_path, known=before)
+    after = snapshot(tmp_path, earlier=before)
     assert after.files["…"].why == "too many"
     assert len(after.files) == 2 + 20 + 1
     changes = diff(before, after)
@@ -153,7 +153,7 @@ def test_a_file_that_now_lies_behind_a_link_is_gone(tmp_path: Path, monkeypatch:
     (root / "a").write_text("new")
     (root / "folder").symlink_to(tmp_path / "outside")
     monkeypatch.setattr(bounds, "MOST_NEW", 0)
-    assert set(snapshot(root, known=before).files) == {"…"}
+    assert set(snapshot(root, earlier=before).files) == {"…"}
 
 
 def test_new_texts_are_kept_while_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_new_texts_are_kept_while_there_is_room(tmp_path: Path, monkeypatch: pyt
     before = snapshot(tmp_path)
     monkeypatch.setattr(bounds, "MOST_TEXT", 60)
     write(tmp_path, {"a": b"a" * 50, "b": b"b" * 50, "c": b"c" * 50, "d": b"d" * 50})
-    after = snapshot(tmp_path, known=before)
+    after = snapshot(tmp_path, earlier=before)
     kept = {path: (file.text is not None, file.size, file.why) for path, file in after.files.items()}
     assert kept == {
         "a": (True, 50, ""),

@@ -85,8 +85,8 @@ class _Reader:
             found = f"no {', '.join(missing)}"
             expected = f"{', '.join(given)}: what the rubric shows"
             self._wrong(row, ("input",), expected, found, self._columns(row, missing))
-        known = [name for name in given if name in value]
-        return {name: self._text(row, ("input", name), value[name], "a text") for name in known}
+        shared = [name for name in given if name in value]
+        return {name: self._text(row, ("input", name), value[name], "a text") for name in shared}
 
     def _labels(self, row: LabelRow) -> Iterator[tuple[str, float]]:
         scores, names = row.parts.get("scores"), self._rubric.names
@@ -115,11 +115,11 @@ class _Reader:
     def _source(self, row: LabelRow) -> LabelSource:
         """Give where the labels come from; a file that does not say holds a user's own, which people gave."""
         value = row.parts.get("label_source", "human")
-        known = next((source for source in SOURCES if source == value), None)
-        if known is None:
+        source = next((name for name in SOURCES if name == value), None)
+        if source is None:
             hint = nearest(value, SOURCES) if isinstance(value, str) else ""
             self._wrong(row, ("label_source",), " or ".join(SOURCES), value_text(value), hint)
-        return known or "human"
+        return source or "human"
 
     def _text(self, row: LabelRow, path: KeyPath, value: Any, expected: str) -> str:
         if isinstance(value, str):

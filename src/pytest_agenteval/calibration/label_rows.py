@@ -111,7 +111,7 @@ def _places(
 ) -> dict[str, KeyPath]:
     """Say what each column holds, by its name in the first line."""
     singles = [key for key in KEYS if key != "scores"]
-    known = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
+    columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
     places: dict[str, KeyPath] = {}
     for name in head:
         place = _place(name, singles, dimensions)
@@ -119,8 +119,8 @@ def _places(
             places[name] = place
             continue
         found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
-        hint = nearest(name, known) if place is None else ""
-        problems.append(Problem(short_path(path), 1, (name,), f"one of {', '.join(known)}", found, hint))
+        hint = nearest(name, columns) if place is None else ""
+        problems.append(Problem(short_path(path), 1, (name,), f"one of {', '.join(columns)}", found, hint))
     return places
 
 
@@ -158,11 +158,11 @@ def _number(cell: str) -> Any:
         return cell
 
 
-def _unknown(path: Path, line: int, value: Iterable[str], known: Sequence[str]) -> Iterator[Problem]:
+def _unknown(path: Path, line: int, value: Iterable[str], keys: Sequence[str]) -> Iterator[Problem]:
     for key in value:
-        if key not in known:
-            expected, found = f"one of {', '.join(known)}", f"unknown key {key!r}"
-            yield Problem(short_path(path), line, (key,), expected, found, nearest(key, known))
+        if key not in keys:
+            expected, found = f"one of {', '.join(keys)}", f"unknown key {key!r}"
+            yield Problem(short_path(path), line, (key,), expected, found, nearest(key, keys))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

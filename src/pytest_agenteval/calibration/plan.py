@@ -237,10 +237,10 @@ def _beside(path: Path) -> str:
         return ""
 
 
-def _problem(document: Document, path: KeyPath, known: Any, kind: str, name: str) -> Problem:
-    expected, found = f"one of {', '.join(known)}", f"the unknown {kind} {name!r}"
+def _problem(document: Document, path: KeyPath, names: Any, kind: str, name: str) -> Problem:
+    expected, found = f"one of {', '.join(names)}", f"the unknown {kind} {name!r}"
     return Problem(
-        short_path(document.path), document.line_of(path), path, expected, found, nearest(name, known)
+        short_path(document.path), document.line_of(path), path, expected, found, nearest(name, names)
     )
 
 

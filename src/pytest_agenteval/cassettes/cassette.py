@@ -134,9 +134,9 @@ class Cassette:
         return True
 
 
-def _check(what: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        hint = nearest(str(given), known)
+def _check(what: str, given: str, options: Sequence[str]) -> None:
+    if given not in options:
+        hint = nearest(str(given), options)
         raise UsageMistake(
-            f"unknown {what} {given!r}: it is one of {', '.join(known)}{f'; {hint}' if hint else ''}"
+            f"unknown {what} {given!r}: it is one of {', '.join(options)}{f'; {hint}' if hint else ''}"
         )

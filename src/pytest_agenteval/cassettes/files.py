@@ -54,7 +54,7 @@ def read(path: Path, name: str = "") -> Recording:
     name = name or str(path)
     _check_suffix(path, name)
     try:
-        written, raw = path.stat().st_mtime, path.read_bytes()
+        modified_at, raw = path.stat().st_mtime, path.read_bytes()
     except FileNotFoundError:
         return Recording()
     except OSError as why:
@@ -65,7 +65,7 @@ def read(path: Path, name: str = "") -> Recording:
         return Recording(header=header)
     data, interactions = _content(text, path.suffix in JSON, name)
     rest = {key: value for key, value in data.items() if key not in KNOWN_KEYS}
-    return Recording(interactions, header, rest, there=True, written=written)
+    return Recording(interactions, header, rest, there=True, written=modified_at)
 
 
 def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tuple[Interaction, ...]]:
@@ -116,15 +116,15 @@ def save(
         with locked(path):
             before = read(path, name)
             stale = since is not None and not before.since(since)
-            kept = [] if stale else [clean(interaction) for interaction in before.interactions]
-            write(path, Recording(tuple(merged(kept, ours)), before.header, before.rest), name)
+            previous = [] if stale else [clean(interaction) for interaction in before.interactions]
+            write(path, Recording(tuple(merged(previous, ours)), before.header, before.rest), name)
     except OSError as why:
         raise file_problem(name or str(path), None, (), "a file that can be written", str(why)) from None
 
 
-def merged(kept: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
+def merged(previous: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
     """Add to what is kept: of equal requests, only as many as ours are more."""
-    together = list(kept)
+    together = list(previous)
     held: Counter[Key] = Counter(key_of(interaction.request) for interaction in together)
     seen: Counter[Key] = Counter()
     for interaction in ours:

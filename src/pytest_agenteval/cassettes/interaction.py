@@ -94,9 +94,9 @@ def tool_answer(response: Response) -> ToolAnswer:
     return ToolAnswer(answer.get("result"), answer.get("error"))
 
 
-def chat_request(role: str, model: str, repetition: int, ask: int, asked: Mapping[str, Any]) -> Request:
+def chat_request(role: str, model: str, repetition: int, ask: int, prompt: Mapping[str, Any]) -> Request:
     """Write an ask as a POST to ``chat://<role>/<model>/<repetition>/<ask number>``."""
-    return Request("POST", f"{CHAT}{_segment(role)}/{_segment(model)}/{repetition}/{ask}", _readable(asked))
+    return Request("POST", f"{CHAT}{_segment(role)}/{_segment(model)}/{repetition}/{ask}", _readable(prompt))
 
 
 def chat_response(reply: Mapping[str, Any]) -> Response:
@@ -105,10 +105,10 @@ def chat_response(reply: Mapping[str, Any]) -> Response:
 
 
 def chat_interaction(
-    role: str, model: str, repetition: int, ask: int, asked: Mapping[str, Any], reply: Mapping[str, Any]
+    role: str, model: str, repetition: int, ask: int, prompt: Mapping[str, Any], reply: Mapping[str, Any]
 ) -> Interaction:
     """Write an ask and its reply."""
-    return Interaction(chat_request(role, model, repetition, ask, asked), chat_response(reply))
+    return Interaction(chat_request(role, model, repetition, ask, prompt), chat_response(reply))
 
 
 def chat_place(request: Request) -> tuple[str, str, str, str]:
@@ -147,7 +147,7 @@ def _readable(value: object) -> str:
 
 def _utf8(text: str) -> str:
     """Escape lone surrogates of a JSON text: models send them, and no file takes them."""
-    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _segment(text: str) -> str:

@@ -71,8 +71,8 @@ class Library:
             try:
                 if cassette.save():
                     saved.append(cassette.path)
-            except ProblemsFound as found:
-                problems += found.problems
+            except ProblemsFound as error:
+                problems += error.problems
         if problems:
             raise ProblemsFound(problems)
         return tuple(saved)
@@ -104,7 +104,7 @@ class Library:
                     f"there is no shared cassette {self._name(whole)}: a file, or a folder of them"
                 )
             named = [whole / f"{tool.replace('/', '_')}{ending}" for ending in (*JSON, *YAML)]
-            there = [whole] if whole.is_file() else [each for each in named if each.is_file()]
+            there = [whole] if whole.is_file() else [path for path in named if path.is_file()]
             self._places[key] = there[0] if there else None
         return self._places[key]
 

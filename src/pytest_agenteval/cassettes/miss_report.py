@@ -25,66 +25,66 @@ def describe_request(request: Request) -> str:
     return f"{_address(request)}({args})"
 
 
-def nearest_recording(asked: Request, same: int, recorded: Sequence[Request]) -> str:
+def nearest_recording(missed: Request, same: int, recorded: Sequence[Request]) -> str:
     """Say what the cassette holds instead; ``same`` counts recordings of this very request, all played."""
     if same:
-        return f"{_count(same, 'recording')} of this very {_noun(asked)[0]}, played already"
+        return f"{_count(same, 'recording')} of this very {_noun(missed)[0]}, played already"
     if not recorded:
         return "no recordings at all"
-    return _nearest_ask(asked, recorded) if asked.uri.startswith(CHAT) else _nearest_call(asked, recorded)
+    return _nearest_ask(missed, recorded) if missed.uri.startswith(CHAT) else _nearest_call(missed, recorded)
 
 
-def _nearest_call(asked: Request, recorded: Sequence[Request]) -> str:
-    alike = [request for request in recorded if _address(request) == _address(asked)]
-    noun, place = _noun(asked)
+def _nearest_call(missed: Request, recorded: Sequence[Request]) -> str:
+    alike = [request for request in recorded if _address(request) == _address(missed)]
+    noun, place = _noun(missed)
     if not alike:
         others = sorted({_address(request) for request in recorded if not request.uri.startswith(CHAT)})
         return f"no {noun} of this {place}; recorded are: {_some(others)}"
     differs = (
-        ", ".join(_differences(request_parameters(asked), request_parameters(_nearest(asked, alike))))
+        ", ".join(_differences(request_parameters(missed), request_parameters(_nearest(missed, alike))))
         or NOT_SHOWN
     )
     return f"{_count(len(alike), noun)} of this {place}; the nearest differs in {differs}"
 
 
-def _nearest(asked: Request, alike: Sequence[Request]) -> Request:
+def _nearest(missed: Request, alike: Sequence[Request]) -> Request:
     """Give the request that differs in the fewest arguments, and of several the most similar in its text."""
-    parameters = request_parameters(asked)
+    parameters = request_parameters(missed)
     apart = [len(list(_differences(parameters, request_parameters(request)))) for request in alike]
     fewest = min(apart)
     ties = [request for request, number in zip(alike, apart, strict=True) if number == fewest]
-    return max(ties[:COMPARED], key=lambda request: _similarity(asked, request))
+    return max(ties[:COMPARED], key=lambda request: _similarity(missed, request))
 
 
-def _similarity(asked: Request, request: Request) -> float:
-    ours, theirs = (text_of(each.body)[:500] + each.uri for each in (asked, request))
+def _similarity(missed: Request, request: Request) -> float:
+    ours, theirs = (text_of(side.body)[:500] + side.uri for side in (missed, request))
     return SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
 
 
-def _differences(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterable[str]:
+def _differences(args: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterable[str]:
     """Give what differs, with the recorded side of it."""
-    for name in [*asked, *(name for name in recorded if name not in asked)]:
+    for name in [*args, *(name for name in recorded if name not in args)]:
         there = recorded.get(name, _NONE)
-        if not _same(asked.get(name, _NONE), there):
+        if not _same(args.get(name, _NONE), there):
             yield f"{name}: {'(not given)' if there is _NONE else _short(there)}"
 
 
-def _same(asked: Any, recorded: Any) -> bool:
+def _same(argument: Any, recorded: Any) -> bool:
     """Compare as a recording is looked for: ``1`` is not ``true``."""
-    return asked is recorded or (_NONE not in (asked, recorded) and equal(asked, recorded))
+    return argument is recorded or (_NONE not in (argument, recorded) and equal(argument, recorded))
 
 
-def _nearest_ask(asked: Request, recorded: Sequence[Request]) -> str:
+def _nearest_ask(missed: Request, recorded: Sequence[Request]) -> str:
     chats = [request for request in recorded if request.uri.startswith(CHAT)]
     if not chats:
         return "no recorded chats"
-    nearest = max(chats, key=lambda request: _agreement(chat_place(asked), chat_place(request)))
+    nearest = max(chats, key=lambda request: _agreement(chat_place(missed), chat_place(request)))
     apart = [
         f"{word}: {there}"
-        for word, here, there in zip(CHAT_PLACE, chat_place(asked), chat_place(nearest), strict=True)
+        for word, here, there in zip(CHAT_PLACE, chat_place(missed), chat_place(nearest), strict=True)
         if here != there
     ]
-    differs = ", ".join(apart or _changes(asked, nearest))
+    differs = ", ".join(apart or _changes(missed, nearest))
     return f"{_count(len(chats), 'ask')} recorded; the nearest differs in {differs}"
 
 
@@ -94,9 +94,9 @@ def _agreement(here: Sequence[str], there: Sequence[str]) -> tuple[int, int]:
     return agreed, -abs(int(here[3]) - int(there[3]))
 
 
-def _changes(asked: Request, recorded: Request) -> list[str]:
+def _changes(missed: Request, recorded: Request) -> list[str]:
     """Say which parts of an ask changed: the first message, the names of tools, the settings."""
-    ours, theirs = json_body(asked), json_body(recorded)
+    ours, theirs = json_body(missed), json_body(recorded)
     changes: list[str] = []
     for name in sorted(ours.keys() | theirs.keys()):
         here, there = ours.get(name), theirs.get(name)

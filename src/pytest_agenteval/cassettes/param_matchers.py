@@ -25,15 +25,15 @@ class ParamMatcher(FrozenValue, frozen=True):
     word: str
     tolerance: Decimal = Decimal(0)
 
-    def same(self, recorded: Any, asked: Any) -> bool:
+    def same(self, recorded: Any, argument: Any) -> bool:
         """Are two values the same under this rule?"""
-        if self.word == "ignore" or equal(recorded, asked):
+        if self.word == "ignore" or equal(recorded, argument):
             return True
         if self.word == "folded":
-            return equal(_folded(recorded), _folded(asked))
+            return equal(_folded(recorded), _folded(argument))
         if self.word == "contains":
-            return _is_contained(recorded, asked)
-        return self.word == "number" and _near(recorded, asked, self.tolerance)
+            return _is_contained(recorded, argument)
+        return self.word == "number" and _near(recorded, argument, self.tolerance)
 
 
 EXACT = ParamMatcher("exact")
@@ -67,26 +67,26 @@ class ParamMatchers:
             }
         )
 
-    def accepts(self, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    def accepts(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
         """Does the recorded call answer the one that is asked?"""
-        return all(self._same(name, recorded, asked) for name in recorded.keys() | asked.keys())
+        return all(self._same(name, recorded, args) for name in recorded.keys() | args.keys())
 
-    def nearness(self, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> Nearness:
+    def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:
         """Rank accepted calls: equal in all, in how many parameters, how near in their texts and numbers."""
-        same = sum(name in recorded and equal(recorded[name], value) for name, value in asked.items())
-        letters = sum(_letters_apart(recorded[name], asked[name]) for name in self.texts if name in asked)
-        numbers = (_numbers_apart(recorded[name], asked[name]) for name in self.numbers if name in asked)
-        return same == len(recorded.keys() | asked.keys()), same, -letters, -sum(numbers, Decimal(0))
+        same = sum(name in recorded and equal(recorded[name], value) for name, value in args.items())
+        letters = sum(_letters_apart(recorded[name], args[name]) for name in self.texts if name in args)
+        numbers = (_numbers_apart(recorded[name], args[name]) for name in self.numbers if name in args)
+        return same == len(recorded.keys() | args.keys()), same, -letters, -sum(numbers, Decimal(0))
 
     def ignores(self, name: str) -> bool:
         """May the parameter be anything?"""
         return self._rules.get(name, EXACT).word == "ignore"
 
-    def _same(self, name: str, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    def _same(self, name: str, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
         rule = self._rules.get(name, EXACT)
         if rule.word == "ignore":
             return True
-        there, here = recorded.get(name, _NONE), asked.get(name, _NONE)
+        there, here = recorded.get(name, _NONE), args.get(name, _NONE)
         return there is not _NONE and here is not _NONE and rule.same(there, here)
 
 
@@ -108,24 +108,24 @@ def _whole(value: Any) -> Any:
     return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _is_contained(recorded: Any, asked: Any) -> bool:
+def _is_contained(recorded: Any, argument: Any) -> bool:
     """Find one text in the other; an empty text, which is in every other, says nothing."""
-    if not isinstance(recorded, str) or not isinstance(asked, str):
+    if not isinstance(recorded, str) or not isinstance(argument, str):
         return False
-    there, here = _folded(recorded), _folded(asked)
+    there, here = _folded(recorded), _folded(argument)
     return there == here or (bool(there and here) and (there in here or here in there))
 
 
-def _letters_apart(recorded: Any, asked: Any) -> int:
-    return abs(len(_folded(recorded)) - len(_folded(asked)))
+def _letters_apart(recorded: Any, argument: Any) -> int:
+    return abs(len(_folded(recorded)) - len(_folded(argument)))
 
 
-def _near(recorded: Any, asked: Any, tolerance: Decimal) -> bool:
-    return _numbers_apart(recorded, asked) <= tolerance
+def _near(recorded: Any, argument: Any, tolerance: Decimal) -> bool:
+    return _numbers_apart(recorded, argument) <= tolerance
 
 
-def _numbers_apart(recorded: Any, asked: Any) -> Decimal:
-    there, here = number_of(recorded), number_of(asked)
+def _numbers_apart(recorded: Any, argument: Any) -> Decimal:
+    there, here = number_of(recorded), number_of(argument)
     return FAR if there is None or here is None else abs(there - here)
 
 

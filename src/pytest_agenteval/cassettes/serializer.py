@@ -29,11 +29,11 @@ _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 def yaml_text(interactions: Iterable[Interaction], header: str, rest: Mapping[str, Any]) -> str:
     """Write a whole file as YAML; ``header`` is comment lines, ``rest`` other keys that the file had."""
     lines = [line for interaction in interactions for line in _interaction(interaction)]
-    kept = [f"{_scalar(key)}: {_flow(value)}" for key, value in rest.items()]
+    other_keys = [f"{_scalar(key)}: {_flow(value)}" for key, value in rest.items()]
     top = ["interactions:", *lines] if lines else ["interactions: []"]
     if header and not header.endswith("\n"):
         header += "\n"
-    return header + "\n".join([*top, f"version: {VERSION}", *kept]) + "\n"
+    return header + "\n".join([*top, f"version: {VERSION}", *other_keys]) + "\n"
 
 
 def json_text(interactions: Iterable[Interaction], rest: Mapping[str, Any]) -> str:
@@ -50,7 +50,7 @@ def _plain(interaction: Interaction) -> dict[str, Any]:
             raise CassetteFormatError(
                 (), "bodies of text in a .json cassette", f"a binary body: {request.uri}", hint
             )
-    asked = {
+    plain_request = {
         "method": request.method,
         "uri": request.uri,
         "body": request.body,
@@ -58,7 +58,7 @@ def _plain(interaction: Interaction) -> dict[str, Any]:
     }
     status = {"code": response.status, "message": response.message}
     answer = {"status": status, "headers": _lists(response.headers), "body": {"string": response.body}}
-    return {"request": asked, "response": {**answer, **response.extra}}
+    return {"request": plain_request, "response": {**answer, **response.extra}}
 
 
 def _lists(headers: Headers) -> dict[str, list[str]]:
@@ -122,7 +122,7 @@ def _scalar(text: str) -> str:
     if _QUOTABLE.fullmatch(text):
         return "'" + text.replace("'", "''") + "'"
     whole = text.encode("utf-8", "replace").decode("utf-8")
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(whole, ensure_ascii=False))
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(whole, ensure_ascii=False))
 
 
 def _flow(value: Any) -> str:

@@ -55,9 +55,9 @@ class Tape:
         A request equal to one of the ways comes first, then what ``match`` accepts, then what ``matcher``
         takes for the same call.
         """
-        asked = [self.cassette.redactor.request(way) for way in ways]
+        redacted_ways = [self.cassette.redactor.request(way) for way in ways]
         with self.cassette.lock:
-            slot = self._find(asked, matcher, match) if self.cassette.plays else None
+            slot = self._find(redacted_ways, matcher, match) if self.cassette.plays else None
             if slot is None:
                 return None
             self.hits += 1
@@ -76,12 +76,12 @@ class Tape:
         """
         if not self.recording:
             raise RuntimeError(f"{self.cassette.name} is open for replay only: {describe_request(request)}")
-        asked = self.cassette.redactor.request(request)
+        redacted = self.cassette.redactor.request(request)
         given = self.cassette.redactor.response(response)
         with self.cassette.lock:
-            slot = self._unplayed(key_of(asked))
+            slot = self._unplayed(key_of(redacted))
             if slot is None:
-                slot = self.cassette.add(Interaction(asked, given))
+                slot = self.cassette.add(Interaction(redacted, given))
             self.cassette.use(slot)
             self._played.add(slot)
             self.recorded += 1
@@ -99,16 +99,16 @@ class Tape:
         ``recorded`` are the requests that it might have been, if they are not just those of the cassette.
         ``other_way`` is what else can be done; without a command, the only thing.
         """
-        asked = self.cassette.redactor.request(request)
+        redacted = self.cassette.redactor.request(request)
         with self.cassette.lock:
-            same = len(self.cassette.recorded.by_request(key_of(asked)))
-        found = nearest_recording(asked, same, self.cassette.requests if recorded is None else recorded)
+            same = len(self.cassette.recorded.by_request(key_of(redacted)))
+        nearest = nearest_recording(redacted, same, self.cassette.requests if recorded is None else recorded)
         what = "reply" if self.cassette.kind == "chat" else "call"
         expected = f"a recorded {what} (mode is {self._mode_and_reason()}: nothing is sent)"
         ways = [f"record it:  {retry_command}" if retry_command else "", other_way]
         hint = f"\n{' ' * 12}".join(filter(None, ways))
         return CassetteMiss(
-            Problem(self.cassette.name, None, (describe_request(asked),), expected, found, hint)
+            Problem(self.cassette.name, None, (describe_request(redacted),), expected, nearest, hint)
         )
 
     def _mode_and_reason(self) -> str:
@@ -117,16 +117,16 @@ class Tape:
         return f"{self.cassette.mode}, and the file was there before"
 
     def _find(
-        self, asked: Sequence[Request], matcher: CallMatcher | None, match: Match | None
+        self, requests: Sequence[Request], matcher: CallMatcher | None, match: Match | None
     ) -> Slot | None:
         """Look for an equal request, then for one that is accepted; unplayed ones come first."""
-        for way in asked:
+        for way in requests:
             slot = self._find_equal(key_of(way))
             if slot is not None:
                 return slot
-        slot = self._find_matching(asked[0], match) if match is not None else None
+        slot = self._find_matching(requests[0], match) if match is not None else None
         if slot is None and matcher is not None:
-            slot = self._find_accepted(asked[0], matcher)
+            slot = self._find_accepted(requests[0], matcher)
         return slot
 
     def _find_equal(self, key: Key) -> Slot | None:
@@ -146,17 +146,17 @@ class Tape:
         self._next[key] = at
         return same[at] if at < len(same) else None
 
-    def _find_matching(self, asked: Request, match: Match) -> Slot | None:
-        slots: Sequence[Slot] = self.cassette.recorded.by_endpoint(address_of(asked))
-        accepted = [slot for slot in slots if match(self.cassette.recorded[slot].request, asked)]
+    def _find_matching(self, request: Request, match: Match) -> Slot | None:
+        slots: Sequence[Slot] = self.cassette.recorded.by_endpoint(address_of(request))
+        accepted = [slot for slot in slots if match(self.cassette.recorded[slot].request, request)]
         unplayed = next((slot for slot in accepted if slot not in self._played), None)
         if unplayed is None and accepted and self._repeats:
             return accepted[-1]
         return unplayed
 
-    def _find_accepted(self, asked: Request, matcher: CallMatcher) -> Slot | None:
+    def _find_accepted(self, request: Request, matcher: CallMatcher) -> Slot | None:
         """Prefer the nearest call, so that who asks the same again is told the same again."""
-        args = matcher.read_asked(asked)
+        args = matcher.read_asked(request)
         if args is None:
             return None
         index = self.cassette.recorded.by_call(matcher)

@@ -134,15 +134,15 @@ async def taped_ask(
 
 def _reply_to_json(reply: Reply) -> dict[str, Any]:
     """Give a reply as JSON, without what is not there."""
-    written = {
+    fields = {
         "text": reply.text,
         "calls": [_call_to_json(call) for call in reply.calls],
         "finish": reply.finish,
         "reasoning": reply.reasoning,
         "first_token_s": reply.first_token_s,
     }
-    kept = {name: value for name, value in written.items() if value or name == "text"}
-    return {**kept, "usage": reply.usage.to_json()}
+    filled = {name: value for name, value in fields.items() if value or name == "text"}
+    return {**filled, "usage": reply.usage.to_json()}
 
 
 def _call_to_json(call: ToolCall) -> dict[str, Any]:
@@ -150,16 +150,16 @@ def _call_to_json(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "tool": call.tool, **arguments}
 
 
-def _reply_from_json(written: Mapping[str, Any]) -> Reply:
+def _reply_from_json(fields: Mapping[str, Any]) -> Reply:
     """Read a reply back; a hand-written one may leave out whatever it likes."""
-    usage = {"asks": 1, "attempts": 1, **written.get("usage", {})}
+    usage = {"asks": 1, "attempts": 1, **fields.get("usage", {})}
     return Reply(
-        text=written.get("text", ""),
-        calls=tuple(_call_from_json(index, call) for index, call in enumerate(written.get("calls", ()))),
+        text=fields.get("text", ""),
+        calls=tuple(_call_from_json(index, call) for index, call in enumerate(fields.get("calls", ()))),
         usage=credible_usage(Usage(**usage)),
-        finish=written.get("finish", "stop"),
-        reasoning=written.get("reasoning", ""),
-        first_token_s=written.get("first_token_s"),
+        finish=fields.get("finish", "stop"),
+        reasoning=fields.get("reasoning", ""),
+        first_token_s=fields.get("first_token_s"),
     )
 
 

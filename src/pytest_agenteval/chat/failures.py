@@ -172,6 +172,6 @@ def _version(name: str) -> str:
 
 def _requirements() -> list[str]:
     """Give what this package asks for, as it asks for it."""
-    asked = [need.partition(";")[0].strip() for need in requires(DISTRIBUTION) or ()]
-    named = [(need, found[0]) for need in asked if (found := _NAME.match(need))]
+    requirements = [need.partition(";")[0].strip() for need in requires(DISTRIBUTION) or ()]
+    named = [(need, match[0]) for need in requirements if (match := _NAME.match(need))]
     return [need for need, name in named if name in NEEDED]

@@ -77,10 +77,10 @@ def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
 
 def _calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
     """Read calls; an id that comes twice would leave open which result answers which call."""
-    taken: set[str] = set()
+    used_ids: set[str] = set()
     for place, call in enumerate(calls):
-        id = call.id if call.id and call.id not in taken else f"{call_ids}_{place}"
-        taken.add(id)
+        id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
+        used_ids.add(id)
         args, raw = parse_arguments(call.function.arguments or "{}")
         yield ToolCall(id, 0, place, call.function.name or "", args, raw)
 
@@ -138,7 +138,7 @@ class FinishReasons(dict[str, Any]):
 
     def get(self, word: Any, default: Any = None) -> Any:
         """Give what litellm knows of a word."""
-        heard = _words.get()
-        if word not in self and heard is not None and isinstance(word, str):
-            heard.append(word)
+        unknown_words = _words.get()
+        if word not in self and unknown_words is not None and isinstance(word, str):
+            unknown_words.append(word)
         return super().get(word, default)

@@ -34,7 +34,7 @@ async def read_stream(stream: Any, build: Builder, began: float, call_ids: str) 
         async for chunk in stream:
             if first_token_s is None and _says_something(chunk):
                 first_token_s = time.perf_counter() - began
-            finish = next((said for choice in chunk.choices if (said := choice.finish_reason)), finish)
+            finish = next((reason for choice in chunk.choices if (reason := choice.finish_reason)), finish)
     finally:
         if hasattr(stream, "aclose"):
             await stream.aclose()
@@ -49,16 +49,16 @@ def original_error(raised: Exception) -> Exception:
     Where a provider refuses to stream, litellm quotes its words as bytes: they become text.
     """
     cause: Any = getattr(raised, "original_exception", None) or raised
-    if isinstance(told := getattr(cause, "message", None), str):
-        cause.message = _BYTES.sub(_as_text, told)
+    if isinstance(message := getattr(cause, "message", None), str):
+        cause.message = _BYTES.sub(_as_text, message)
     return cause  # type: ignore[no-any-return]  # whatever litellm wrapped is an exception
 
 
-def _as_text(found: re.Match[str]) -> str:
+def _as_text(match: re.Match[str]) -> str:
     try:
-        return str(ast.literal_eval(found[0]).decode("utf-8", "replace"))
+        return str(ast.literal_eval(match[0]).decode("utf-8", "replace"))
     except (ValueError, SyntaxError, AttributeError):
-        return found[0]
+        return match[0]
 
 
 class _RefusalListener:
@@ -73,9 +73,9 @@ class _RefusalListener:
     async def __anext__(self) -> Any:
         chunk = await anext(self._next)
         for delta in _deltas((chunk,)):
-            if said := getattr(delta, "refusal", None):
-                self._refusal.append(said)
-                delta.content = said
+            if refusal := getattr(delta, "refusal", None):
+                self._refusal.append(refusal)
+                delta.content = refusal
         return chunk
 
     async def aclose(self) -> None:

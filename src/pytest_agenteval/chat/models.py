@@ -70,8 +70,8 @@ def expand_panels(
     typed: Sequence[str], aliases: Aliases, panels: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Put the judges of a panel in the place of its name; an alias of the user's comes first."""
-    known = {name: judges for name, judges in panels.items() if name not in aliases}
-    return tuple(judge for name in typed for judge in known.get(name, (name,)))
+    judges_by_panel = {name: judges for name, judges in panels.items() if name not in aliases}
+    return tuple(judge for name in typed for judge in judges_by_panel.get(name, (name,)))
 
 
 def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
@@ -84,11 +84,11 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
         return Model(name, name, offline=True)
     if name in SHIPPED or "/" in name:
         return Model(name, SHIPPED.get(name, name))
-    known = sorted({*aliases, *SHIPPED, *offline})
+    names = sorted({*aliases, *SHIPPED, *offline})
     rows = (
         f"unknown model {name!r}",
-        f"known: {', '.join(known)}; anything else is a litellm id such as openai/gpt-6.1-sol",
-        f"it is called {FORMER_NAMES[name]!r} now" if name in FORMER_NAMES else nearest(name, known),
+        f"known: {', '.join(names)}; anything else is a litellm id such as openai/gpt-6.1-sol",
+        f"it is called {FORMER_NAMES[name]!r} now" if name in FORMER_NAMES else nearest(name, names),
     )
     raise UsageMistake("; ".join(row for row in rows if row))
 
@@ -124,12 +124,12 @@ def _check_name(name: str) -> None:
         )
 
 
-def _of_alias(name: str, said: str | Mapping[str, Any], offline: Collection[str]) -> Model:
+def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[str]) -> Model:
     if name in offline:
         raise UsageMistake(f"{TABLE} {name}: the name is that of an offline model; choose another")
-    table = {"id": said} if isinstance(said, str) else said
+    table = {"id": setting} if isinstance(setting, str) else setting
     if not isinstance(table, Mapping):
-        raise UsageMistake(f"{TABLE} {name}: expected a litellm id or a table with id, found {said!r}")
+        raise UsageMistake(f"{TABLE} {name}: expected a litellm id or a table with id, found {setting!r}")
     for key, value in table.items():
         _check_setting(name, key, value)
     params: dict[str, Any] = {**dict(table).get("params", NOTHING)}

@@ -144,12 +144,12 @@ class RetryingChat:
         return wait_s
 
     def _wait_s(self, failed: AttemptFailed, attempt: int) -> float:
-        asked = failed.retry_after_s
-        if asked is None:
+        retry_after_s = failed.retry_after_s
+        if retry_after_s is None:
             doubled = self._first * 2.0 ** (attempt - 1)
             wait_s = min(doubled, self._longest) * self._random.uniform(0.5, 1)
         else:
-            wait_s = min(asked, self._longest) * self._random.uniform(1, 1 + SPREAD)
+            wait_s = min(retry_after_s, self._longest) * self._random.uniform(1, 1 + SPREAD)
         if failed.status == 429:
             until = time.monotonic() + wait_s
             self._quiet_until[self._key] = max(until, self._quiet_until.get(self._key, 0.0))

@@ -55,10 +55,10 @@ def path_at(place: KeyPath, given: str) -> str:
 
 def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
     """Take a list of regular expressions."""
-    taken = texts(name, given)
-    for place, pattern in enumerate(taken):
+    expressions = texts(name, given)
+    for place, pattern in enumerate(expressions):
         pattern_at((name, place), pattern)
-    return taken
+    return expressions
 
 
 def pattern_at(path: KeyPath, given: str, flags: int = 0) -> Pattern:

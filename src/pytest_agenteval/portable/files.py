@@ -119,8 +119,8 @@ def portable_name(name: str) -> str:
     What Windows refuses (``<>:"/\\|?*``, control characters, a last dot or space) is written as ``%3A``; a
     name that it keeps for a device, such as ``con`` or ``nul.yaml``, gets an underscore: ``con_``.
     """
-    taken = _REFUSED.sub(lambda found: f"%{ord(found[0]):02X}", name)
-    return _RESERVED.sub(r"\1_", taken, count=1) if _RESERVED.match(taken) else taken
+    allowed = _REFUSED.sub(lambda match: f"%{ord(match[0]):02X}", name)
+    return _RESERVED.sub(r"\1_", allowed, count=1) if _RESERVED.match(allowed) else allowed
 
 
 def name_or_older(folder: str, name: str, *endings: str) -> str:
@@ -128,10 +128,10 @@ def name_or_older(folder: str, name: str, *endings: str) -> str:
 
     ``endings`` are those that the file's name is used with. Slashes stay slashes.
     """
-    taken = portable_name(name)
-    if taken != name and any(os.path.exists(f"{folder}/{name}{ending}") for ending in endings or ("",)):
+    allowed = portable_name(name)
+    if allowed != name and any(os.path.exists(f"{folder}/{name}{ending}") for ending in endings or ("",)):
         return f"{folder}/{name}"
-    return f"{folder}/{taken}"
+    return f"{folder}/{allowed}"
 
 
 def long_path(path: str) -> str:

@@ -56,33 +56,33 @@ def watch_interrupts(
     """
     if not POSIX or threading.current_thread() is not threading.main_thread():
         return lambda: None
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
     watcher = start(
-        [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop], heard
+        [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop], read_end
     )
-    os.close(heard)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    os.close(read_end)
+    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     over = threading.Event()
-    beating = threading.Thread(target=_beat, args=(told, over), name="agenteval-alive", daemon=True)
+    beating = threading.Thread(target=_beat, args=(write_end, over), name="agenteval-alive", daemon=True)
     beating.start()
 
     def undo() -> None:
         over.set()
         beating.join()
         now = signal.set_wakeup_fd(-1)
-        signal.set_wakeup_fd(before if now == told else now, warn_on_full_buffer=False)
-        os.close(told)
+        signal.set_wakeup_fd(before if now == write_end else now, warn_on_full_buffer=False)
+        os.close(write_end)
         watcher.kill()  # a process that an agent forked may hold the pipe open
         watcher.wait()
 
     return undo
 
 
-def _beat(told: int, over: threading.Event) -> None:
+def _beat(write_end: int, over: threading.Event) -> None:
     while not over.wait(BEAT_S):
         with suppress(OSError):  # full: whoever should read it is gone
-            os.write(told, b"\0")
+            os.write(write_end, b"\0")
 
 
 LOOK_S = 0.25

@@ -51,9 +51,9 @@ def _remove_by_path(root: Path) -> None:
 
 def _permit(function: object, path: str, error: object) -> None:
     """Let a file be deleted that may only be read, or a folder be emptied."""
-    for each in (os.path.dirname(path), path):
+    for place in (os.path.dirname(path), path):
         with suppress(OSError):
-            os.chmod(each, 0o700)
+            os.chmod(place, 0o700)
 
 
 def _empty(top: int) -> None:

@@ -201,19 +201,19 @@ class _Cutter:
         self._chars += min(left, len(text))
         return text if len(text) <= left else cut_text(text, left)
 
-    def _map(self, found: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
-        kept: dict[Any, Any] = {}
-        for count, (key, inner) in enumerate(found.items()):
+    def _map(self, mapping: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
+        bounded: dict[Any, Any] = {}
+        for count, (key, inner) in enumerate(mapping.items()):
             if self._full:
-                kept["…"] = f"(cut: {len(found) - count} more of {len(found)})"
+                bounded["…"] = f"(cut: {len(mapping) - count} more of {len(mapping)})"
                 break
             name = self._text(key) if isinstance(key, str) else _number(key) if isinstance(key, int) else key
-            kept[name] = self.cut(inner, depth + 1)
-        return kept
+            bounded[name] = self.cut(inner, depth + 1)
+        return bounded
 
-    def _items(self, found: Any, depth: int) -> Iterator[Any]:
-        for count, inner in enumerate(found):
+    def _items(self, items: Any, depth: int) -> Iterator[Any]:
+        for count, inner in enumerate(items):
             if self._full:
-                yield f"… (cut: {len(found) - count} more of {len(found)})"
+                yield f"… (cut: {len(items) - count} more of {len(items)})"
                 return
             yield self.cut(inner, depth + 1)

@@ -109,8 +109,8 @@ class Tree(Record, frozen=True):
 
     def text(self, path: str) -> str | None:
         """Give a file's text, or None when it is not there or not text."""
-        found = self.files.get(path)
-        return None if found is None else found.text
+        file = self.files.get(path)
+        return None if file is None else file.text
 
     def digest(self) -> str:
         """Give a digest of all paths and contents."""

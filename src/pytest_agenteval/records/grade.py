@@ -59,12 +59,12 @@ class Grade(Record, frozen=True):
     @classmethod
     def from_checks(cls, grader: str, checks: Iterable[Check]) -> Grade:
         """Give partial credit: the share of checks that passed; undecided when there is none."""
-        asked = tuple(checks)
-        if not asked:
+        counted = tuple(checks)
+        if not counted:
             return cls(grader, None, "nothing to check")
-        missed = [check for check in asked if not check.passed]
-        rationale = "; ".join(map(str, missed)) or f"all {len(asked)} checks passed"
-        return cls(grader, 1 - len(missed) / len(asked), rationale, asked)
+        missed = [check for check in counted if not check.passed]
+        rationale = "; ".join(map(str, missed)) or f"all {len(counted)} checks passed"
+        return cls(grader, 1 - len(missed) / len(counted), rationale, counted)
 
     @property
     def value(self) -> float | None:

@@ -122,8 +122,12 @@ def _dataclass_fields(kind: type[FrozenValue]) -> Mapping[str, Any]:
     from dataclasses import field, make_dataclass
 
     described: list[Any] = [
-        (each.name, each.type, field() if each.required else field(default=each.default))
-        for each in msgspec.structs.fields(kind)
+        (
+            field_info.name,
+            field_info.type,
+            field() if field_info.required else field(default=field_info.default),
+        )
+        for field_info in msgspec.structs.fields(kind)
     ]
     made: Any = make_dataclass(kind.__name__, described)
     fields: Mapping[str, Any] = made.__dataclass_fields__

@@ -47,12 +47,12 @@ class Recorder:
         A conversation that does not go on from the last one begins a new phase. The first ``seeded`` messages
         were given by the task, not said in the trial: an agent that gives the model a history says how long.
         """
-        known = len(self._conversation)
+        recorded = len(self._conversation)
         # An agent may rewrite its history, as by a summary: what it dropped was said all the same.
         if not _goes_on(self._conversation, messages):
-            self._conversation, known = [], 0
+            self._conversation, recorded = [], 0
             self.phase += 1
-        for number, message in enumerate(messages[known:], start=known):
+        for number, message in enumerate(messages[recorded:], start=recorded):
             self._conversation.append(message)
             self._messages.append(self._message(message, number < self.seeded))
 
@@ -115,11 +115,11 @@ class Recorder:
         )
 
 
-def _goes_on(said: list[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
+def _goes_on(conversation: list[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the messages begin with everything that was said."""
-    if len(messages) < len(said):
+    if len(messages) < len(conversation):
         return False
-    return all(old is new or old == new for old, new in zip(said, messages, strict=False))
+    return all(old is new or old == new for old, new in zip(conversation, messages, strict=False))
 
 
 def _text(content: Any) -> str:

@@ -57,8 +57,8 @@ def arguments_problem(text: str) -> str:
     """Say to the model why a text can be no arguments."""
     try:
         read_json(text)
-    except _NotTaken as found:
-        return f"{NO_OBJECT}: {found}"
+    except _NotTaken as reason:
+        return f"{NO_OBJECT}: {reason}"
     except ValueError:
         pass
     return NO_OBJECT
@@ -73,8 +73,8 @@ def read_json(text: str) -> Any:
 
 def _depth(text: str) -> int:
     depth = deepest = 0
-    for found in _BRACKET.finditer(text):
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+    for match in _BRACKET.finditer(text):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(match[0], 0)
         deepest = max(deepest, depth)
     return deepest
 

@@ -114,8 +114,8 @@ class Trial(Record, frozen=True):
     def judging(self) -> Usage:
         """Tokens, money and attempts of the judges, which are no part of ``usage``."""
         # From events, which regrading replaces: the agent's usage stands as it was.
-        asked = [event for event in self.transcript.events if event.kind == "judge_ask"]
-        return sum((Usage(**event.details["usage"]) for event in asked), Usage())
+        judge_asks = [event for event in self.transcript.events if event.kind == "judge_ask"]
+        return sum((Usage(**event.details["usage"]) for event in judge_asks), Usage())
 
     @property
     def full(self) -> bool:

@@ -178,9 +178,9 @@ def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
 
 def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
     """Say what stands behind a judge's figures: why some are missing, what it could not tell, its noise."""
-    for known in data["judges"]:
-        if known["name"] == judge and "unread" in known:
-            yield format_unreadable(known)
+    for row in data["judges"]:
+        if row["name"] == judge and "unread" in row:
+            yield format_unreadable(row)
     for agreement in _agreements(data, judge):
         name = agreement["dimension"]
         yield _confusion(agreement)

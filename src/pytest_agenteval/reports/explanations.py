@@ -179,9 +179,11 @@ def _file_diff(outcome: Outcome, path: str, most: int) -> list[str]:
     if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
         return [_diff_line(f"{path}: too large to show")]
     lines = unified(outcome.before, outcome.after, path) or [f"{path}: differs only in how its lines end"]
-    shown = [_diff_line(line) for line in lines[:most]]
+    diff_lines = [_diff_line(line) for line in lines[:most]]
     left = len(lines) - most
-    return [*shown, f"... {pluralize(left, 'more line')} of {_diff_line(path)}"] if left > 0 else shown
+    return (
+        [*diff_lines, f"... {pluralize(left, 'more line')} of {_diff_line(path)}"] if left > 0 else diff_lines
+    )
 
 
 def _diff_line(line: str) -> str:

@@ -26,7 +26,7 @@ _SPACE = re.compile(r"\s+")
 
 def printable(text: str) -> str:
     """Write out control characters, keeping newlines and tabs: what is left can neither act nor break XML."""
-    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def one_line(text: str, most: int) -> str:
@@ -60,11 +60,11 @@ def format_interval(interval: Interval | None) -> str:
     return f"{format_figure(interval.low)}{between}{format_figure(interval.high)}"
 
 
-def format_tokens(known: int, untold: int) -> str:
+def format_tokens(tokens: int, untold: int) -> str:
     """Write how many tokens were taken, and of how many trials nobody knows it."""
-    if untold and not known:
+    if untold and not tokens:
         return "tokens unknown"
-    return pluralize(known, "token") + (f" + {pluralize(untold, 'trial')} untold" if untold else "")
+    return pluralize(tokens, "token") + (f" + {pluralize(untold, 'trial')} untold" if untold else "")
 
 
 def format_cost(usd: float | None, unpriced: int) -> str:
@@ -75,11 +75,11 @@ def format_cost(usd: float | None, unpriced: int) -> str:
     return f"{paid} + {unpriced} unpriced" if unpriced else paid
 
 
-def format_duration(taken: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write a duration."""
-    if taken < 60:
-        return f"{taken:.1f} s"
-    minutes, rest = divmod(round(taken), 60)
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 

@@ -150,8 +150,8 @@ def _resources(total: GroupStatistics) -> Iterator[str]:
     if total.judge_asks:
         judging = total.judging
         asks = f"judges: {pluralize(total.judge_asks, 'reply')}"
-        taken = format_tokens(judging.tokens, judging.untold)
-        yield f"{asks}, {taken}, {format_cost(judging.usd, judging.unpriced)}"
+        tokens = format_tokens(judging.tokens, judging.untold)
+        yield f"{asks}, {tokens}, {format_cost(judging.usd, judging.unpriced)}"
     for name, tape in (("tools", total.tools), ("chats", total.chats)):
         if tape != TapeCounts():
             yield f"cassettes for {name}: {format_tape_counts(tape)}"

@@ -43,14 +43,14 @@ def cell_width(text: str) -> int:
 
 def char_widths(text: str) -> list[int]:
     """Give the columns of each character; what is joined to the character before it has none."""
-    found: list[int] = []
+    widths: list[int] = []
     before = ""
     for char in text:
-        if char == EMOJI_STYLE and found and found[-1] == 1 and not before.isspace():
-            found[-1] = 2
-        found.append(0 if before == JOINER and not char.isascii() else _width(char))
+        if char == EMOJI_STYLE and widths and widths[-1] == 1 and not before.isspace():
+            widths[-1] = 2
+        widths.append(0 if before == JOINER and not char.isascii() else _width(char))
         before = char
-    return found
+    return widths
 
 
 def shorten_middle(text: str, most: int) -> str:
@@ -67,10 +67,10 @@ def shorten_middle(text: str, most: int) -> str:
 
 def truncate(text: str, most: int) -> str:
     """Give the longest beginning that takes at most ``most`` columns."""
-    taken = 0
+    columns = 0
     for place, width in enumerate(char_widths(text)):
-        taken += width
-        if taken > most:
+        columns += width
+        if columns > most:
             return text[:place]
     return text
 

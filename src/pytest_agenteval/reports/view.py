@@ -131,7 +131,7 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
     suite, model, variant = group
     planned = [part for part in run.planned if (part.suite, part.model, part.variant) == group]
     entries = [entry for entry in run.entries if _group(entry.key) == group]
-    header = next((known for known in run.header.suites if known.name == suite), None)
+    header = next((run_suite for run_suite in run.header.suites if run_suite.name == suite), None)
     k, threshold = _repetitions(planned, entries), (header or RunSuite(suite)).threshold
     finished = {entry.key for entry in run.entries}
     begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group} - finished
@@ -140,7 +140,7 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
         kind=header.kind if header else _kind(entries),
         model=model,
         variant=variant,
-        note=next((model_note(known) for known in run.header.models if known.name == model), ""),
+        note=next((model_note(run_model) for run_model in run.header.models if run_model.name == model), ""),
         rows=_rows(planned, entries, k, threshold),
         total=group_statistics("all", entries, _scope(planned, k, threshold, len(entries) + len(begun))),
         begun=len(begun),

@@ -37,8 +37,8 @@ def mean_score(scores: Iterable[float | None]) -> float | None:
     Scores are 0..1, None is left out.
     Raises ValueError for any other number.
     """
-    known = decided_scores(scores)
-    return _between(math.fsum(known) / len(known), known) if known else None
+    decided = decided_scores(scores)
+    return _between(math.fsum(decided) / len(decided), decided) if decided else None
 
 
 def decided_scores(scores: Iterable[float | None]) -> list[float]:
@@ -106,16 +106,16 @@ def task_passed(
         raise ValueError(f"a kind is capability, regression or mixed, not {kind!r}")
     if checked_score(threshold) < 1:
         return _mean_reaches(threshold, scores)
-    known = [passed for passed in passes if passed is not None]
-    if not known:
+    decided = [passed for passed in passes if passed is not None]
+    if not decided:
         return None
-    return any(known) if kind == "capability" else all(known)
+    return any(decided) if kind == "capability" else all(decided)
 
 
 def pass_rate(passes: Iterable[bool | None]) -> float | None:
     """Give the share of trials (or tasks) that passed, over those decided; None when there is none."""
-    known = [passed for passed in passes if passed is not None]
-    return sum(known) / len(known) if known else None
+    decided = [passed for passed in passes if passed is not None]
+    return sum(decided) / len(decided) if decided else None
 
 
 def _mean_reaches(threshold: float, scores: Iterable[float | None] | None) -> bool | None:

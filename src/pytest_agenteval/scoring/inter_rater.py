@@ -169,10 +169,10 @@ def nearest_category(value: float, categories: Sequence[float]) -> int:
 
 def category_pairs(pairs: Sequence[Pair], categories: Sequence[float]) -> list[CategoryPair]:
     """Put both sides of every pair into the category nearest to them."""
-    known = {
+    place_of = {
         value: nearest_category(value, categories) for value in {side for pair in pairs for side in pair}
     }
-    return [(known[label], known[score]) for label, score in pairs]
+    return [(place_of[label], place_of[score]) for label, score in pairs]
 
 
 def confusion(pairs: Sequence[Pair], categories: Sequence[float]) -> Confusion:

@@ -60,12 +60,12 @@ def clustered_mean(scores: Iterable[tuple[Hashable, float | None]], level: float
 
     Raises ValueError for a score outside 0..1 and for a level not between 0 and 1.
     """
-    known = [(task, checked_score(score)) for task, score in scores if score is not None]
-    mean = mean_score(score for _, score in known)
+    decided = [(task, checked_score(score)) for task, score in scores if score is not None]
+    mean = mean_score(score for _, score in decided)
     if mean is None:
         return None
-    clusters = by_cluster(known)
-    return Estimate(mean, _interval(mean, clusters, level), len(known), len(clusters))
+    clusters = by_cluster(decided)
+    return Estimate(mean, _interval(mean, clusters, level), len(decided), len(clusters))
 
 
 def clustered_standard_error(clusters: Sequence[Sequence[float]]) -> float | None:

@@ -61,9 +61,9 @@ class AppendedFile:
         if self._torn:
             os.write(fd, b"\n")
         self._torn = True
-        written = os.write(fd, data)
-        while written < len(data):  # the disk is nearly full: go on until it says so
-            written += os.write(fd, data[written:])
+        count = os.write(fd, data)
+        while count < len(data):  # the disk is nearly full: go on until it says so
+            count += os.write(fd, data[count:])
         self._torn = False
         return os.lseek(fd, 0, os.SEEK_CUR) - len(data)
 

@@ -142,15 +142,25 @@ def _check_texts(texts: Iterable[Any]) -> None:
             raise ValueError(f"{text!r} in the place of a text")
 
 
-def _check_digests(each: Digests) -> None:
-    _check_texts((each.input, each.fixture, each.prompt, each.settings, each.tools, each.ruler, each.model))
+def _check_digests(digests: Digests) -> None:
+    _check_texts(
+        (
+            digests.input,
+            digests.fixture,
+            digests.prompt,
+            digests.settings,
+            digests.tools,
+            digests.ruler,
+            digests.model,
+        )
+    )
 
 
-def _check_usage(each: Usage) -> None:
-    _check_counts((each.input_tokens, each.output_tokens, each.cached_tokens, each.reasoning_tokens))
-    _check_counts((each.asks, each.attempts))
-    if each.cost_usd is not None:
-        _check_amounts((each.cost_usd,))
+def _check_usage(usage: Usage) -> None:
+    _check_counts((usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens))
+    _check_counts((usage.asks, usage.attempts))
+    if usage.cost_usd is not None:
+        _check_amounts((usage.cost_usd,))
 
 
 def _check_tape(counts: TapeCounts) -> None:

@@ -66,15 +66,15 @@ class JournalWriter:
         if not trials:
             return ()
         # The order is a promise to readers: what a line refers to is on disk before the line is.
-        written = [self._writable(trial) for trial in trials]
+        lines = [self._writable(trial) for trial in trials]
         self._write_texts()
-        offset = self._transcripts.append(b"".join([line for _, line in written]))
+        offset = self._transcripts.append(b"".join([line for _, line in lines]))
         ended = []
-        for trial, line in written:
+        for trial, line in lines:
             ended.append(encode_line(finished_line(trial, offset, len(line))))
             offset += len(line)
         self._journal.append(b"".join(ended))
-        return tuple(trial for trial, _ in written)
+        return tuple(trial for trial, _ in lines)
 
     def _writable(self, trial: Trial) -> tuple[Trial, bytes]:
         """Give the trial, or what can be said of it, with its transcript line."""
@@ -92,8 +92,8 @@ class JournalWriter:
         for file in (self._texts, self._transcripts, self._journal):
             file.close()
 
-    def _keep(self, text: str, known: str) -> str:
-        digest = known or digest_text(text)
+    def _keep(self, text: str, known_digest: str) -> str:
+        digest = known_digest or digest_text(text)
         if digest not in self._stored:
             self._waiting[digest] = text
         return digest
@@ -109,7 +109,7 @@ class JournalWriter:
 
 def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
     """Give what can be said for certain of a trial that cannot be written down."""
-    told = f"the trial could not be written down: {type(raised).__name__}: {exception_text(raised)}"
+    message = f"the trial could not be written down: {type(raised).__name__}: {exception_text(raised)}"
     return replace(
         trial,
         ending="errored",
@@ -118,7 +118,7 @@ def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
         transcript=Transcript(usage=trial.usage),
         outcome=Outcome(),
         cause="unwritable",
-        message=told[:MOST_TOLD],
+        message=message[:MOST_TOLD],
         traceback="".join(traceback.format_exception(raised, limit=-FRAMES)),
         output="",
         log="",
@@ -127,14 +127,18 @@ def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
 
 def transcript_line(trial: Trial, keep: Keep) -> Line:
     """Write down a trial; long texts and files go to ``keep``."""
-    said, left = trial.transcript, trial.outcome
+    transcript, outcome = trial.transcript, trial.outcome
     line: Line = {"v": VERSION, "trial": (*trial.key, trial.attempt)}
-    add(line, messages=[_message(message, keep) for message in said.messages])
-    add(line, calls=[_call(call, keep) for call in said.calls], asks=[_ask(ask) for ask in said.asks])
-    add(line, events=[_event(event) for event in said.events])
-    add(line, answer=_text(left.answer.text, keep), state=left.answer.state)
-    if left.before.files or left.after.files:
-        add(line, before=_files(left.before, keep), after=_changes(left.before, left.after, keep))
+    add(line, messages=[_message(message, keep) for message in transcript.messages])
+    add(
+        line,
+        calls=[_call(call, keep) for call in transcript.calls],
+        asks=[_ask(ask) for ask in transcript.asks],
+    )
+    add(line, events=[_event(event) for event in transcript.events])
+    add(line, answer=_text(outcome.answer.text, keep), state=outcome.answer.state)
+    if outcome.before.files or outcome.after.files:
+        add(line, before=_files(outcome.before, keep), after=_changes(outcome.before, outcome.after, keep))
     rest = [_rest(grade) for grade in trial.grades]
     add(line, grades=rest if any(rest) else (), message=if_too_long(trial.message, SHORT_MESSAGE))
     add(

@@ -36,17 +36,17 @@ def read_line(raw: bytes) -> Any:
 
 def check_version(line: Mapping[str, Any], where: object) -> None:
     """Refuse what a newer version of this package wrote: guessing at it would give wrong figures."""
-    found = line.get("v", VERSION)
-    if not isinstance(found, int) or found > VERSION:
+    version = line.get("v", VERSION)
+    if not isinstance(version, int) or version > VERSION:
         raise UsageMistake(
-            f"{where}: written in format {found!r}, and this pytest-agenteval knows none above {VERSION}: "
+            f"{where}: written in format {version!r}, and this pytest-agenteval knows none above {VERSION}: "
             "upgrade pytest-agenteval to read it"
         )
 
 
-def add(line: Line, **found: Any) -> None:
+def add(line: Line, **values: Any) -> None:
     """Put into the line what is not empty, 0 or false."""
-    for name, value in found.items():
+    for name, value in values.items():
         if value:
             line[name] = value
 
@@ -94,10 +94,10 @@ def read_usage(line: Mapping[str, Any]) -> Usage:
     """Read what ``usage_line`` gave; counts below 0, which older versions summed, make it unknown."""
     get = line.get
     counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
-    asked = (get("asks", 0), get("attempts", 0))
+    ask_counts = (get("asks", 0), get("attempts", 0))
     if any(isinstance(count, int) and count < 0 for count in counts):
-        return Usage(0, 0, 0, 0, None, *asked)
-    return Usage(*counts, get("cost_usd", 0.0), *asked)
+        return Usage(0, 0, 0, 0, None, *ask_counts)
+    return Usage(*counts, get("cost_usd", 0.0), *ask_counts)
 
 
 def _json_safe(value: Any) -> Any:

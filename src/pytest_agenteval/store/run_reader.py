@@ -87,10 +87,10 @@ class Run:
             with (self.folder / file).open("rb") as transcripts:
                 transcripts.seek(offset)
                 line = read_line(transcripts.read(length))
-            found = tuple(line["trial"])
+            trial_key = tuple(line["trial"])
         except (OSError, ValueError, KeyError, TypeError) as broken:
             raise self._lost_transcript(entry, broken) from broken
-        if found != (*entry.key, entry.attempt):
+        if trial_key != (*entry.key, entry.attempt):
             raise TranscriptLost(f"{self.folder}: {entry.location} holds the transcript of another trial")
         return dict(line)
 
@@ -219,7 +219,7 @@ def load_run(folder: Path) -> Run:
         journal.read(path)
     journal.settle()
     planned, odd_plan = _read_plan(folder / PLANNED)
-    return Run(folder, header, planned, journal, [each for each in (odd, odd_plan) if each])
+    return Run(folder, header, planned, journal, [oddity for oddity in (odd, odd_plan) if oddity])
 
 
 def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:

@@ -191,7 +191,7 @@ def _of_model(runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
 
 
 def _has_model(run: RunFolder, model: str) -> bool:
-    return any(model == known.name for known in run.header.models)
+    return any(model == run_model.name for run_model in run.header.models)
 
 
 def _day(run: RunFolder) -> str:
@@ -214,8 +214,8 @@ def _nearest(runs: Sequence[RunFolder], name: str) -> Iterator[str]:
 
     model, at, _ = name.rpartition("@")
     if at:
-        known = dict.fromkeys(each.name for run in runs for each in run.header.models)
-        meant = difflib.get_close_matches(model, list(known), n=1, cutoff=NEAR)
+        model_names = dict.fromkeys(run_model.name for run in runs for run_model in run.header.models)
+        meant = difflib.get_close_matches(model, list(model_names), n=1, cutoff=NEAR)
         days = dict.fromkeys(f"{name}@{_day(run)}" for name in meant for run in runs if _has_model(run, name))
         yield from days
     else:

@@ -103,8 +103,8 @@ def lines_of_ids(document: Document) -> tuple[int, ...]:
     value = document.value
     tasks: Sequence[Any] = value if isinstance(value, list) else [value]
     ids = [task.get("id") if isinstance(task, dict) else None for task in tasks]
-    known = set(filter(None, (one for one in ids if isinstance(one, str))))
-    hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[2] in known]
+    wanted_ids = set(filter(None, (id for id in ids if isinstance(id, str))))
+    hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[2] in wanted_ids]
     if [match[2] for match in hits] == ids:
         return _lines_at(document.text, [match.start(1) for match in hits])
     paths: list[KeyPath] = [(index, "id") for index in range(len(ids))] if tasks is value else [("id",)]
@@ -172,10 +172,10 @@ def _way_out(error: json.JSONDecodeError, text: str) -> str:
 
 
 def _unique_keys(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise _Unusable
-    return found
+    return mapping
 
 
 def _float(text: str) -> float:

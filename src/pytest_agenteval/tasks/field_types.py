@@ -68,7 +68,7 @@ class TwoSpellings(Spec):
 def _as_texts(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return {key: one if isinstance(one, str) else compact(one) for key, one in value.items()}
+    return {key: inner if isinstance(inner, str) else compact(inner) for key, inner in value.items()}
 
 
 def _as_list(value: Any) -> Any:

@@ -13,12 +13,12 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 def find_suite(folder: Path, stop: Path) -> Path | None:
     """Give the suite file of the nearest folder upward, up to ``stop`` itself, that has one."""
     for place in (folder, *folder.parents):
-        found = [path for name in SUITE_NAMES if (path := place / name).is_file()]
-        if len(found) > 1:
-            names = " and ".join(path.name for path in found)
-            raise ProblemsFound([Problem(str(found[0]), None, (), "one suite file in a folder", names)])
-        if found or place == stop:
-            return found[0] if found else None
+        suites = [path for name in SUITE_NAMES if (path := place / name).is_file()]
+        if len(suites) > 1:
+            names = " and ".join(path.name for path in suites)
+            raise ProblemsFound([Problem(str(suites[0]), None, (), "one suite file in a folder", names)])
+        if suites or place == stop:
+            return suites[0] if suites else None
     return None
 
 

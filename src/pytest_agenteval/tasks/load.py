@@ -110,7 +110,9 @@ def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Docu
         if sure or all(word.search(data) for word in WORDS_OF_A_TASK):
             raise
         if below_suite and _may_be_meant(path, data):
-            raise DoubtfulFile(replace(each, hint=_or_aside(each.hint)) for each in wrong.problems) from None
+            raise DoubtfulFile(
+                replace(problem, hint=_or_aside(problem.hint)) for problem in wrong.problems
+            ) from None
         return None
 
 

@@ -31,9 +31,9 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
     """
     look_up = _PathLookup((suite_dir or task_file.parent, root / "fixtures"), root, "folder")
     named = {key: task.input[key] for key in _LAYERS if task.input.get(key) is not None}
-    found = {key: look_up.find(name) for key, name in named.items()}
-    _raise(("input",), found, task, task_file)
-    layers = tuple(one for one in found.values() if isinstance(one, Path))
+    lookups = {key: look_up.find(name) for key, name in named.items()}
+    _raise(("input",), lookups, task, task_file)
+    layers = tuple(path for path in lookups.values() if isinstance(path, Path))
     beside = task_file.parent / "workspace"
     if "fixture_dir" not in named and is_task_name(task_file) and beside.is_dir():
         return (*layers, beside)
@@ -46,12 +46,12 @@ def prompt_files(
     """Give the file of each prompt that task and suite name, from the suite's folder, then the task's."""
     prompts = resolve_settings(task, suite).prompts
     look_up = _PathLookup((suite_dir or task_file.parent, task_file.parent), root, "file")
-    found = {name: look_up.find(path) for name, path in prompts.items()}
-    own = {name: one for name, one in found.items() if name in task.prompts}
+    lookups = {name: look_up.find(path) for name, path in prompts.items()}
+    own = {name: lookup for name, lookup in lookups.items() if name in task.prompts}
     _raise(("prompts",), own, task, task_file)
     if suite_dir is not None:
-        _raise(("prompts",), found, None, _suite_file(suite_dir))
-    return {name: one for name, one in found.items() if isinstance(one, Path)}
+        _raise(("prompts",), lookups, None, _suite_file(suite_dir))
+    return {name: path for name, path in lookups.items() if isinstance(path, Path)}
 
 
 def grader_files(
@@ -68,9 +68,9 @@ def grader_files(
         if isinstance(config.get(key), str) and config[key].endswith(ending) and "\n" not in config[key]
     }
     look_up = _PathLookup((task_file.parent, suite_dir or task_file.parent), root, "file")
-    found = {key: look_up.find(name) for key, name in named.items()}
-    _raise(("graders", index, "config"), found, task, task_file)
-    return {key: one for key, one in found.items() if isinstance(one, Path)}
+    lookups = {key: look_up.find(name) for key, name in named.items()}
+    _raise(("graders", index, "config"), lookups, task, task_file)
+    return {key: path for key, path in lookups.items() if isinstance(path, Path)}
 
 
 def suite_paths(
@@ -81,9 +81,9 @@ def suite_paths(
     ``kind`` is ``file``, ``folder`` or ``file or folder``.
     """
     look_up = _PathLookup((suite_dir, also), root, kind)
-    found = {index: look_up.find(entry) for index, entry in enumerate(entries)}
-    _raise((key,), found, None, _suite_file(suite_dir))
-    return tuple(one for one in found.values() if isinstance(one, Path))
+    lookups = {index: look_up.find(entry) for index, entry in enumerate(entries)}
+    _raise((key,), lookups, None, _suite_file(suite_dir))
+    return tuple(path for path in lookups.values() if isinstance(path, Path))
 
 
 class _LookupProblem(FrozenValue, frozen=True):
@@ -137,12 +137,18 @@ class _PathLookup(FrozenValue, frozen=True):
                     yield (Path(name).parent / path.name).as_posix()
 
 
-def _raise(above: KeyPath, found: Mapping[Any, Path | _LookupProblem], task: Task | None, file: Path) -> None:
-    problems = {(*above, name): one for name, one in found.items() if isinstance(one, _LookupProblem)}
+def _raise(
+    above: KeyPath, lookups: Mapping[Any, Path | _LookupProblem], task: Task | None, file: Path
+) -> None:
+    problems = {
+        (*above, name): lookup for name, lookup in lookups.items() if isinstance(lookup, _LookupProblem)
+    }
     if problems:
         raise ProblemsFound(
-            Problem(short_path(file), *_place(file, task, path), one.expected, one.found, one.hint)
-            for path, one in problems.items()
+            Problem(
+                short_path(file), *_place(file, task, path), problem.expected, problem.found, problem.hint
+            )
+            for path, problem in problems.items()
         )
 
 

@@ -66,7 +66,7 @@ def _read_loose_json(text: str) -> Any:
     for read in (json.loads, _lines):
         with suppress(ValueError):
             return read(text)
-    bare = _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text)
+    bare = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", text)
     return json.loads(_LAST_COMMA.sub("", bare))
 
 

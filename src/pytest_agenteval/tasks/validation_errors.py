@@ -40,17 +40,17 @@ def without_consequences(problems: Iterable[Problem]) -> list[Problem]:
     A child explains its parent, the first of several about one key explains the others, and a
     misspelled key explains that the right one is missing.
     """
-    found: dict[KeyPath, Problem] = {}
+    first_at: dict[KeyPath, Problem] = {}
     for problem in problems:
-        found.setdefault(problem.path, problem)
-    parents = {path[:length] for path in found for length in range(len(path))}
-    meant = {(*problem.path[:-1], name) for problem in found.values() if (name := _proposed_key(problem))}
-    kept = [
+        first_at.setdefault(problem.path, problem)
+    parents = {path[:length] for path in first_at for length in range(len(path))}
+    meant = {(*problem.path[:-1], name) for problem in first_at.values() if (name := _proposed_key(problem))}
+    causes = [
         problem
-        for path, problem in found.items()
+        for path, problem in first_at.items()
         if path not in parents and not (_is_missing(problem) and path in meant)
     ]
-    return sorted(kept, key=lambda problem: problem.line or 0)
+    return sorted(causes, key=lambda problem: problem.line or 0)
 
 
 def value_text(value: object) -> str:
@@ -115,12 +115,12 @@ class _ProblemWriter:
     def _unknown(self, path: KeyPath) -> Problem:
         key = str(path[-1])
         properties = _shape_at(self._shape, path[:-1]).get("properties", {})
-        known = sorted(set(properties) - set(SPELLINGS))
+        names = sorted(set(properties) - set(SPELLINGS))
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
-        hint = self._below(properties, key) or nearest(key, known)
-        return self._problem(path, f"one of {', '.join(known)}", f"unknown key {key!r}", hint)
+        hint = self._below(properties, key) or nearest(key, names)
+        return self._problem(path, f"one of {', '.join(names)}", f"unknown key {key!r}", hint)
 
     def _below(self, properties: Mapping[str, Any], key: str) -> str:
         """Say in which map beside it a key belongs, if in one."""

@@ -89,10 +89,10 @@ class YamlLineIndex:
         node = self._root
         line = _line(node) if node else 1
         for step in path:
-            found = _child(node, step)
-            if found is None:
+            child = _child(node, step)
+            if child is None:
                 break
-            key, node = found
+            key, node = child
             line = _line(key)
         return line
 
@@ -154,11 +154,11 @@ class _Values:
             return self._refuse(node, path, "a value that ends", "an alias of what it stands in")
         self._open.add(id(node))
         if isinstance(node, yaml.MappingNode):
-            found: JSON = self._map(node, path)
+            value: JSON = self._map(node, path)
         else:
-            found = [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+            value = [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         self._open.discard(id(node))
-        return found
+        return value
 
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> JSON:
         text: str = node.value
@@ -179,20 +179,20 @@ class _Values:
         return number
 
     def _map(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, JSON]:
-        found: dict[str, JSON] = {}
+        mapping: dict[str, JSON] = {}
         lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             key = self._key(key_node, path)
             if key is None:
                 continue
-            if key in found:
+            if key in mapping:
                 again = f"{key!r} a second time (first on line {lines[key]})"
                 self._refuse(key_node, (*path, key), "each key only once", again)
             if node.flow_style and self._lacks_colon(key_node, value_node):
                 self._refuse(key_node, (*path, key), "a key and its value", f"{key!r} alone", COMMA)
             lines[key] = _line(key_node)
-            found[key] = self.value(value_node, (*path, key))
-        return found
+            mapping[key] = self.value(value_node, (*path, key))
+        return mapping
 
     def _key(self, node: yaml.Node, path: KeyPath) -> str | None:
         if not isinstance(node, yaml.ScalarNode) or node.tag not in (PLAIN, QUOTED):
@@ -224,8 +224,8 @@ def _tab(text: str, line: int | None) -> int:
     lines = text.splitlines()
     tabs = [
         number
-        for number, each in enumerate(lines[: (line or len(lines)) + 1], start=1)
-        if "\t" in each[: len(each) - len(each.lstrip())]
+        for number, indented in enumerate(lines[: (line or len(lines)) + 1], start=1)
+        if "\t" in indented[: len(indented) - len(indented.lstrip())]
     ]
     return tabs[0] if tabs else 0
 

@@ -72,7 +72,7 @@ class ToolFault:
 
 def faults_of(planned: Sequence[Mapping[str, Any]]) -> tuple[ToolFault, ...]:
     """Make a trial's own faults of what its plan says."""
-    return tuple(ToolFault(**each) for each in planned)
+    return tuple(ToolFault(**settings) for settings in planned)
 
 
 def _partial(value: Any) -> Any:

@@ -88,8 +88,12 @@ def _convert_arguments(arguments: type[BaseModel], args: Mapping[str, Any]) -> d
     try:
         read = arguments.model_validate(dict(args))
     except ValidationError as error:
-        told = ((".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False))
-        raise ToolFailed("; ".join(f"{place}: {said}" for place, said in told), "bad_arguments") from None
+        complaints = (
+            (".".join(map(str, detail["loc"])), detail["msg"]) for detail in error.errors(include_url=False)
+        )
+        raise ToolFailed(
+            "; ".join(f"{place}: {message}" for place, message in complaints), "bad_arguments"
+        ) from None
     names = {field: str(info.alias) for field, info in arguments.model_fields.items()}
     return {names[field]: getattr(read, field) for field in read.model_fields_set}
 
@@ -108,13 +112,15 @@ def _model(function: Callable[..., Any]) -> type[BaseModel]:
         _refuse(function, "it yields what it finds; return a list")
     hints = _hints(function)
     fields: dict[str, Any] = {}
-    for number, one in enumerate(inspect.signature(function).parameters.values()):
-        if one.kind in _FREE or one.kind is one.POSITIONAL_ONLY:
-            _refuse(function, f"{str(one).split(':')[0]!r} cannot be given by name; name each parameter")
-        if one.name not in hints:
-            _refuse(function, f"the parameter {one.name!r} has no type hint")
-        default = ... if one.default is one.empty else one.default
-        fields[f"f{number}"] = (hints[one.name], Field(default, alias=one.name))
+    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind in _FREE or parameter.kind is parameter.POSITIONAL_ONLY:
+            _refuse(
+                function, f"{str(parameter).split(':')[0]!r} cannot be given by name; name each parameter"
+            )
+        if parameter.name not in hints:
+            _refuse(function, f"the parameter {parameter.name!r} has no type hint")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[f"f{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
     try:
         config = ConfigDict(extra="forbid")
         made: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
@@ -156,8 +162,8 @@ def _of_extensions(hint: Any) -> Any:
 
     inner = typing.get_type_hints(hint, include_extras=True)
     fields = {
-        name: (Required if name in hint.__required_keys__ else NotRequired)[_pydantic_hint(one)]
-        for name, one in inner.items()
+        name: (Required if name in hint.__required_keys__ else NotRequired)[_pydantic_hint(parameter)]
+        for name, parameter in inner.items()
     }
     make: Any = TypedDict
     made = make(hint.__name__, fields)
@@ -182,11 +188,11 @@ def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[st
 def _without_titles(schema: Any) -> Any:
     """Leave out the titles, which say the names of keys again; a property may be called title."""
     if isinstance(schema, list):
-        return [_without_titles(one) for one in schema]
+        return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: {name: _without_titles(one) for name, one in value.items()}
+        key: {name: _without_titles(inner) for name, inner in value.items()}
         if key in ("properties", "$defs") and isinstance(value, dict)
         else _without_titles(value)
         for key, value in schema.items()
@@ -207,11 +213,19 @@ def python_tools(path: Path) -> dict[str, Tool]:
     """
     module = _import_file(path)
     public = [value for name, value in vars(module).items() if not name.startswith("_")]
-    functions = [one for one in public if inspect.isfunction(one) and _is_defined_in(one, module)]
-    made = {one.spec.name: one for one in public if isinstance(one, Tool)}
-    free = [one for one in functions if one.__name__ not in made and inspect.get_annotations(one)]
+    functions = [value for value in public if inspect.isfunction(value) and _is_defined_in(value, module)]
+    made = {tool.spec.name: tool for tool in public if isinstance(tool, Tool)}
+    free = [
+        function
+        for function in functions
+        if function.__name__ not in made and inspect.get_annotations(function)
+    ]
     if not free and not made:
-        found = f"{', '.join(one.__name__ for one in functions)} without any" if functions else "no function"
+        found = (
+            f"{', '.join(function.__name__ for function in functions)} without any"
+            if functions
+            else "no function"
+        )
         raise ProblemsFound([Problem(short_path(path), None, (), "a public function with type hints", found)])
     return {**_tools_of(free, path), **made}
 

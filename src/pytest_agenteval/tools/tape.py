@@ -126,9 +126,9 @@ class ToolTape:
         """Make the error that names the nearest recorded call, and how to record this one."""
         name, matcher = tool.spec.name, self._matcher(tool)
         held = [request for tape in self._tapes(name) for request in tape.cassette.requests]
-        asked = self.own.cassette.redactor.request(_ways(call, tool)[0])
+        redacted = self.own.cassette.redactor.request(_ways(call, tool)[0])
         recorded = [as_tool_call(request, name, matcher) for request in held]
-        return self.own.miss(as_tool_call(asked, name, matcher), self._retry_command, recorded)
+        return self.own.miss(as_tool_call(redacted, name, matcher), self._retry_command, recorded)
 
     @property
     def of_agent(self) -> tuple[Tape, ...]:

@@ -141,9 +141,9 @@ def _error_line(path: list[Any], message: str) -> str:
 
 
 def _validator(schema: Mapping[str, Any]) -> Validator:
-    kept = _validators.get(id(schema))
-    if kept is not None and kept[0] is schema:
-        return kept[1]
+    cached = _validators.get(id(schema))
+    if cached is not None and cached[0] is schema:
+        return cached[1]
     from jsonschema import Draft202012Validator
 
     from pytest_agenteval.patterns import with_bounded_patterns

@@ -37,17 +37,17 @@ def load_tools(
 
 def tools_of_file(path: Path) -> dict[str, Tool]:
     """Give the tools of a file, read again where it or what it names has changed; raises ProblemsFound."""
-    kept = _kept.get(path)
-    if kept is None or kept[0] != _stamps(file for file, _ in kept[0]):
+    cached = _kept.get(path)
+    if cached is None or cached[0] != _stamps(file for file, _ in cached[0]):
         tools, files = _read(path)
-        kept = _kept[path] = (_stamps(files), tools)
-    return dict(kept[1])
+        cached = _kept[path] = (_stamps(files), tools)
+    return dict(cached[1])
 
 
 def files_of_tools(path: Path) -> tuple[Path, ...]:
     """Give all files that were read for the tools of a file that was loaded: an OpenAPI document too."""
-    kept = _kept.get(path)
-    return tuple(file for file, _ in kept[0]) if kept else (path,)
+    cached = _kept.get(path)
+    return tuple(file for file, _ in cached[0]) if cached else (path,)
 
 
 _kept: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}

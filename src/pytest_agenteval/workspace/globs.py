@@ -36,7 +36,7 @@ def matches(pattern: str, path: str) -> bool:
     like any other.
     """
     parts = path.split("/")
-    return any(_fits(wanted, parts, _fits_name) for wanted in _read(pattern))
+    return any(_fits(pattern_parts, parts, _fits_name) for pattern_parts in _read(pattern))
 
 
 def select(pattern: str, paths: Iterable[str]) -> list[str]:
@@ -44,9 +44,9 @@ def select(pattern: str, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if matches(pattern, path)]
 
 
-def _fits_name(wanted: _Name, name: str) -> bool:
+def _fits_name(letters: _Name, name: str) -> bool:
     # No wildcard stands for a name that is not there, as in "a/".
-    return bool(name or not wanted) and _fits(wanted, name, lambda letter, found: letter(found))
+    return bool(name or not letters) and _fits(letters, name, lambda letter, char: letter(char))
 
 
 def _fits(wanted: Sequence[W | None], given: Sequence[G], one: Callable[[W, G], bool]) -> bool:
@@ -71,8 +71,8 @@ def _fits(wanted: Sequence[W | None], given: Sequence[G], one: Callable[[W, G], 
 def _read(pattern: str) -> tuple[_Path, ...]:
     if pattern.count("{") > _MOST_BRACES:
         return ()
-    found = list(islice(_alternatives(pattern), MOST_ALTERNATIVES + 1))
-    return tuple(map(_path, found)) if len(found) <= MOST_ALTERNATIVES else ()
+    alternatives = list(islice(_alternatives(pattern), MOST_ALTERNATIVES + 1))
+    return tuple(map(_path, alternatives)) if len(alternatives) <= MOST_ALTERNATIVES else ()
 
 
 def _path(pattern: str) -> _Path:
@@ -87,12 +87,12 @@ def _name(pattern: str) -> _Name:
     return tuple(map(_letter, _LETTER.finditer(pattern)))
 
 
-def _letter(found: re.Match[str]) -> _OneLetter | None:
-    if found["escaped"] is not None:
-        return found["escaped"].__eq__
-    if found["set"]:
-        return _one_of(found["set"], bool(found["not"]))
-    plain = found.group()
+def _letter(match: re.Match[str]) -> _OneLetter | None:
+    if match["escaped"] is not None:
+        return match["escaped"].__eq__
+    if match["set"]:
+        return _one_of(match["set"], bool(match["not"]))
+    plain = match.group()
     if plain == "*":
         return None
     return (lambda letter: True) if plain == "?" else plain.__eq__
@@ -118,8 +118,8 @@ def _first_group(pattern: str) -> tuple[int, ...] | None:
     """Give the places of the first group's opening brace, its commas, and its closing brace."""
     open_groups: list[list[int]] = []
     groups = []
-    for found in re.finditer(r"\\.|[{},]", pattern, re.DOTALL):
-        mark, place = found.group(), found.start()
+    for match in re.finditer(r"\\.|[{},]", pattern, re.DOTALL):
+        mark, place = match.group(), match.start()
         if mark == "{":
             open_groups.append([place])
         elif mark == "," and open_groups:

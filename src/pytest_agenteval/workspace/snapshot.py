@@ -28,33 +28,33 @@ MORE = "…"
 EMPTY = Tree()
 
 
-def snapshot(root: Path, known: Tree = EMPTY) -> Tree:
+def snapshot(root: Path, earlier: Tree = EMPTY) -> Tree:
     """Read a tree; a file equal to one of ``known`` shares its text. Links are not followed.
 
     Files of ``known`` are looked at wherever they are, of others so many as a trial can hold: what is left
     out is never taken for deleted, and an entry says that it is there.
     """
-    found: dict[str, FileText] = {}
+    files: dict[str, FileText] = {}
     new, texts = 0, 0
     for path, folder in _paths(root):
-        if path not in known.files:
+        if path not in earlier.files:
             new += 1
             if new > MOST_NEW:
-                found[MORE] = FileText(_digest(b""), 0, None, "too many")
+                files[MORE] = FileText(_digest(b""), 0, None, "too many")
                 break
         if folder:
-            found[path] = FileText(_digest(b""), 0, None, "too deep")
+            files[path] = FileText(_digest(b""), 0, None, "too deep")
             continue
-        found[path] = file = _read_file(root / path, known.files.get(path), MOST_TEXT - texts)
-        texts += file.size if file.text is not None and file is not known.files.get(path) else 0
+        files[path] = file = _read_file(root / path, earlier.files.get(path), MOST_TEXT - texts)
+        texts += file.size if file.text is not None and file is not earlier.files.get(path) else 0
     else:
-        return Tree(dict(sorted(found.items()))) if found else EMPTY
+        return Tree(dict(sorted(files.items()))) if files else EMPTY
     # Reached only where the walk stopped at MOST_NEW: files it did not come to would count as deleted.
-    for path in known.files.keys() - found.keys():
+    for path in earlier.files.keys() - files.keys():
         through_link = any(os.path.islink(root / folder) for folder in _folders_above(path))
         if os.path.lexists(root / path) and not through_link:
-            found[path] = _read_file(root / path, known.files[path], 0)
-    return Tree(dict(sorted(found.items())))
+            files[path] = _read_file(root / path, earlier.files[path], 0)
+    return Tree(dict(sorted(files.items())))
 
 
 def snapshot_layers(layers: Sequence[Path]) -> Tree:
@@ -80,13 +80,13 @@ def _merged_layers(layers: tuple[Path, ...]) -> Tree:
         return snapshot(layers[0])
     below, above = _merged_layers(layers[:-1]), _merged_layers(layers[-1:])
     folders = {folder for path in above for folder in _folders_above(path)}
-    kept = {path: file for path, file in below.files.items() if path not in folders}
-    kept = {
+    files = {path: file for path, file in below.files.items() if path not in folders}
+    files = {
         path: file
-        for path, file in kept.items()
+        for path, file in files.items()
         if not any(folder in above for folder in _folders_above(path))
     }
-    return Tree(dict(sorted({**kept, **above.files}.items())))
+    return Tree(dict(sorted({**files, **above.files}.items())))
 
 
 def _folders_above(path: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _inside(folder: Path) -> list[tuple[str, bool]]:
         return []
 
 
-def _read_file(path: Path, known: FileText | None, room: int) -> FileText:
+def _read_file(path: Path, earlier: FileText | None, room: int) -> FileText:
     """Look at a file; a text that is new is kept while there is room for so many bytes."""
     if path.is_symlink():
         target = os.readlink(path).encode("utf-8", "surrogateescape")
@@ -135,8 +135,8 @@ def _read_file(path: Path, known: FileText | None, room: int) -> FileText:
     except OSError:  # a pipe, a socket, a file that may not be read: it is there, and that is all
         return FileText(_digest(b""), 0, None, "binary")
     digest = _digest(content)
-    if known is not None and known.digest == digest:
-        return known
+    if earlier is not None and earlier.digest == digest:
+        return earlier
     if len(content) > room:
         return FileText(digest, len(content), None, "too large")
     try:
@@ -147,10 +147,10 @@ def _read_file(path: Path, known: FileText | None, room: int) -> FileText:
 
 def _size(path: Path) -> int:
     """Give the size of a file; raises OSError for what is none: reading a pipe would wait for ever."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(f"no file: {path}")
-    return found.st_size
+    return status.st_size
 
 
 def _digest_of(path: Path) -> str:

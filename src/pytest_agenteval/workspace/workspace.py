@@ -79,7 +79,7 @@ class Workspace:
         """Give the tree as it is now; a tree that nobody asked for is as it was."""
         if self._path is None:
             return self.before()
-        return snapshot(self._path, known=self.before())
+        return snapshot(self._path, earlier=self.before())
 
     def remove(self) -> None:
         """Delete the tree, unless it was given from outside."""

@@ -26,7 +26,7 @@ def _written(root: Path, files: Mapping[str, str]) -> Path:
 def test_what_changed_is_what_memex_says_changed(case: Mapping[str, Any], tmp_path: Path) -> None:
     """Snapshots of two real trees, compared: every list is the original's, sorted as it sorts."""
     before = snapshot(_written(tmp_path / "before", case["before"]))
-    after = snapshot(_written(tmp_path / "after", case["after"]), known=before)
+    after = snapshot(_written(tmp_path / "after", case["after"]), earlier=before)
     found, expect = diff(before, after), case["expect"]
 
     assert case["grader"] == "derive.workspace_diff"

@@ -27,9 +27,9 @@ _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I
 def asked(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
     """Make the request that a cassette holds; the boundary of a form, made anew each time, gets one name."""
     listed = _header_lists(headers)
-    found = _BOUNDARY.search(" ".join(_values_of(listed, "content-type")))
-    if found and body:
-        old = found[2]
+    boundary = _BOUNDARY.search(" ".join(_values_of(listed, "content-type")))
+    if boundary and body:
+        old = boundary[2]
         body = body.replace(old.encode("latin-1"), b"boundary")
         listed = {
             name: [value.replace(old, "boundary") for value in values] for name, values in listed.items()
@@ -54,8 +54,10 @@ def as_answered(response: Response) -> Response:
     if not response.body or not _values_of(response.headers, "content-encoding"):
         return response
     if isinstance(response.body, str) and not _CONTROL.search(response.body):  # no encoding gives plain text
-        kept = {name: it for name, it in response.headers.items() if name.lower() not in _OF_ENCODING}
-        return replace(response, headers=kept)
+        plain_headers = {
+            name: it for name, it in response.headers.items() if name.lower() not in _OF_ENCODING
+        }
+        return replace(response, headers=plain_headers)
     headers, raw = _pairs(response.headers), _body_bytes(response.body)
     decoded = answered("GET", response.status, response.message, headers, raw)
     return replace(response, headers=decoded.headers, body=decoded.body)
@@ -73,8 +75,8 @@ def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes)
         gone.add("content-encoding")
     if method.upper() == "HEAD":  # there it tells of a body that is not sent
         gone.discard("content-length")
-    kept = {name: values for name, values in listed.items() if name.lower() not in gone}
-    return Response(status, message, kept, raw if body is None else body)
+    held_headers = {name: values for name, values in listed.items() if name.lower() not in gone}
+    return Response(status, message, held_headers, raw if body is None else body)
 
 
 def played(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
@@ -83,7 +85,7 @@ def played(response: Response, method: str) -> tuple[list[tuple[str, str]], byte
     headers = _pairs(response.headers)
     zipped = raw.startswith(_GZIP) or not raw
     gone = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
-    kept = [
+    played_headers = [
         (name, value)
         for name, value in headers
         if name.lower() not in gone
@@ -91,8 +93,8 @@ def played(response: Response, method: str) -> tuple[list[tuple[str, str]], byte
         and not (name.lower() == "content-encoding" and "gzip" in value.lower() and not zipped)
     ]
     if _has_body(response, method):
-        kept.append(("Content-Length", str(len(raw))))
-    return kept, raw
+        played_headers.append(("Content-Length", str(len(raw))))
+    return played_headers, raw
 
 
 def on_the_wire(response: Response, method: str) -> bytes:

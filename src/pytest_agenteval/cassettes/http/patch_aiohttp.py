@@ -112,9 +112,9 @@ async def _read_body(aiohttp: Any, request: Any) -> bytes:
         return b""
     if isinstance(request.body, bytes):
         return request.body
-    kept = _BodyCollector()
-    await request.body.write(kept)
-    raw = b"".join(kept.parts)
+    collector = _BodyCollector()
+    await request.body.write(collector)
+    raw = b"".join(collector.parts)
     again = aiohttp.BytesPayload(raw, headers=request.body.headers)
     if isinstance(getattr(type(request), "body", None), property):
         request._body = again

@@ -177,7 +177,7 @@ def _text(address: Any) -> str:
 def socket_class(guard: Any) -> Any:
     """Give the class that a guard was made from; the guard itself where that cannot be seen."""
     ancestors = getattr(guard, "__mro__", ())
-    return next((each for each in ancestors if each.__bases__ == (_socket.socket,)), guard)
+    return next((ancestor for ancestor in ancestors if ancestor.__bases__ == (_socket.socket,)), guard)
 
 
 _lock = threading.Lock()

@@ -105,15 +105,15 @@ class Scope:
         """Note a request that is not answered, if it is new, and give what is to be raised."""
         from pytest_agenteval.cassettes.request_identity import key_of
 
-        asked = self._own.cassette.redactor.request(request)
-        refused = NotRecorded(asked, self._own.cassette.name)
+        redacted = self._own.cassette.redactor.request(request)
+        refused = NotRecorded(redacted, self._own.cassette.name)
         if os.getpid() != self._process:  # a copy of this process, whose notes nobody reads
             return NothingSent(str(refused))
         with self._refusing:
-            if key_of(asked) not in self._refused:
-                self._refused.add(key_of(asked))
+            if key_of(redacted) not in self._refused:
+                self._refused.add(key_of(redacted))
                 self._own.missed()
-                self.missed.append(asked)
+                self.missed.append(redacted)
         return NothingSent(str(refused)) if _serves.get() else refused
 
     def record(self, request: Request, response: Response) -> None:

@@ -78,13 +78,13 @@ def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
 
 def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Give the tool messages since the user spoke last."""
-    found: list[ChatMessage] = []
+    answers: list[ChatMessage] = []
     for message in reversed(messages):
         if message["role"] == "user":
             break
         if message["role"] == "tool":
-            found.append(message)
-    return found[::-1]
+            answers.append(message)
+    return answers[::-1]
 
 
 def _likeness(question: str, tool: ToolSpec) -> float:
@@ -167,9 +167,9 @@ class RulesChat:
             ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
             for index, (tool, args) in enumerate(move.calls)
         )
-        written = move.text + "".join(compact(call.args) for call in calls)
+        output = move.text + "".join(compact(call.args) for call in calls)
         length_read = sum(len(text_of(message)) for message in messages)
-        usage = Usage(length_read // 4, len(written) // 4, cost_usd=0.0, asks=1, attempts=1)
+        usage = Usage(length_read // 4, len(output) // 4, cost_usd=0.0, asks=1, attempts=1)
         return Reply(move.text, calls, usage, "tool_calls" if calls else "stop")
 
     def _move(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:

@@ -138,16 +138,19 @@ class Oracle:
         whole = _REFERENCE.fullmatch(text)
         if whole is not None:
             return self._referred(results, whole)
-        return _REFERENCE.sub(lambda found: _inserted(self._referred(results, found)), text)
+        return _REFERENCE.sub(lambda match: _inserted(self._referred(results, match)), text)
 
-    def _referred(self, results: list[Any], found: re.Match[str]) -> Any:
-        if found[0] == "$$":
+    def _referred(self, results: list[Any], reference: re.Match[str]) -> Any:
+        if reference[0] == "$$":
             return "$"
-        number, place = int(found[1]), f"{self._file}: reference_solution.turns[{self._asks - 1}]: {found[0]}"
+        number, place = (
+            int(reference[1]),
+            f"{self._file}: reference_solution.turns[{self._asks - 1}]: {reference[0]}",
+        )
         if not 1 <= number <= len(results):
             raise NothingToActOut(f"{place} leads nowhere: there are {len(results)} results so far")
         value = _parsed(results[number - 1])
-        for step in _STEP.finditer(found[2]):
+        for step in _STEP.finditer(reference[2]):
             try:
                 value = value[int(step[2])] if step[2] else dict(value)[step[1]]
             except (LookupError, TypeError, ValueError):

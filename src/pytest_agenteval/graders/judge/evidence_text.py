@@ -25,14 +25,14 @@ def cut_middle(text: str, most: int = MAX_CHARS_OF_ONE) -> str:
 def join_within(parts: Iterable[str], between: str = "\n\n", most: int = MAX_CHARS) -> str:
     """Put parts one after another until there are enough; then say how many are left out."""
     all_of, size = list(parts), 0
-    kept: list[str] = []
+    pieces: list[str] = []
     for part in all_of:
         size += len(part) + len(between)
-        if kept and size > most:
+        if pieces and size > most:
             break
-        kept.append(cut_middle(part, most))
-    left = len(all_of) - len(kept)
-    return between.join([*kept, f"[… {left} more left out …]"] if left else kept)
+        pieces.append(cut_middle(part, most))
+    left = len(all_of) - len(pieces)
+    return between.join([*pieces, f"[… {left} more left out …]"] if left else pieces)
 
 
 def diffs(before: Tree, after: Tree, paths: Iterable[str]) -> list[str]:

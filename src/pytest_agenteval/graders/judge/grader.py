@@ -83,9 +83,9 @@ def grade_from_judgement(grader: str, judgement: Judgement, threshold: float) ->
     )
 
 
-def judgement_details(found: Any) -> dict[str, Any]:
+def judgement_details(verdict: Any) -> dict[str, Any]:
     """Give what stands beside the grade of a judgement or a comparison."""
-    return {"judgement": found.as_details()}
+    return {"judgement": verdict.as_details()}
 
 
 def dimension_check(name: str, score: float | None, threshold: float) -> Check:
@@ -157,8 +157,8 @@ class JudgeGrader(RubricGrader):
 def _read_inlined(text: str) -> Rubric:
     try:
         return read_rubric(text)
-    except ProblemsFound as found:
-        raise ValueError("; ".join(map(_in_one_line, found.problems))) from None
+    except ProblemsFound as error:
+        raise ValueError("; ".join(map(_in_one_line, error.problems))) from None
 
 
 def _in_one_line(problem: Problem) -> str:
@@ -171,8 +171,8 @@ def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
     """Refuse a rubric that wants to show what there is not, and one that does not fit ``against``."""
     missing = [name for name in rubric.shows if name not in SHOWABLE]
     if missing:
-        known = ", ".join(SHOWABLE)
-        raise ValueError(f"rubric {rubric.name} shows {', '.join(missing)}; there are {known}")
+        showable = ", ".join(SHOWABLE)
+        raise ValueError(f"rubric {rubric.name} shows {', '.join(missing)}; there are {showable}")
     if rubric.candidates != bool(against):
         wants = "needs against: texts by name" if rubric.candidates else "compares nothing: leave against out"
         raise ValueError(f"rubric {rubric.name} {wants}")
@@ -182,12 +182,12 @@ def _check(rubric: Rubric, against: Mapping[str, str]) -> None:
         raise ValueError(f"against: {OWN!r} is the agent's own; give the other text another name")
 
 
-def _comparison_grade(found: Comparison) -> Grade:
+def _comparison_grade(comparison: Comparison) -> Grade:
     """Make a grade of a comparison: one check for each text that the answer is compared with."""
-    scores = found.scores
+    scores = comparison.scores
     own = scores[OWN]
     score_list = ", ".join(f"{name} {format_score(score)}" for name, score in scores.items())
-    why = next(iter(found.judgements.values())).rationale
+    why = next(iter(comparison.judgements.values())).rationale
     checks = tuple(
         Check(
             f"the answer is better than {name}",
@@ -198,4 +198,6 @@ def _comparison_grade(found: Comparison) -> Grade:
         for name, score in scores.items()
         if name != OWN and own is not None and score is not None
     )
-    return Grade(NAME, found.preference(OWN), f"{score_list}: {why}", checks, judgement_details(found))
+    return Grade(
+        NAME, comparison.preference(OWN), f"{score_list}: {why}", checks, judgement_details(comparison)
+    )

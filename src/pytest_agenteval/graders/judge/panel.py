@@ -107,13 +107,13 @@ async def ask_judge(
     return None, tuple(raw), problem
 
 
-async def gather_all(asked: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed]:
+async def gather_all(asks: Iterable[Coroutine[Any, Any, Parsed]]) -> list[Parsed]:
     """Wait for all, also where one fails; then raise what broke the trial, else what else failed."""
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    failed = [each for each in outcomes if isinstance(each, BaseException)]
+    outcomes = await asyncio.gather(*asks, return_exceptions=True)
+    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if failed:
-        raise next((each for each in failed if isinstance(each, TrialBroken)), failed[0])
-    return [each for each in outcomes if not isinstance(each, BaseException)]
+        raise next((error for error in failed if isinstance(error, TrialBroken)), failed[0])
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 @asynccontextmanager
@@ -145,7 +145,7 @@ class Comparison(FrozenValue, frozen=True):
         all_of = [judgement.scores for judgement in self.judgements.values()]
         dimensions = [name for name in all_of[0] if all(scores[name] is not None for scores in all_of)]
         return {
-            name: sum(judgement.scores[each] or 0.0 for each in dimensions) / len(dimensions)
+            name: sum(judgement.scores[dimension] or 0.0 for dimension in dimensions) / len(dimensions)
             if dimensions
             else None
             for name, judgement in self.judgements.items()

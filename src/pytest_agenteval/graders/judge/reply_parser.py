@@ -61,8 +61,8 @@ def _scored_object(reply: str, rubric: Rubric) -> dict[str, Any]:
     return _single_object(_objects(reply, lambda value: any(name in value for name in rubric.names)))
 
 
-def _verdict(found: Mapping[str, Any], rubric: Rubric) -> Verdict:
-    return Verdict(_scores(found, rubric), _rationale(found))
+def _verdict(scores: Mapping[str, Any], rubric: Rubric) -> Verdict:
+    return Verdict(_scores(scores, rubric), _rationale(scores))
 
 
 def _objects(reply: str, holds: Predicate) -> Iterator[dict[str, Any]]:
@@ -90,9 +90,9 @@ def _within(value: Any, holds: Predicate) -> Iterator[dict[str, Any]]:
         yield from _within(inner, holds)
 
 
-def _single_object(found: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _single_object(matches: Iterator[dict[str, Any]]) -> dict[str, Any]:
     try:
-        objects = list(found)
+        objects = list(matches)
         differ = any(other != objects[0] for other in objects)
     except RecursionError:
         raise UnreadableReply("the JSON is nested too deeply") from None
@@ -103,21 +103,21 @@ def _single_object(found: Iterator[dict[str, Any]]) -> dict[str, Any]:
     return objects[0]
 
 
-def _candidate(found: Mapping[str, Any], letter: str) -> Mapping[str, Any]:
-    scores = found.get(letter)
+def _candidate(verdicts: Mapping[str, Any], letter: str) -> Mapping[str, Any]:
+    scores = verdicts.get(letter)
     if not isinstance(scores, dict):
         raise UnreadableReply(f"there are no scores for candidate {letter}")
     return scores
 
 
-def _scores(found: Mapping[str, Any], rubric: Rubric, of: str = "") -> Scores:
-    return {name: _score(found, name, rubric, f"{of}.{name}" if of else name) for name in rubric.names}
+def _scores(scores: Mapping[str, Any], rubric: Rubric, of: str = "") -> Scores:
+    return {name: _score(scores, name, rubric, f"{of}.{name}" if of else name) for name in rubric.names}
 
 
-def _score(found: Mapping[str, Any], name: str, rubric: Rubric, called: str) -> float | None:
-    if name not in found:
+def _score(scores: Mapping[str, Any], name: str, rubric: Rubric, called: str) -> float | None:
+    if name not in scores:
         raise UnreadableReply(f"{called} is missing")
-    value = found[name]
+    value = scores[name]
     if value is None or (isinstance(value, str) and value.strip().casefold() == UNKNOWN):
         return None
     number = _number(value)
@@ -143,8 +143,8 @@ def _number(value: Any) -> float | None:
     return number if isfinite(number) else None
 
 
-def _rationale(found: Mapping[str, Any]) -> str:
-    text = found.get(RATIONALE)
+def _rationale(reply: Mapping[str, Any]) -> str:
+    text = reply.get(RATIONALE)
     return text if isinstance(text, str) else ""
 
 

@@ -56,12 +56,12 @@ def read_rubric_file(file: Path) -> Rubric:
 class _Reader:
     """Reads one front matter, and collects what is wrong with it."""
 
-    def __init__(self, where: str, head: str, found: Any) -> None:
+    def __init__(self, where: str, head: str, front_matter: Any) -> None:
         self._where, self._head = where, head
-        self._found: Mapping[str, Any] = found if isinstance(found, dict) else {}
+        self._found: Mapping[str, Any] = front_matter if isinstance(front_matter, dict) else {}
         self._problems: list[Problem] = []
-        if not isinstance(found, dict):
-            self._wrong((), f"a map with {', '.join(_NEEDED)}", found)
+        if not isinstance(front_matter, dict):
+            self._wrong((), f"a map with {', '.join(_NEEDED)}", front_matter)
 
     def rubric(self, text: str, start: int) -> Rubric:
         """Give the rubric, or raise all problems in reading order."""
@@ -125,23 +125,23 @@ class _Reader:
 
     def _texts(self, key: str, what: str) -> Mapping[str, str]:
         """Read a map of names to texts."""
-        found = self._found.get(key)
-        if not isinstance(found, dict) or not found:
+        texts = self._found.get(key)
+        if not isinstance(texts, dict) or not texts:
             if key in self._found:
-                self._wrong((key,), f"a map of names, each to {what}", found)
+                self._wrong((key,), f"a map of names, each to {what}", texts)
             return {}
-        for name, text in found.items():
+        for name, text in texts.items():
             if not _NAME.fullmatch(name):
                 self._problem((key, name), A_NAME, repr(name))
             if not isinstance(text, str) or not text.strip():
                 self._wrong((key, name), f"{what}, as text", text)
-        return found
+        return texts
 
     def _dimensions(self) -> tuple[Dimension, ...]:
-        found = self._texts("dimensions", "what it asks")
-        if RATIONALE in found:
+        questions = self._texts("dimensions", "what it asks")
+        if RATIONALE in questions:
             self._problem(("dimensions", RATIONALE), f"another name than {RATIONALE}", repr(RATIONALE))
-        return tuple(Dimension(name, " ".join(str(says).split())) for name, says in found.items())
+        return tuple(Dimension(name, " ".join(str(says).split())) for name, says in questions.items())
 
     def _combine(self, low: float, high: float) -> Combine:
         ways = get_args(Combine)

@@ -40,9 +40,9 @@ def matcher_of(setting: Any, place: KeyPath) -> Matcher:
     kinds = [key for key in setting if key in _KINDS]
     wrong = next((key for key in setting if key not in _KINDS and key not in _MODIFIERS), None)
     if wrong is not None:
-        known = (*_KINDS, *_MODIFIERS)
-        hint = nearest(wrong, known) or "a map that is meant as it stands is written {exact: {...}}"
-        raise WrongSetting((*place, wrong), f"one of {', '.join(known)}", f"unknown key {wrong!r}", hint)
+        options = (*_KINDS, *_MODIFIERS)
+        hint = nearest(wrong, options) or "a map that is meant as it stands is written {exact: {...}}"
+        raise WrongSetting((*place, wrong), f"one of {', '.join(options)}", f"unknown key {wrong!r}", hint)
     if len(kinds) != 1:
         expected = f"exactly one of {', '.join(_KINDS)}"
         raise WrongSetting(place, expected, " and ".join(kinds) or "none of them")
@@ -65,18 +65,18 @@ def values(name: str, given: Setting) -> Values:
     return tuple((text, value_path_at((name, text), text), matcher) for text, matcher in read.items())
 
 
-def check_value(claim: str, matcher: Matcher, found: Any) -> Check:
+def check_value(claim: str, matcher: Matcher, value: Any) -> Check:
     """Ask whether a value, which may be ABSENT, is one that was meant."""
-    found_text = "nothing" if found is ABSENT else brief(found)
-    return Check(claim, matcher.matches(found), str(matcher), found_text)
+    found_text = "nothing" if value is ABSENT else brief(value)
+    return Check(claim, matcher.matches(value), str(matcher), found_text)
 
 
-def check_values(where: str, asked: Values, value: Any, problem: str = "") -> tuple[Check, ...]:
+def check_values(where: str, entries: Values, value: Any, problem: str = "") -> tuple[Check, ...]:
     """Ask for each value at its path; where there is a problem, none is as meant, not even an absent one."""
     if problem:
-        return tuple(Check(f"{where}: {text}", False, str(matcher), problem) for text, _, matcher in asked)
+        return tuple(Check(f"{where}: {text}", False, str(matcher), problem) for text, _, matcher in entries)
     return tuple(
-        check_value(f"{where}: {text}", matcher, value_at(value, path)) for text, path, matcher in asked
+        check_value(f"{where}: {text}", matcher, value_at(value, path)) for text, path, matcher in entries
     )
 
 

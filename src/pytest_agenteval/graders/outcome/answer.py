@@ -58,7 +58,7 @@ class AnswerMatches:
     def grade(self, evidence: Evidence) -> Grade:
         """Search the answer for each pattern."""
         problem = "" if evidence.answer.strip() else "no answer"
-        checks = [pattern_check("the answer", one, evidence.answer, problem) for one in self.patterns]
+        checks = [pattern_check("the answer", pattern, evidence.answer, problem) for pattern in self.patterns]
         return Grade.from_checks("answer_matches", checks_to_score(checks, any_will_do=self.any))
 
 
@@ -89,13 +89,15 @@ class AnswerJson:
         """Read the answer, then compare it."""
         return Grade.from_checks("answer_json", self._checks(parse_answer(evidence.answer), evidence.answer))
 
-    def _checks(self, found: ParsedText, answer: str) -> Iterator[Check]:
+    def _checks(self, parsed: ParsedText, answer: str) -> Iterator[Check]:
         # What was said instead helps more than where the parser stopped, which comes first.
-        problem = f"{found.problem}: {brief(answer)}" if found.problem and answer.strip() else found.problem
+        problem = (
+            f"{parsed.problem}: {brief(answer)}" if parsed.problem and answer.strip() else parsed.problem
+        )
         if self.schema is not None:
-            wrong = problem or "; ".join(schema_problems(self.schema, found.value))
+            wrong = problem or "; ".join(schema_problems(self.schema, parsed.value))
             yield Check(
                 "the answer keeps to the schema", not wrong, "JSON that does", wrong or "JSON that does"
             )
         if self.values is not None:
-            yield from check_values("answer", values("values", self.values), found.value, problem)
+            yield from check_values("answer", values("values", self.values), parsed.value, problem)

@@ -48,7 +48,7 @@ class FileContains:
         return best_grade("file_contains", select_files(self.path, evidence.after), self._checks)
 
     def _checks(self, file: SelectedFile) -> Sequence[Check]:
-        checks = [text_check(file.path, one, file.text, file.problem, fold=self.fold) for one in self.texts]
+        checks = [text_check(file.path, text, file.text, file.problem, fold=self.fold) for text in self.texts]
         return checks_to_score(checks, any_will_do=self.any)
 
 
@@ -78,7 +78,7 @@ class FileMatches:
         return best_grade("file_matches", select_files(self.path, evidence.after), self._checks)
 
     def _checks(self, file: SelectedFile) -> Sequence[Check]:
-        checks = [pattern_check(file.path, one, file.text, file.problem) for one in self.patterns]
+        checks = [pattern_check(file.path, pattern, file.text, file.problem) for pattern in self.patterns]
         return checks_to_score(checks, any_will_do=self.any)
 
 

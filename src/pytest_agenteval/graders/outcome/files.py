@@ -29,7 +29,7 @@ def matching_paths(path: str, tree: Tree) -> list[str]:
 
 def select_files(path: str, tree: Tree) -> list[SelectedFile]:
     """Read each file that a path or glob means; where it means none, that is the one reading."""
-    files = [_select(each, tree) for each in matching_paths(path, tree)]
+    files = [_select(file, tree) for file in matching_paths(path, tree)]
     return files or [SelectedFile(path, problem="no such file")]
 
 
@@ -72,8 +72,8 @@ class FileExists:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Look for each path in the workspace after the trial."""
-        present = [_presence(path, evidence.after, wanted=True) for path in self.paths]
-        absent = [_presence(path, evidence.after, wanted=False) for path in self.absent]
+        present = [_presence(path, evidence.after, expected=True) for path in self.paths]
+        absent = [_presence(path, evidence.after, expected=False) for path in self.absent]
         return Grade.from_checks("file_exists", [*present, *absent])
 
 
@@ -106,11 +106,11 @@ class FileUnchanged:
         return Grade.from_checks("file_unchanged", checks)
 
 
-def _presence(path: str, tree: Tree, *, wanted: bool) -> Check:
+def _presence(path: str, tree: Tree, *, expected: bool) -> Check:
     paths = matching_paths(path, tree)
-    claim = f"there is {'a' if wanted else 'no'} file {path}"
+    claim = f"there is {'a' if expected else 'no'} file {path}"
     found_text = cut(", ".join(paths)) or "no such file"
-    return Check(claim, bool(paths) is wanted, path if wanted else "no such file", found_text)
+    return Check(claim, bool(paths) is expected, path if expected else "no such file", found_text)
 
 
 def _all_matching_paths(globs: Sequence[str], tree: Tree) -> set[str]:

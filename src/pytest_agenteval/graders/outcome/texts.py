@@ -33,8 +33,8 @@ def parse_text(text: str, name: str) -> ParsedText:
     """Read a text as the JSON or YAML that a file of this name holds: no key twice, no yes or no."""
     try:
         return ParsedText(parse_document(Path(name), text.encode("utf-8", "surrogatepass")).value)
-    except ProblemsFound as found:
-        first = found.problems[0]
+    except ProblemsFound as error:
+        first = error.problems[0]
         line = "" if first.line is None else f"line {first.line}: "
         return ParsedText(problem=f"{line}{first.found} in place of {first.expected}")
 
@@ -59,10 +59,10 @@ def parse_answer(text: str) -> ParsedText:
     return parse_text(stripped if fenced is None else fenced["inside"], "answer.json")
 
 
-def text_check(where: str, wanted: str, text: str, problem: str = "", *, fold: bool = False) -> Check:
+def text_check(where: str, part: str, text: str, problem: str = "", *, fold: bool = False) -> Check:
     """Ask whether a text contains another; where there is a problem, it does not."""
-    inside = fold_text(wanted) in fold_text(text) if fold else wanted in text
-    return Check(f"{where} contains {wanted!r}", not problem and inside, repr(wanted), problem or brief(text))
+    inside = fold_text(part) in fold_text(text) if fold else part in text
+    return Check(f"{where} contains {part!r}", not problem and inside, repr(part), problem or brief(text))
 
 
 def pattern_check(where: str, pattern: str, text: str, problem: str = "") -> Check:

@@ -55,8 +55,8 @@ class CallArguments:
         if not numbered:
             return self._without_calls(len(calls), expected)
         if self.which == "every":
-            return Grade.from_checks(NAME, [check for each in numbered for check in _checks(*each, expected)])
-        grades = [Grade.from_checks(NAME, _checks(*each, expected)) for each in numbered]
+            return Grade.from_checks(NAME, [check for call in numbered for check in _checks(*call, expected)])
+        grades = [Grade.from_checks(NAME, _checks(*call, expected)) for call in numbered]
         return max(grades, key=lambda grade: grade.score or 0.0)
 
     def _numbered_calls(self, calls: Sequence[ToolCall]) -> list[tuple[int, ToolCall]]:
@@ -66,17 +66,19 @@ class CallArguments:
             return numbered[self.which - 1 : self.which]
         return {"first": numbered[:1], "last": numbered[-1:]}.get(self.which, numbered)
 
-    def _without_calls(self, count: int, wanted: Mapping[str, Matcher]) -> Grade:
+    def _without_calls(self, count: int, expected: Mapping[str, Matcher]) -> Grade:
         if self.which == "every":
             return Grade(NAME, None, f"{self.tool} was not called: nothing to check")
         found_text = "no call" if not count else f"calls: {count}"
         claim = f"{self.tool}, call {self.which}" if count else self.tool
-        checks = [Check(f"{claim}: {name}", False, str(one), found_text) for name, one in wanted.items()]
+        checks = [
+            Check(f"{claim}: {name}", False, str(matcher), found_text) for name, matcher in expected.items()
+        ]
         return Grade.from_checks(NAME, checks)
 
 
-def _checks(number: int, call: ToolCall, wanted: Mapping[str, Matcher]) -> list[Check]:
+def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> list[Check]:
     return [
         check_value(f"{call.tool}, call {number}: {name}", matcher, call.args.get(name, ABSENT))
-        for name, matcher in wanted.items()
+        for name, matcher in expected.items()
     ]

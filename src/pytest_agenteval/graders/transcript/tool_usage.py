@@ -58,13 +58,13 @@ class ToolCalled:
         """Count the calls of each tool."""
         counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
         every = Counter(call.tool for call in agent_calls(evidence, succeeded=False))
-        return Grade.from_checks("tool_called", [self._check(one, counts, every) for one in self.tools])
+        return Grade.from_checks("tool_called", [self._check(tool, counts, every) for tool in self.tools])
 
     def _check(self, tool: str, counts: Counter[str], every: Counter[str]) -> Check:
         count, failed = counts[tool], every[tool] - counts[tool]
         enough = count >= self.at_least and (self.at_most is None or count <= self.at_most)
-        found = count_text(count) + (f", and {count_text(failed)} with an error" if failed else "")
-        return Check(f"{tool} was called", enough, self._expected(), found)
+        calls_text = count_text(count) + (f", and {count_text(failed)} with an error" if failed else "")
+        return Check(f"{tool} was called", enough, self._expected(), calls_text)
 
     def _expected(self) -> str:
         if self.at_most is None:
@@ -97,8 +97,8 @@ class ToolNotCalled:
         """Look for calls of each tool."""
         counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
         checks = [
-            Check(f"{one} was not called", not counts[one], "never", count_text(counts[one]))
-            for one in self.tools
+            Check(f"{tool} was not called", not counts[tool], "never", count_text(counts[tool]))
+            for tool in self.tools
         ]
         return Grade.from_checks("tool_not_called", checks)
 
@@ -147,12 +147,12 @@ class CallsInOrder:
         return Grade("calls_in_order", len(pairs) / whole, rationale, tuple(checks))
 
 
-def common_subsequence(wanted: Sequence[str], found: Sequence[str]) -> list[tuple[int, int]]:
+def common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
     """Give a longest common subsequence, as pairs of places in both."""
-    longest = _lengths(wanted, found)
+    longest = _lengths(left, right)
     pairs, i, j = [], 0, 0
-    while i < len(wanted) and j < len(found):
-        if wanted[i] == found[j]:
+    while i < len(left) and j < len(right):
+        if left[i] == right[j]:
             pairs.append((i, j))
             i, j = i + 1, j + 1
         elif longest[i + 1][j] >= longest[i][j + 1]:
@@ -162,13 +162,13 @@ def common_subsequence(wanted: Sequence[str], found: Sequence[str]) -> list[tupl
     return pairs
 
 
-def _lengths(wanted: Sequence[str], found: Sequence[str]) -> list[list[int]]:
+def _lengths(left: Sequence[str], right: Sequence[str]) -> list[list[int]]:
     """Give, for every two ends of the sequences, how long their longest common subsequence is."""
-    rows = [[0] * (len(found) + 1)]
-    for step in reversed(wanted):
+    rows = [[0] * (len(right) + 1)]
+    for step in reversed(left):
         below, row = rows[-1], [0]
-        for place in range(len(found) - 1, -1, -1):
-            same = step == found[place]
+        for place in range(len(right) - 1, -1, -1):
+            same = step == right[place]
             row.append(below[place + 1] + 1 if same else max(below[place], row[-1]))
         rows.append(row[::-1])
     return rows[::-1]

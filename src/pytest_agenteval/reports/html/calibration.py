@@ -86,7 +86,8 @@ def calibration_page(data: JsonObject) -> str:
             names=[judge_model_label(judge) for judge in data["judges"]],
             label=_label(data),
             thresholds=[
-                (each, format_threshold(each), format_threshold_value(each)) for each in data["thresholds"]
+                (threshold, format_threshold(threshold), format_threshold_value(threshold))
+                for threshold in data["thresholds"]
             ],
             sections=[_section(data, name, judges) for name in data["dimensions"]],
             number=format_statistic,
@@ -124,7 +125,7 @@ def _section(data: JsonObject, dimension: str, judges: Sequence[str]) -> dict[st
 def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:
     """Give one judge's plot and figures; thresholds are about the decisive one."""
     agreement = next(
-        known for known in data["measured"] if (known["dimension"], known["judge"]) == (dimension, judge)
+        row for row in data["measured"] if (row["dimension"], row["judge"]) == (dimension, judge)
     )
     thresholds = {
         threshold["metric"]: threshold

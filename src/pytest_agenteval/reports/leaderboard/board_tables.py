@@ -81,11 +81,11 @@ def _metric_tables(board: Leaderboard) -> Iterator[ReportTable]:
     rows = [row for row in board.standings if row.scorecard]
     for name in _group_names(rows):
         groups = _groups(rows, name)
-        known = [group for group in groups if group]
-        if not any(metric.tasks for group in known for metric in (group.total, *group.beside)):
+        decided = [group for group in groups if group]
+        if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
             continue
-        own = dict.fromkeys(metric.name for group in known for metric in group.metrics)
-        beside = dict.fromkeys(metric.name for group in known for metric in group.beside)
+        own = dict.fromkeys(metric.name for group in decided for metric in group.metrics)
+        beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
         columns = (
             *metric_columns([group.total if group else None for group in groups]),
             *(_column(metric, [_own_metric(group, metric) for group in groups]) for metric in own),

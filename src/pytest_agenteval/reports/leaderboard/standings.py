@@ -196,5 +196,5 @@ def _metric(metric: Metric) -> dict[str, Any]:
     return {"value": metric.value, **_ends(metric.interval), "tasks": metric.tasks}
 
 
-def _ends(found: Interval | None) -> dict[str, float | None]:
-    return {"low": found.low if found else None, "high": found.high if found else None}
+def _ends(interval: Interval | None) -> dict[str, float | None]:
+    return {"low": interval.low if interval else None, "high": interval.high if interval else None}

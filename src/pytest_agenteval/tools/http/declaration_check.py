@@ -44,18 +44,18 @@ def problems_of(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterato
     if wrong:
         return
     names = tuple(tool.parameters.get("properties") or ())
-    known = (*tool.secrets, *(provider.secrets if provider else ()))
+    own_secrets = (*tool.secrets, *(provider.secrets if provider else ()))
     if tool.token:
-        yield from _token(tool.token, known, provider)
-    secrets = (*known, TOKEN) if tool.token or (provider and provider.token) else known
+        yield from _token(tool.token, own_secrets, provider)
+    secrets = (*own_secrets, TOKEN) if tool.token or (provider and provider.token) else own_secrets
     yield from _flat(tool)
     for path, value in _values(tool):
         yield from _unknown_names(path, "a parameter of the tool", value.names, names)
         yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
     for part in ("url", "query", "headers", "body"):
         yield from _misspelt(("request", part), getattr(tool.request, part), names)
-    for place, *told in wrong_in_result(tool.result, names):
-        yield DeclarationProblem(("result", *place), *told)
+    for place, *problem in wrong_in_result(tool.result, names):
+        yield DeclarationProblem(("result", *place), *problem)
     yield from _errors(tool.errors)
     yield from _address(tool, provider)
     yield from _matching(tool.matching, names)
@@ -78,9 +78,9 @@ def provider_problems(provider: ProviderSpec) -> Iterator[DeclarationProblem]:
 
 
 def _errors(errors: Iterable[ErrorSpec]) -> Iterator[DeclarationProblem]:
-    for index, one in enumerate(errors):
-        for path, *told in wrong_in_error(one):
-            yield DeclarationProblem(("errors", index, *path), *told)
+    for index, error in enumerate(errors):
+        for path, *problem in wrong_in_error(error):
+            yield DeclarationProblem(("errors", index, *path), *problem)
 
 
 def _token(
@@ -104,7 +104,7 @@ def _schema(parameters: Mapping[str, Any]) -> Iterator[DeclarationProblem]:
         found = value_text(parameters.get("type"))
         yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
         return
-    wrong = [DeclarationProblem(("parameters", *path), *told) for path, *told in wrong_in(parameters)]
+    wrong = [DeclarationProblem(("parameters", *path), *problem) for path, *problem in wrong_in(parameters)]
     yield from wrong
     properties, required = parameters.get("properties", {}), parameters.get("required", ())
     for index, name in enumerate(() if wrong else required):
@@ -170,11 +170,11 @@ def _body_values(path: KeyPath, body: Any) -> Iterator[tuple[KeyPath, Value]]:
 
 
 def _unknown_names(
-    path: KeyPath, expected: str, used: Iterable[str], known: Iterable[str]
+    path: KeyPath, expected: str, used: Iterable[str], names: Iterable[str]
 ) -> Iterator[DeclarationProblem]:
     for name in dict.fromkeys(used):
-        if name not in known:
-            yield DeclarationProblem(path, expected, f"unknown name {name!r}", nearest(name, known))
+        if name not in names:
+            yield DeclarationProblem(path, expected, f"unknown name {name!r}", nearest(name, names))
 
 
 def _address(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
@@ -224,8 +224,8 @@ _PLACE = re.compile(r"(?!\$[.\[])(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
 def wrong_in_result(part: PartSpec, names: Collection[str], path: KeyPath = ()) -> Iterator[Wrong]:
     """Give place, expected, found and hint of what no response can be made into."""
     yield from _value_path((*path, "path"), part.path)
-    for index, one in enumerate(part.join):
-        yield from _value_path((*path, "join", index), one)
+    for index, joined_path in enumerate(part.join):
+        yield from _value_path((*path, "join", index), joined_path)
     if part.where is not None:
         yield from _value_path((*path, "where", "path"), part.where.path)
         yield from _unknown_parameter((*path, "where", "starts"), part.where.starts, names)

@@ -85,7 +85,7 @@ async def _exchange(
                 request.method,
                 request.uri.partition("#")[0],
                 content=None if request.body is None else text_of(request.body).encode(),
-                headers=[(name.encode(), one.encode()) for name, (one,) in request.headers.items()],
+                headers=[(name.encode(), value.encode()) for name, (value,) in request.headers.items()],
             )
     except (httpx.InvalidURL, httpx.LocalProtocolError) as failed:
         message = f"no request to {_host(request)} can be made of this: {type(failed).__name__}"

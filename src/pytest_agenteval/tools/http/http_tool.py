@@ -66,8 +66,8 @@ class HttpWire:
 
         self._need_secrets()
         response = await send(self._endpoint, args)
-        kept = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
-        return Response(response.status, response.message, kept, response.body)
+        headers = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
+        return Response(response.status, response.message, headers, response.body)
 
     def _need_secrets(self) -> None:
         missing = [name for name in self._secrets if not os.environ.get(name)]
@@ -112,8 +112,10 @@ def tools_of(document: Document, bases: Mapping[str, str] | None = None) -> dict
     """Give the tools that a document declares; it holds one tool, or ``tools`` with a ``provider``."""
     declared = declarations(document)
     return {
-        one.name: http_tool(one, provider, (bases or {}).get(provider.name, "") if provider else "")
-        for one, provider in declared
+        declaration.name: http_tool(
+            declaration, provider, (bases or {}).get(provider.name, "") if provider else ""
+        )
+        for declaration, provider in declared
     }
 
 
@@ -129,9 +131,9 @@ def declarations(document: Document) -> list[tuple[ToolDeclaration, ProviderSpec
     assert isinstance(read, ToolFile | ToolDeclaration)
     tools = (read,) if isinstance(read, ToolDeclaration) else read.tools
     provider = None if isinstance(read, ToolDeclaration) else read.provider
-    found = list(_problems(document, tools, provider, several))
-    if found:
-        raise ProblemsFound(sorted(found, key=lambda problem: problem.line or 0))
+    problems = list(_problems(document, tools, provider, several))
+    if problems:
+        raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
     return [(tool, provider) for tool in tools]
 
 
@@ -142,21 +144,21 @@ def _problems(
     several: bool,
 ) -> Iterator[Problem]:
     if provider is not None:
-        yield from (_at_line(document, ("provider",), found) for found in provider_problems(provider))
+        yield from (_at_line(document, ("provider",), problem) for problem in provider_problems(provider))
     first: dict[str, int] = {}
     for index, tool in enumerate(tools):
         place: KeyPath = ("tools", index) if several else ()
-        for found in problems_of(tool, provider):
-            yield _at_line(document, place, found)
+        for problem in problems_of(tool, provider):
+            yield _at_line(document, place, problem)
         if first.setdefault(tool.name, index) != index:
-            taken = f"{tool.name!r}, which tools[{first[tool.name]}] has too"
-            yield _at_line(document, place, DeclarationProblem(("name",), "a name of its own", taken))
+            name_in_use = f"{tool.name!r}, which tools[{first[tool.name]}] has too"
+            yield _at_line(document, place, DeclarationProblem(("name",), "a name of its own", name_in_use))
 
 
-def _at_line(document: Document, place: KeyPath, found: DeclarationProblem) -> Problem:
-    path = (*place, *found.path)
+def _at_line(document: Document, place: KeyPath, problem: DeclarationProblem) -> Problem:
+    path = (*place, *problem.path)
     line = document.line_of(path)
-    return Problem(short_path(document.path), line, path, found.expected, found.found, found.hint)
+    return Problem(short_path(document.path), line, path, problem.expected, problem.found, problem.hint)
 
 
 @cache

@@ -106,8 +106,8 @@ class RequestTemplate:
         uri = self._url.write(full, secrets) if has_address else ABSENT
         if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
             raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
-        written: str = uri
-        return written
+        address: str = uri
+        return address
 
     def _readable_names(self) -> Iterable[str]:
         return (name for value in self.values for name in value.kept)
@@ -120,7 +120,7 @@ class RequestTemplate:
             return None
         if self._as == "form":
             return _pairs(body)
-        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", compact(body))
+        return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", compact(body))
 
     def _read_body(self, text: str) -> Any:
         if self._as == "form":
@@ -172,8 +172,8 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 
 def _quote(text: str) -> str:
-    written = quote(text, safe=",:", errors="replace")
-    return written.replace(_QUOTED_MARK, MARK) if "%3C" in written else written
+    quoted = quote(text, safe=",:", errors="replace")
+    return quoted.replace(_QUOTED_MARK, MARK) if "%3C" in quoted else quoted
 
 
 def _group_pairs(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:

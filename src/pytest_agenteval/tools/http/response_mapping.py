@@ -65,7 +65,7 @@ class _ErrorRule:
             return ""
         message = self._message(body) if self._message else ABSENT
         code = value if isinstance(value, str | int | float) else ABSENT
-        parts = [one for one in (message, code) if one is not ABSENT and one not in (None, "")]
+        parts = [part for part in (message, code) if part is not ABSENT and part not in (None, "")]
         return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact(value))
 
 
@@ -158,7 +158,7 @@ def _each_step(spec: PartSpec) -> Picker:
 
 
 def _map_of(given: Mapping[str, str | PartSpec]) -> Picker:
-    fields = {key: _field_picker(one) for key, one in given.items()}
+    fields = {key: _field_picker(spec) for key, spec in given.items()}
     return lambda value, args: {key: field(value, args) for key, field in fields.items()}
 
 
@@ -176,8 +176,8 @@ def _drop_step(spec: PartSpec) -> Picker:
 
     def without(value: Any, args: Args) -> Any:
         if isinstance(value, dict):
-            return {key: without(one, args) for key, one in value.items() if key not in keys}
-        return [without(one, args) for one in value] if isinstance(value, list) else value
+            return {key: without(inner, args) for key, inner in value.items() if key not in keys}
+        return [without(item, args) for item in value] if isinstance(value, list) else value
 
     return without
 
@@ -225,9 +225,9 @@ _STEPS: dict[str, Callable[[PartSpec], Picker]] = {
 def _parse_json(text: str) -> Any:
     """Read JSON, also as older providers write it: with a last semicolon and with quotes escaped."""
     older = text.rstrip("; \n").replace("\\'", "'") if text.startswith(("{", "[")) else ""
-    for written, strict in ((text, True), (older, False)):
+    for source, strict in ((text, True), (older, False)):
         try:
-            return json.loads(written, strict=strict)
+            return json.loads(source, strict=strict)
         except (ValueError, RecursionError):
             continue
     return ABSENT

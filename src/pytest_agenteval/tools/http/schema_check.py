@@ -32,7 +32,7 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 _NUMBER: tuple[str, Callable[[Any], bool]] = ("a number", _is_number)
@@ -88,7 +88,7 @@ def wrong_in(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[Wron
 
 def _leads(ref: Any, root: Any) -> bool:
     steps = ref.split("/") if isinstance(ref, str) else [""]
-    for step in (unquote(one).replace("~1", "/").replace("~0", "~") for one in steps[1:]):
+    for step in (unquote(part).replace("~1", "/").replace("~0", "~") for part in steps[1:]):
         if not isinstance(root, Mapping) or step not in root:
             return False
         root = root[step]
@@ -96,18 +96,18 @@ def _leads(ref: Any, root: Any) -> bool:
 
 
 def _kind(kind: Any, path: KeyPath) -> Iterator[Wrong]:
-    for one in kind if isinstance(kind, list) else [kind]:
-        if one not in KINDS:
-            yield path, f"one of {', '.join(KINDS)}", value_text(one), nearest(str(one), KINDS)
+    for type_name in kind if isinstance(kind, list) else [kind]:
+        if type_name not in KINDS:
+            yield path, f"one of {', '.join(KINDS)}", value_text(type_name), nearest(str(type_name), KINDS)
 
 
 def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
     for keyword in ("properties", "$defs"):
         if isinstance(schema.get(keyword), Mapping):
-            yield from (((keyword, name), one) for name, one in schema[keyword].items())
+            yield from (((keyword, name), inner) for name, inner in schema[keyword].items())
     for keyword in ("items", "additionalProperties"):
         if keyword in schema:
             yield (keyword,), schema[keyword]
     for keyword in ("anyOf", "oneOf", "allOf"):
         if isinstance(schema.get(keyword), list):
-            yield from (((keyword, index), one) for index, one in enumerate(schema[keyword]))
+            yield from (((keyword, index), inner) for index, inner in enumerate(schema[keyword]))

@@ -84,21 +84,23 @@ class Text(Value):
 
     def write(self, args: Args, secrets: Secrets) -> Any:
         """Give the text for a call."""
-        written = []
+        texts = []
         for piece in self._pieces:
             if piece.name:
                 argument = args.get(piece.name, piece.default)
                 if argument is None:
                     return ABSENT
-                written.append(self._escape(text_of_value(argument)))
+                texts.append(self._escape(text_of_value(argument)))
             else:
-                written.append(secrets(piece.secret) if piece.secret else piece.text)
-        return "".join(written)
+                texts.append(secrets(piece.secret) if piece.secret else piece.text)
+        return "".join(texts)
 
     def sure_of(self, sure: Collection[str]) -> tuple[str, ...]:
         """Give the arguments that may be absent."""
         return tuple(
-            one.name for one in self._pieces if one.name and one.default is None and one.name not in sure
+            piece.name
+            for piece in self._pieces
+            if piece.name and piece.default is None and piece.name not in sure
         )
 
     def read(self, sent: Any) -> Args | None:
@@ -113,12 +115,12 @@ class Table(Value):
     def __init__(self, name: str, table: Mapping[str, Value]) -> None:
         inner = tuple(table.values())
         self._name, self._table = name, table
-        self.names = (name, *(one for value in inner for one in value.names))
-        self.kept = tuple(one for value in inner for one in value.kept)
+        self.names = (name, *(inner_name for value in inner for inner_name in value.names))
+        self.kept = tuple(inner_name for value in inner for inner_name in value.kept)
         constants = [canonical(value.write({}, str)) for value in inner if not value.names]
         if len(set(constants)) == len(constants):
             self.kept = (name, *self.kept)
-        self.secrets = tuple(one for value in inner for one in value.secrets)
+        self.secrets = tuple(secret for value in inner for secret in value.secrets)
 
     def write(self, args: Args, secrets: Secrets) -> Any:
         """Give what the table has for the argument; an argument it does not know is sent as it is."""
@@ -256,12 +258,12 @@ def _pattern(pieces: Sequence[_Piece], inner: str) -> str:
     if runs and runs[0][0].text:
         runs.insert(0, ())
     steps = [(gap, between) for gap, between in zip_longest(runs[::2], runs[1::2], fillvalue=())]
-    written = ""
+    pattern = ""
     for number, (gap, between) in enumerate(steps, start=1):
         step = _gap(gap, inner) + "".join(re.escape(piece.text) for piece in between)
         settled = number < len(steps) and (inner == ANYTHING or not any(piece.secret for piece in gap))
-        written += f"(?>{step})" if settled else step
-    return written
+        pattern += f"(?>{step})" if settled else step
+    return pattern
 
 
 def _gap(run: Sequence[_Piece], inner: str) -> str:

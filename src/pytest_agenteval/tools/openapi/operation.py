@@ -104,7 +104,7 @@ def declaration(source: Source, operation: Operation, spec: OperationSpec, keys:
         parameters["required"] = draft.required
     if draft.schemas.defs:
         parameters["$defs"] = draft.schemas.defs
-    url = re.sub(r"\{([^{}]+)\}", lambda found: f"{{{draft.path.get(found[1], found[1])}}}", operation.path)
+    url = re.sub(r"\{([^{}]+)\}", lambda match: f"{{{draft.path.get(match[1], match[1])}}}", operation.path)
     return ToolDeclaration(
         name=name_of(operation, spec),
         description=spec.description or _description(operation),
@@ -131,15 +131,16 @@ def name_of(operation: Operation, spec: OperationSpec) -> str:
 
 def _parameters(source: Source, operation: Operation) -> list[tuple[KeyPath, Mapping[str, Any]]]:
     """Give the parameters of the operation, and those of its path that it does not say anew."""
-    found: dict[tuple[Any, Any], tuple[KeyPath, Mapping[str, Any]]] = {}
+    parameters: dict[tuple[Any, Any], tuple[KeyPath, Mapping[str, Any]]] = {}
     for place, holder in ((operation.place[:2], operation.shared), (operation.place, operation.said)):
         for index, given in enumerate(holder.get("parameters") or ()):
             here = (*place, "parameters", index)
-            one = source.followed(given, here)
-            found[one.get("in"), one.get("name")] = (here, one)
+            parameter = source.followed(given, here)
+            parameters[parameter.get("in"), parameter.get("name")] = (here, parameter)
     order = ("path", "query", "header", "cookie")
     return sorted(
-        found.values(), key=lambda one: order.index(str(one[1].get("in"))) if one[1].get("in") in order else 9
+        parameters.values(),
+        key=lambda entry: order.index(str(entry[1].get("in"))) if entry[1].get("in") in order else 9,
     )
 
 
@@ -173,8 +174,8 @@ def _shape(draft: _Draft, given: Mapping[str, Any], place: KeyPath) -> dict[str,
     for kind, inner in (given.get("content") or {}).items():  # of which there is one
         return draft.schemas.open(inner.get("schema", {}), (*place, "content", kind, "schema"))
     shape = draft.schemas.open(given.get("schema", {}), (*place, "schema"))
-    said = given.get("description")
-    return {**shape, "description": said} if said and "description" not in shape else shape
+    description = given.get("description")
+    return {**shape, "description": description} if description and "description" not in shape else shape
 
 
 def _in_query(given: Mapping[str, Any], named: str) -> Any:
@@ -199,8 +200,8 @@ def _body(draft: _Draft, source: Source, operation: Operation) -> None:
     properties, needed = schema.get("properties"), given.get("required") is True
     if properties and not {"oneOf", "anyOf"} & set(schema):
         draft.body = {
-            key: f"{{{draft.take(key, 'body', _resolve(one, draft), required=_is_required(schema, key))}}}"
-            for key, one in properties.items()
+            key: f"{{{draft.take(key, 'body', _resolve(inner, draft), required=_is_required(schema, key))}}}"
+            for key, inner in properties.items()
         }
     else:
         draft.body = f"{{{draft.take('body', 'body', schema, required=needed)}}}"
@@ -218,6 +219,6 @@ def _resolve(schema: Any, draft: _Draft) -> dict[str, Any]:
 
 
 def _description(operation: Operation) -> str:
-    said = operation.said
-    texts = (said.get("summary"), said.get("description"))
+    spec = operation.said
+    texts = (spec.get("summary"), spec.get("description"))
     return "\n\n".join(str(text).strip() for text in texts if text) or operation.names[-1]

@@ -32,10 +32,10 @@ def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]
         raise ProblemsFound(explain(error, document, file, (), shape)) from None
     source = _source(document, read)
     made = [*_shared(document, read), *_make_tools(document, source, read)]
-    problems = [one for one in made if isinstance(one, Problem)]
+    problems = [outcome for outcome in made if isinstance(outcome, Problem)]
     if problems:
         raise ProblemsFound(problems)
-    tools = [one for one in made if isinstance(one, Tool)]
+    tools = [outcome for outcome in made if isinstance(outcome, Tool)]
     files = dict.fromkeys((document.path, source.document.path))
     return {tool.spec.name: tool for tool in tools}, tuple(files)
 
@@ -54,26 +54,26 @@ def _source(document: Document, read: OpenApiFile) -> Source:
 
 def _shared(document: Document, read: OpenApiFile) -> Iterator[Problem]:
     """Look at what the file says of all its operations."""
-    said = ProviderSpec(name="shared", base=read.base or "https://server", errors=read.errors)
-    for wrong in provider_problems(said):
+    provider = ProviderSpec(name="shared", base=read.base or "https://server", errors=read.errors)
+    for wrong in provider_problems(provider):
         yield _problem(document, wrong.path, wrong.expected, wrong.found, wrong.hint)
 
 
 def _make_tools(document: Document, source: Source, read: OpenApiFile) -> Iterator[Tool | Problem]:
-    known: dict[str, Operation] = {}
+    by_name: dict[str, Operation] = {}
     again: set[str] = set()
     for operation in source.operations():
-        again.update(name for name in operation.names if name in known)
-        known.update(dict.fromkeys(operation.names, operation))
+        again.update(name for name in operation.names if name in by_name)
+        by_name.update(dict.fromkeys(operation.names, operation))
     names: set[str] = set()
     for index, given in enumerate(read.operations):
         spec = given if isinstance(given, OperationSpec) else OperationSpec(id=given)
         place: KeyPath = ("operations", index, *(("id",) if isinstance(given, OperationSpec) else ()))
-        if spec.id not in known:
+        if spec.id not in by_name:
             found = f"unknown operation {spec.id!r}"
-            yield _problem(document, place, _list_some(known), found, nearest(spec.id, known))
+            yield _problem(document, place, _list_some(by_name), found, nearest(spec.id, by_name))
             continue
-        operation = known[spec.id]
+        operation = by_name[spec.id]
         if spec.id in again:
             yield _problem(
                 document, place, "the id of one operation, or as `GET /path`", f"{spec.id!r} of two"
@@ -113,8 +113,8 @@ def _server(source: Source, operation: Operation) -> str:
     return url
 
 
-def _list_some(known: dict[str, Operation]) -> str:
-    idents = dict.fromkeys(operation.names[0] for operation in known.values())
+def _list_some(by_name: dict[str, Operation]) -> str:
+    idents = dict.fromkeys(operation.names[0] for operation in by_name.values())
     shown_ones = ", ".join(list(idents)[:12])
     return f"one of {shown_ones}{', …' if len(idents) > 12 else ''}"
 

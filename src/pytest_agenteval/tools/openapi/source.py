@@ -76,8 +76,8 @@ class Source:
             given = self.target(given["$ref"], place)
         else:
             self.refuse((*place, "$ref"), "a reference that ends", "a ring of references")
-        found: Mapping[str, Any] = given
-        return found
+        target: Mapping[str, Any] = given
+        return target
 
     def target(self, ref: Any, place: KeyPath) -> Any:
         """Give what a reference leads to."""
@@ -92,8 +92,8 @@ class Source:
             elif isinstance(value, Mapping) and step in value:
                 value = value[step]
             else:
-                known = value if isinstance(value, Mapping) else ()
-                self.refuse((*place, "$ref"), "a reference to something", f"{ref!r}", nearest(step, known))
+                keys = value if isinstance(value, Mapping) else ()
+                self.refuse((*place, "$ref"), "a reference to something", f"{ref!r}", nearest(step, keys))
         return value
 
     def problem(self, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
@@ -135,9 +135,9 @@ def _add(keys: Keys, source: Source, name: str, variable: str) -> None:
     place: KeyPath = ("components", "securitySchemes", name)
     schemes = (source.root.get("components") or {}).get("securitySchemes") or {}
     if name not in schemes:
-        known = ", ".join(schemes) or "no security scheme"
+        scheme_names = ", ".join(schemes) or "no security scheme"
         source.refuse(
-            ("components", "securitySchemes"), f"the scheme {name!r}", known, nearest(name, schemes)
+            ("components", "securitySchemes"), f"the scheme {name!r}", scheme_names, nearest(name, schemes)
         )
     scheme: Mapping[str, Any] = source.followed(schemes[name], place)
     kind, secret = scheme.get("type"), f"${{{variable}}}"
@@ -152,8 +152,8 @@ def _add(keys: Keys, source: Source, name: str, variable: str) -> None:
     elif kind in ("oauth2", "openIdConnect") or str(scheme.get("scheme", "")).lower() == "bearer":
         keys.headers["Authorization"] = f"Bearer {secret}"
     else:
-        told = f"{kind} {scheme.get('scheme', '')}".strip()
-        source.refuse(place, "apiKey, http bearer, oauth2 or openIdConnect", told)
+        scheme_kind = f"{kind} {scheme.get('scheme', '')}".strip()
+        source.refuse(place, "apiKey, http bearer, oauth2 or openIdConnect", scheme_kind)
 
 
 class Schemas:
@@ -166,14 +166,14 @@ class Schemas:
     def written(self, schema: Any, place: KeyPath) -> Any:
         """Give a schema whose references lead to ``#/$defs/``."""
         if isinstance(schema, list):
-            return [self.written(one, (*place, index)) for index, one in enumerate(schema)]
+            return [self.written(inner, (*place, index)) for index, inner in enumerate(schema)]
         if not isinstance(schema, Mapping):
             return schema
         if isinstance(schema.get("$ref"), str):
             others = {key: value for key, value in schema.items() if key != "$ref"}
             return {"$ref": f"#/$defs/{self._define(schema['$ref'], place)}", **others}
-        kept = {key: value for key, value in _of_requests(schema).items() if key not in _NOT_SCHEMA}
-        read = {key: self._below(key, value, place) for key, value in kept.items()}
+        schema_keys = {key: value for key, value in _of_requests(schema).items() if key not in _NOT_SCHEMA}
+        read = {key: self._below(key, value, place) for key, value in schema_keys.items()}
         return _as_of_3_1(read, nullable=schema.get("nullable") is True)
 
     def open(self, schema: Any, place: KeyPath) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Schemas:
 
     def _below(self, key: str, value: Any, place: KeyPath) -> Any:
         if key in ("properties", "patternProperties", "$defs", "dependentSchemas"):
-            return {name: self.written(one, (*place, key, name)) for name, one in value.items()}
+            return {name: self.written(inner, (*place, key, name)) for name, inner in value.items()}
         return (
             value if key in ("enum", "const", "default", "examples") else self.written(value, (*place, key))
         )
@@ -204,12 +204,14 @@ def _of_requests(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(properties, Mapping):
         return schema
     read_only = {
-        name for name, one in properties.items() if isinstance(one, Mapping) and one.get("readOnly") is True
+        name
+        for name, inner in properties.items()
+        if isinstance(inner, Mapping) and inner.get("readOnly") is True
     }
     if not read_only:
         return schema
     needed = [name for name in schema.get("required") or () if name not in read_only]
-    sent = {name: one for name, one in properties.items() if name not in read_only}
+    sent = {name: inner for name, inner in properties.items() if name not in read_only}
     return {**schema, "properties": sent, "required": needed}
 
 
