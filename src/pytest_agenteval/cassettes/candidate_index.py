@@ -156,7 +156,7 @@ class NumberIndex:
         return (self._sorted[place][1] for place in near)
 
 
-class TextIndex:
+class FoldedTextIndex:
     """Folded texts, whole and by the few letters in a row that are in them."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class Bucket:
         self._all: list[Slot] = []
         self._by_name: Mapping[str, ValueIndex] = {
             **{name: NumberIndex(tolerance) for name, tolerance in matchers.numbers.items()},
-            **{name: TextIndex() for name in matchers.texts},
+            **{name: FoldedTextIndex() for name in matchers.texts},
         }
 
     def add(self, args: Args, slot: Slot) -> None:

@@ -75,8 +75,8 @@ class Option(Generic[T]):
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, instance: Chosen, owner: type) -> T: ...
-    def __get__(self, instance: Chosen | None, owner: type) -> Self | T:
+    def __get__(self, instance: OptionValues, owner: type) -> T: ...
+    def __get__(self, instance: OptionValues | None, owner: type) -> Self | T:
         """Give the value that was chosen; the class itself gives the row."""
         if instance is None:
             return self
@@ -125,7 +125,7 @@ class Option(Generic[T]):
         return UsageMistake(f"{message}; {wrong.hint}" if wrong.hint else message)
 
 
-class Chosen:
+class OptionValues:
     """Settings: what was chosen, by attribute; everything else is as its row says."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:

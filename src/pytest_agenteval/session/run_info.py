@@ -19,17 +19,18 @@ from pytest_agenteval.stash import run_info_key
 class RunInfo(NamedTuple):
     """Where and when a run is written down, and what it starts from.
 
-    ``folder`` is the run's own, ``kept`` after the run or not; ``started_at`` is ISO 8601 in UTC; ``refusal``
-    is the file by which a worker says that it will not go on. ``earlier`` is the run that ``--agent-only``
-    chooses from, ``regraded`` are those of ``--agent-regrade``: both found before this run becomes the
-    latest. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses to do.
+    ``folder`` is the run's own, ``is_kept`` where it stays after the run; ``started_at`` is ISO 8601 in UTC;
+    ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
+    ``--agent-only`` chooses from, ``regraded`` are those of ``--agent-regrade``: both found before this run
+    becomes the latest. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses to
+    do.
     """
 
     folder: Path
     refusal: Path
     started_at: str
     command: tuple[str, ...]
-    kept: bool
+    is_kept: bool
     concurrency: int
     controller: int
     earlier: Path | None = None
@@ -108,7 +109,7 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         refusal=own.with_name(f"{own.name}-{chance}.refusal"),
         started_at=now.isoformat(timespec="milliseconds"),
         command=("pytest", *map(str, config.invocation_params.args)),
-        kept=settings.results is not None,
+        is_kept=settings.results is not None,
         concurrency=settings.concurrency,
         controller=os.getpid(),
         earlier=_earlier_run(config, settings) if settings.only else None,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.session.options import (
     PROJECT,
-    Chosen,
     Option,
+    OptionValues,
     RawValue,
     folder,
     names,
@@ -45,7 +45,7 @@ def variants(raw: RawValue) -> tuple[Variant, ...]:
     return read_variants(names(raw), raw.place, raw.folder)
 
 
-class Settings(Chosen):
+class Settings(OptionValues):
     """What was asked for, by name; what nobody said is as the row's default says."""
 
     models: Option[tuple[str, ...]] = Option(

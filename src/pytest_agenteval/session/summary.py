@@ -150,11 +150,11 @@ def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) ->
 
 def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     """Give what judges' comparisons with labels found, with the place of each page."""
-    folder, kept = _folder(config), config.stash[run_info_key].kept
+    folder, is_kept = _folder(config), config.stash[run_info_key].is_kept
     for calibration in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_text import calibration_lines
 
-        page = str(_relative(page_path(folder, calibration["id"]), config)) if kept else "not kept"
+        page = str(_relative(page_path(folder, calibration["id"]), config)) if is_kept else "not kept"
         yield from (*calibration_lines(calibration, page, width), StyledLine(""))
 
 
@@ -162,7 +162,7 @@ def remove_unwanted_run(config: pytest.Config) -> None:
     """Leave what is kept of the run, and nothing else."""
     info = config.stash[run_info_key]
     forget_dead_workers(info.folder)
-    if not info.kept:
+    if not info.is_kept:
         shutil.rmtree(info.folder.parent, ignore_errors=True)
 
 
@@ -197,7 +197,7 @@ def _where_kept(line: StyledLine, config: pytest.Config) -> StyledLine:
     """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
     if not line.text.startswith("run: "):
         return line
-    if not config.stash[run_info_key].kept:
+    if not config.stash[run_info_key].is_kept:
         return StyledLine("run: not kept (--agent-results=none)")
     return StyledLine(f"run: {_relative(_folder(config), config)}")
 

@@ -11,7 +11,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     changes,
     oddities,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import TaskFile
+from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import ImportedTask
 from pytest_agenteval.canonical import compact
 
 REPORT_FILE = "ANOMALIES.md"
@@ -20,7 +20,7 @@ NAME_DIGITS = 12
 
 
 def render_report(
-    findings: Sequence[Finding], cache: Cache, tasks: Sequence[TaskFile], left_out: Mapping[str, int]
+    findings: Sequence[Finding], cache: Cache, tasks: Sequence[ImportedTask], left_out: Mapping[str, int]
 ) -> str:
     """Write the page."""
     return "\n".join(
@@ -40,7 +40,7 @@ def render_report(
     )
 
 
-def golden_hits(tasks: Iterable[TaskFile], cache: Cache) -> dict[str, tuple[int, int, int]]:
+def golden_hits(tasks: Iterable[ImportedTask], cache: Cache) -> dict[str, tuple[int, int, int]]:
     """Give by level how many golden calls there are, are answered, and are answered by a stale file only."""
     calls: Counter[str] = Counter()
     answered: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def golden_hits(tasks: Iterable[TaskFile], cache: Cache) -> dict[str, tuple[int,
     return {level: (calls[level], answered[level], stale[level]) for level in calls}
 
 
-def _golden_calls(tasks: Iterable[TaskFile]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+def _golden_calls(tasks: Iterable[ImportedTask]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
     for task in tasks:
         for action in task.content["graders"][0]["config"].get("golden_action") or ():
             if isinstance(action, Mapping) and action.get("tool"):
@@ -113,7 +113,7 @@ def _file(call: CachedCall) -> str:
     return call.file[:NAME_DIGITS]
 
 
-def _answered_section(tasks: Sequence[TaskFile], cache: Cache) -> list[str]:
+def _answered_section(tasks: Sequence[ImportedTask], cache: Cache) -> list[str]:
     if not cache.read:
         return []
     rows = [(level, *numbers) for level, numbers in golden_hits(tasks, cache).items()]

@@ -38,7 +38,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
     AGENT,
     KIND,
     NAME,
-    TaskFile,
+    ImportedTask,
     cassette_folder,
     evals_folder,
     is_imported,
@@ -133,7 +133,7 @@ def _check_free(request: ImportRequest) -> None:
 
 def _write_suite(
     request: ImportRequest, tasks: Sequence[SourceTask], cache: Cache | None, logged: Sequence[LoggedRun]
-) -> tuple[list[Finding], list[TaskFile], list[Path]]:
+) -> tuple[list[Finding], list[ImportedTask], list[Path]]:
     if cache is None:
         return [], [], []
     target, suite_tasks = request.target, task_files(tasks, cache, request.mode)

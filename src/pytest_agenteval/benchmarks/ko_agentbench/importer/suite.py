@@ -63,7 +63,7 @@ MAX_TITLE_CHARS = 80
 WRITTEN_BY_HAND = "manual"
 
 
-class TaskFile(FrozenValue, frozen=True):
+class ImportedTask(FrozenValue, frozen=True):
     """A task file's content, where it goes, and what was not taken over as it stood."""
 
     id: str
@@ -72,7 +72,7 @@ class TaskFile(FrozenValue, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-def task_files(tasks: Sequence[SourceTask], cache: Cache, mode: Mode = "default") -> list[TaskFile]:
+def task_files(tasks: Sequence[SourceTask], cache: Cache, mode: Mode = "default") -> list[ImportedTask]:
     """Write each task; of those with the same id only the first."""
     first: dict[str, SourceTask] = {}
     for task in tasks:
@@ -105,7 +105,7 @@ def unread_keys(tasks: Sequence[SourceTask]) -> Counter[str]:
     return Counter(key for task in tasks for key in task.fields if key not in TAKEN)
 
 
-def _task_file(task: SourceTask, cache: Cache, mode: Mode) -> TaskFile:
+def _task_file(task: SourceTask, cache: Cache, mode: Mode) -> ImportedTask:
     solved = solve(task, cache)
     faults, changes = _faults(task), [*_changes(task), *solved.findings]
     content: dict[str, Any] = {
@@ -118,7 +118,7 @@ def _task_file(task: SourceTask, cache: Cache, mode: Mode) -> TaskFile:
         "reference_solution": {"source": WRITTEN_BY_HAND, "turns": solved.turns},
         "graders": [{"name": f"ko_{task.level}", "config": grader_config(task, mode)}],
     }
-    return TaskFile(task.id, task.level, content, tuple(changes))
+    return ImportedTask(task.id, task.level, content, tuple(changes))
 
 
 def _input(task: SourceTask) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def is_imported(folder: Path) -> bool:
     return suite_file.is_file() and ABOUT in suite_file.read_text(encoding="utf-8", errors="replace")
 
 
-def write_suite(target: Path, tasks: Iterable[TaskFile], *, with_cassettes: bool = True) -> list[Path]:
+def write_suite(target: Path, tasks: Iterable[ImportedTask], *, with_cassettes: bool = True) -> list[Path]:
     """Write the suite's files and give their paths; what the folder says of pytest already stays as it is."""
     folder = evals_folder(target)
     left_out = () if with_cassettes else ("cassettes",)

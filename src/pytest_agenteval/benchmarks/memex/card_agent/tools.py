@@ -11,8 +11,8 @@ from pytest_agenteval import Clock, Tool, ToolFailed, ToolSpec, Workspace
 from pytest_agenteval.benchmarks.memex.card_agent.catalogue import catalogue, template_problems
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
 from pytest_agenteval.benchmarks.memex.journal.entries import (
+    DailyEntry,
     FactId,
-    JournalEntry,
     describe_value,
     fact_id,
     find_entry,
@@ -245,7 +245,7 @@ def save_card(workspace: Workspace, clock: Clock, args: Mapping[str, Any]) -> st
     return f"The card of {fact.text} is saved." + (f" Note: {draft.warning}." if draft.warning else "")
 
 
-def _card(draft: CardDraft, entry: JournalEntry, old: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+def _card(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     """Put the card together in its file's order; what was not given stays as it was."""
     card: dict[str, Any] = {
         "fact_id": draft.fact.text,
@@ -264,7 +264,7 @@ def _card(draft: CardDraft, entry: JournalEntry, old: Mapping[str, Any], clock: 
     return card | {key: old[key] for key in _LAST_KEYS if key in old}
 
 
-def _timestamp(draft: CardDraft, entry: JournalEntry, old: Mapping[str, Any], clock: Clock) -> int:
+def _timestamp(draft: CardDraft, entry: DailyEntry, old: Mapping[str, Any], clock: Clock) -> int:
     """Give the card's moment: as told, else as it was, else when the entry was written."""
     was = old.get("timestamp")
     if draft.created is None and isinstance(was, int):

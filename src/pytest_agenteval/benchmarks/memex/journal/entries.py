@@ -59,7 +59,7 @@ def fact_id(text: object) -> FactId | None:
     return FactId(match[0], match[1], match[2])
 
 
-class JournalEntry(FrozenValue, frozen=True):
+class DailyEntry(FrozenValue, frozen=True):
     """One entry of a daily file: when it was written, and what it says."""
 
     written_at: datetime
@@ -74,7 +74,7 @@ def daily_entries(daily: str) -> Iterator[tuple[str, str]]:
         yield heading[1], daily[heading.end() : end].strip()
 
 
-def find_entry(daily: str | None, fact: FactId) -> JournalEntry | None:
+def find_entry(daily: str | None, fact: FactId) -> DailyEntry | None:
     """Find an entry in the text of its daily file; its text runs to the next heading."""
     headings = list(_HEADING.finditer(daily or ""))
     for number, heading in enumerate(headings):
@@ -83,7 +83,7 @@ def find_entry(daily: str | None, fact: FactId) -> JournalEntry | None:
             end = following[0].start() if following else None
             date = datetime.strptime(fact.date, "%Y/%m/%d")
             written_at = datetime.combine(date, time.fromisoformat(heading[2]))
-            return JournalEntry(written_at, heading.string[heading.end() : end].strip())
+            return DailyEntry(written_at, heading.string[heading.end() : end].strip())
     return None
 
 

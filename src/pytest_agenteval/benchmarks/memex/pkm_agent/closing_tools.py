@@ -8,8 +8,8 @@ from typing import Any
 from pytest_agenteval import Clock, OutsideWorkspace, ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.journal import card_yaml
 from pytest_agenteval.benchmarks.memex.journal.entries import (
+    DailyEntry,
     FactId,
-    JournalEntry,
     describe_value,
     fact_id,
     find_entry,
@@ -79,7 +79,7 @@ def _refuse_links(workspace: Workspace, fact: FactId) -> None:
         raise ToolFailed(f"the card of {fact.text} is behind a symbolic link", "outside")
 
 
-def _pending_card(fact: FactId, entry: JournalEntry, clock: Clock) -> dict[str, Any]:
+def _pending_card(fact: FactId, entry: DailyEntry, clock: Clock) -> dict[str, Any]:
     """Begin a card as the journal begins one: it waits to be made."""
     written_at = entry.written_at.replace(tzinfo=clock.now().tzinfo)
     return {
