@@ -7,7 +7,7 @@ from importlib.metadata import Distribution, EntryPoint, distributions
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.name_table import raised_where
+from pytest_agenteval.name_table import NameTaken, raised_where
 from pytest_agenteval.registry import Registry
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 GROUP = "pytest_agenteval.benchmarks"
 """The group of entry points; each names a module with the hook ``pytest_agenteval_register``."""
+HOOK = "pytest_agenteval_register"
 BENCHMARK_PLUGIN = "agenteval-benchmark-"
 """How pytest's names of benchmarks begin: ``-p no:agenteval-benchmark-NAME`` leaves one out."""
 
@@ -30,7 +31,7 @@ def installed_registry() -> Registry:
 
 def register_benchmarks(registry: Registry) -> None:
     """Let every installed benchmark register; one that cannot is noted, and keeps no other from it."""
-    _register(registry, lambda entry, module: module.pytest_agenteval_register(registry))
+    _register(registry, lambda entry: _module_of(entry).pytest_agenteval_register(registry=registry))
 
 
 def plug_in_benchmarks(plugins: pytest.PytestPluginManager, registry: Registry) -> None:
@@ -39,22 +40,38 @@ def plug_in_benchmarks(plugins: pytest.PytestPluginManager, registry: Registry) 
     The registering hook is historic: pytest calls that of every plugin that comes later.
     """
 
-    def plug_in(entry: EntryPoint, module: Any) -> None:
+    def plug_in(entry: EntryPoint) -> None:
+        name = f"{BENCHMARK_PLUGIN}{entry.name}"
+        if plugins.is_blocked(name):  # not imported either: it may be left out because it is broken
+            return
+        module = _module_of(entry)
         if not plugins.is_registered(module):  # one that is a plugin of pytest anyway has registered
-            plugins.register(module, f"{BENCHMARK_PLUGIN}{entry.name}")
+            plugins.register(module, name)
 
     _register(registry, plug_in)
 
 
-def _register(registry: Registry, ask: Callable[[EntryPoint, Any], None]) -> None:
+def _register(registry: Registry, ask: Callable[[EntryPoint], None]) -> None:
+    firsts: dict[str, EntryPoint] = {}
     for entry in _entries():
         try:
-            ask(entry, entry.load())
-        except UsageMistake:  # a name that is taken: the user decides which of the two goes
-            raise
+            first = firsts.setdefault(entry.name, entry)
+            if first is not entry:
+                raise UsageMistake(f"a benchmark{_of(first)} has the same name")
+            ask(entry)
+        except NameTaken as taken:  # the user decides which of the two goes
+            way_out = f"-p no:{BENCHMARK_PLUGIN}{entry.name}"
+            raise UsageMistake(f"{taken}; {way_out} leaves the latter out of a run of pytest") from None
         except Exception as raised:  # whatever an author's module raises
             why = raised_where(raised)
             registry.note_broken(f"the benchmark {entry.name!r}{_of(entry)} cannot be used: {why}")
+
+
+def _module_of(entry: EntryPoint) -> Any:
+    module = entry.load()
+    if not hasattr(module, HOOK):  # pytest would take it for a plugin without hooks, and say nothing
+        raise UsageMistake(f"{entry.value} has no {HOOK}(registry)")
+    return module
 
 
 def _entries() -> Iterator[EntryPoint]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Generic, TypeVar
 
-from pytest_agenteval.errors import UsageMistake, exception_text, nearest, nearest_names
+from pytest_agenteval.errors import AgentEvalError, UsageMistake, exception_text, nearest, nearest_names
 
 T = TypeVar("T")
 OURS = "pytest_agenteval"
@@ -46,10 +46,10 @@ class NameTable(Generic[T]):
         self._values: dict[str, T] = {}
 
     def take(self, name: str, claim: object, claimant: str) -> None:
-        """Take a name; raises UsageMistake, which shows both claimants, where it is taken."""
+        """Take a name; raises NameTaken, which shows both claimants, where it is taken."""
         if name in self._claims:
             first = self._claimants[name]
-            raise UsageMistake(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
+            raise NameTaken(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
         self._claims[name], self._claimants[name] = claim, claimant
 
     def get(self, name: str) -> T:
@@ -75,6 +75,10 @@ class NameTable(Generic[T]):
     def _imported(self, name: str) -> Any:
         claim = self._claims[name]
         return import_claim(claim, f"{self.kind} {name!r}", self._claimants[name])
+
+
+class NameTaken(UsageMistake):
+    """A name that somebody has taken already; shows the places of both."""
 
 
 class UnknownName(UsageMistake):
@@ -108,6 +112,8 @@ def import_claim(claim: object, what: str, claimant: str) -> Any:
         return claim
     module, _, attribute = claim.partition(":")
     try:
+        if not attribute:
+            raise UsageMistake("a text without ':' between the module and what is meant of it")
         return getattr(importlib.import_module(module), attribute)
     except Exception as raised:  # an author's module may raise anything
         if module.startswith(f"{OURS}."):
@@ -120,7 +126,9 @@ def raised_where(raised: Exception) -> str:
     frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
     last = frames[-1] if frames else None
     place = f" ({last.filename}:{last.lineno})" if last and last.filename not in _IMPORTING else ""
-    return f"{type(raised).__name__}: {exception_text(raised)}{place}"
+    text = " ".join(exception_text(raised).split())
+    # A mistake that we found says all: who made it, and where. Our own line would lead nowhere.
+    return text if isinstance(raised, AgentEvalError) else f"{type(raised).__name__}: {text}{place}"
 
 
 def located(place: Path | str) -> Path:

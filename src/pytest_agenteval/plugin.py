@@ -138,7 +138,8 @@ def pytest_make_collect_report(
     """Take a usage mistake of a conftest further down, such as a name claimed twice, for what it is."""
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
-    if raised is not None and type(raised.value).__name__ == "UsageMistake":
+    # By its name: to import the class for every plain test would cost each run of whoever has no evals.
+    if raised is not None and any(kind.__name__ == "UsageMistake" for kind in type(raised.value).__mro__):
         from pytest_agenteval.session.eval_session import refuse
 
         refuse(collector.config, raised.value)

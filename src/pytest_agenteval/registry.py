@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Importer", "NotImported", "Registry", "UnknownName"]
 
+T = TypeVar("T")
 Place: TypeAlias = "Path | str"
 """A file or folder: its path, or ``package:path`` for one that is installed with a package."""
 
@@ -137,7 +138,7 @@ class Registry:
         ``files`` declare them, in YAML, JSON or Python, as a suite's own files do; they are read when a suite
         names the set, and its tools stand in the order of the files.
         """
-        self._toolsets.take(name, tuple(files), claimant())
+        self._toolsets.take(name, _listed(files, f"the toolset {name!r}", "files"), claimant())
 
     def rubrics(self, folder: Place) -> None:
         """Offer the rubrics of a folder: each of its ``.jinja`` files under its name without the ending."""
@@ -145,7 +146,7 @@ class Registry:
 
     def judge_panel(self, name: str, models: Sequence[str]) -> None:
         """Offer an ensemble of judges under one name: ``--agent-judge=NAME`` asks each of these models."""
-        self._panels.take(name, tuple(models), claimant())
+        self._panels.take(name, _listed(models, f"the judge panel {name!r}", "models"), claimant())
 
     def rules_player(self, tool: str, play: RulesPlayer | str) -> None:
         """Offer how the offline model ``rules`` plays wherever it is given the tool of this name.
@@ -181,10 +182,14 @@ class Registry:
 
         load = partial(import_claim, maker, f"scorecard {name!r}", by)
         load_options = partial(import_claim, options, f"options of the scorecard {name!r}", by)
-        self._scorecards.take(name, RegisteredScorecard(name, frozenset(graders), load, load_options), by)
+        labels = frozenset(_listed(graders, f"the scorecard {name!r}", "labels of grades"))
+        self._scorecards.take(name, RegisteredScorecard(name, labels, load, load_options), by)
 
     def executor(self, name: str, factory: Callable[..., Any] | str) -> None:
-        """Offer where plans become trials: ``--agent-executor=NAME``."""
+        """Offer where plans become trials: ``--agent-executor=NAME``, or ``NAME:ARGUMENT``.
+
+        The factory is called with the registry, once in each process of pytest that tries anything.
+        """
         self._executors.take(name, factory, claimant())
 
     # What is looked up.
@@ -228,10 +233,14 @@ class Registry:
 
     @property
     def toolsets(self) -> Mapping[str, tuple[Path, ...]]:
-        """The files of each registered set of tools."""
-        return {
-            name: tuple(located(file) for file in self._toolsets.get(name)) for name in self._toolsets.names
-        }
+        """The files of each registered set of tools, but for sets of a package that is not there."""
+        found: dict[str, tuple[Path, ...]] = {}
+        for name in self._toolsets.names:
+            try:
+                found[name] = tuple(map(located, self._toolsets.get(name)))
+            except UsageMistake as mistake:
+                self.note_broken(f"the toolset {name!r} cannot be used: {mistake}")
+        return found
 
     @property
     def rubric_names(self) -> tuple[str, ...]:
@@ -290,16 +299,29 @@ class Registry:
         broken = self._complete()
         while self._rubric_folders:
             folder, by = self._rubric_folders[0]
-            files = {file.stem: file for file in sorted(located(folder).glob("*.jinja"))}
+            files = {file.stem: file for file in self._rubrics_in(folder, by)}
             # The folder stays in the list where one of its names is taken, so that every look-up says so.
             for name in sorted(files, key=lambda name: name not in self._rubric_files):
                 self._rubric_files.take(name, files[name], by)
             del self._rubric_folders[0]
         return broken
 
+    def _rubrics_in(self, folder: Place, by: str) -> Sequence[Path]:
+        """List a folder's rubrics; one that is not there is noted, and keeps nobody from those of others."""
+        try:
+            path = located(folder)
+            if path.is_dir():
+                return sorted(path.glob("*.jinja"))
+            missing = f"expected a folder: {path}; found none"
+        except UsageMistake as mistake:
+            missing = str(mistake)
+        self.note_broken(f"the rubrics that {by} registered cannot be used: {missing}")
+        return ()
+
     def note_broken(self, line: str) -> None:
-        """Note an installed benchmark that could not register, in one line."""
-        self._broken.append(line)
+        """Note, in one line, an installed benchmark or a part of one that cannot be used."""
+        if line not in self._broken:
+            self._broken.append(line)
 
     @property
     def broken_benchmarks(self) -> tuple[str, ...]:
@@ -325,6 +347,13 @@ class Registry:
 def _instance(importer: Any) -> Importer:
     instance: Importer = importer() if isinstance(importer, type) else importer
     return instance
+
+
+def _listed(values: Iterable[T], what: str, noun: str) -> tuple[T, ...]:
+    """Refuse one text in the place of a list of texts: it would be a list of its letters."""
+    if isinstance(values, str):
+        raise UsageMistake(f"{what}: expected a list of {noun}; found {values!r}, by {claimant(3)}")
+    return tuple(values)
 
 
 def _check(contract: Contract, name: str, claim: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,12 @@ def looked_at(tiny_answer):
 BROKEN = (
     "the benchmark 'tiny' of tiny 1.2 cannot be used: ModuleNotFoundError: No module named 'no_such_module'"
 )
+OURS = """
+from pathlib import Path
+
+def pytest_agenteval_register(registry):
+    registry.toolset("ours", [Path(__file__).with_name("own.py")])
+"""
 GROUP = "[pytest_agenteval.benchmarks]\n"
 
 
@@ -128,5 +135,91 @@ def test_a_name_that_two_benchmarks_take_shows_both(tmp_path: Path) -> None:
     done = run(tmp_path, "evals", site=tmp_path / "site")
     told = done.stdout + done.stderr
     assert "the grader name 'is_tiny' is taken: by " in told
+    assert "; -p no:agenteval-benchmark-t" in told
     assert all(f"{name}_benchmark/register.py:3" in told for name in ("tiny", "teeny"))
     assert "Traceback" not in told
+
+
+NOT_USABLE = {
+    "a mistake in registering": (
+        "def pytest_agenteval_register(registry):\n    registry.tool('tiny_benchmark.graders:tool')\n",
+        "the tool 'tiny_benchmark.graders:tool': expected name=..., as it is not imported yet; by ",
+    ),
+    "a text for a list": (
+        "def pytest_agenteval_register(registry):\n    registry.judge_panel('wise', 'claude')\n",
+        "the judge panel 'wise': expected a list of models; found 'claude', by ",
+    ),
+    "no hook": ("HERE = 1\n", "tiny_benchmark.register has no pytest_agenteval_register(registry)"),
+    "another argument": ("def pytest_agenteval_register(reg): ...\n", "reg"),
+}
+
+
+@pytest.mark.parametrize(("register", "expected"), NOT_USABLE.values(), ids=NOT_USABLE)
+def test_a_benchmark_with_a_mistake_is_one_line_and_stops_no_other_run(
+    tmp_path: Path, register: str, expected: str
+) -> None:
+    """Both where pytest and where `agenteval` finds it; whoever leaves it out hears nothing of it."""
+    install(tmp_path / "site", "tiny", {"__init__.py": "", "register.py": register})
+    evals(tmp_path, task("good"))
+    done = run(tmp_path, "evals", site=tmp_path / "site")
+    lines = done.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("warning: the benchmark 'tiny'"))
+    told = "".join(" ".join(line.strip() for line in lines[at:-1]).split("MODULES")[0].split())
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert f"of tiny 1.2 cannot be used: {expected}".replace(" ", "") in told or expected == "reg"
+    listed = agenteval(tmp_path, "import").stdout.splitlines()
+    assert [line for line in listed if "the benchmark 'tiny' of tiny 1.2 cannot be used: " in line]
+    left_out = run(tmp_path, "evals", "-p", "no:agenteval-benchmark-tiny", site=tmp_path / "site")
+    assert "warning" not in left_out.stdout
+
+
+def agenteval(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `agenteval` in a process of its own, with the path of what was installed."""
+    code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+    environ = {**os.environ, "PYTHONPATH": str(root / "site")}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=60)
+
+
+def test_two_benchmarks_of_one_name_are_told_in_one_line(tmp_path: Path) -> None:
+    """The first is there; the second is named with its distribution, wherever benchmarks are looked for."""
+    for name in ("tiny", "teeny"):
+        code = (
+            f"def pytest_agenteval_register(registry):\n    registry.judge_panel('{name}_judges', ['a/b'])\n"
+        )
+        install(tmp_path / "site", name, {"__init__.py": "", "register.py": code})
+        info = tmp_path / "site" / f"{name}-1.2.dist-info" / "entry_points.txt"
+        info.write_text(f"{GROUP}same = {name}_benchmark.register\n", encoding="utf-8")
+    evals(tmp_path, task("good"))
+    expected = (
+        r"the benchmark 'same' of (\w+) 1.2 cannot be used: a benchmark of (\w+) 1.2 has the same name$"
+    )
+    told = " ".join(run(tmp_path, "evals", site=tmp_path / "site").stdout.split("MODULES")[0].split())
+    assert re.search(rf"warning: {expected.rstrip('$')} 1 passed", told), told
+    assert re.search(expected, agenteval(tmp_path, "import").stdout, re.MULTILINE)
+
+
+def test_a_part_of_a_benchmark_that_is_not_there_is_told_where_it_is_missed(tmp_path: Path) -> None:
+    """Toolsets and rubrics of a package or folder that is gone: others are there as before."""
+    code = """
+def pytest_agenteval_register(registry):
+    registry.toolset("tiny_tools", ["no_such_package:tools.py"])
+    registry.rubrics("tiny_benchmark:no_such_folder")
+"""
+    install(tmp_path / "site", "tiny", {"__init__.py": "", "register.py": code})
+    evals(tmp_path, task("good", graders=[{"name": "judge", "config": {"rubric": "tiny_tone"}}]))
+    rubric = run(tmp_path, "evals", site=tmp_path / "site").stdout
+    assert "no_such_folder; found none" in rubric
+    write(
+        tmp_path,
+        {
+            "evals/suite.yaml": suite(more="tools: [ours, tiny_tools]\n"),
+            "evals/conftest.py": OURS,
+            "evals/own.py": "def own() -> str: ...\n",
+        },
+    )
+    evals_with_tools = run(tmp_path, "evals", site=tmp_path / "site").stdout
+    assert "evals/suite.yaml:" in evals_with_tools
+    assert "tools[1]" in evals_with_tools
+    assert "or a toolset: " in evals_with_tools
+    assert "hint:     the toolset 'tiny_tools' cannot be used: expected a package in" in evals_with_tools

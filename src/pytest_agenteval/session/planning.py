@@ -51,7 +51,7 @@ class Planner:
         self._registry = registry
         self._checker = RegistrationCheck(registry)
         self._root = root
-        self.suites = Suites(root, lambda: registry.toolsets)
+        self.suites = Suites(root, lambda: registry.toolsets, lambda: registry.broken_benchmarks)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._reported: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []

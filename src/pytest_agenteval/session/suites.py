@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.errors import Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.tasks.documents import read_document, short_path
@@ -45,24 +45,50 @@ NO_RESOURCES = SuiteResources()
 
 
 def load_suite_resources(
-    suite: Suite, folder: Path, root: Path, toolsets: Callable[[], Toolsets]
+    suite: Suite,
+    folder: Path,
+    root: Path,
+    toolsets: Callable[[], Toolsets],
+    broken: Callable[[], Sequence[str]] = tuple,
 ) -> SuiteResources:
-    """Find what a suite names; raises ProblemsFound for what is not there or cannot be read."""
-    shared = suite_paths(folder, "cassettes", suite.cassettes, root / "cassettes", root, "file or folder")
-    tools = _tools(suite, folder, root, toolsets()) if suite.tools else NO_RESOURCES
+    """Find what a suite names; raises ProblemsFound for what is not there or cannot be read.
+
+    ``broken`` says what benchmarks cannot be used: a toolset that is not known may be of one of them.
+    """
+    cassettes = dict(enumerate(suite.cassettes))
+    shared = suite_paths(folder, "cassettes", cassettes, root / "cassettes", root, "file or folder")
+    tools = _tools(suite, folder, root, toolsets(), broken) if suite.tools else NO_RESOURCES
     return replace(tools, shared=tuple(map(str, shared)))
 
 
-def _tools(suite: Suite, folder: Path, root: Path, toolsets: Toolsets) -> SuiteResources:
+def _tools(
+    suite: Suite, folder: Path, root: Path, toolsets: Toolsets, broken: Callable[[], Sequence[str]]
+) -> SuiteResources:
     from pytest_agenteval.tools.toolsets import files_of_tools, load_tools
 
-    files = [entry for entry in suite.tools if entry not in toolsets]
-    places = dict(zip(files, suite_paths(folder, "tools", files, root, root, "file"), strict=True))
+    files = {index: entry for index, entry in enumerate(suite.tools) if entry not in toolsets}
+    try:
+        paths = suite_paths(folder, "tools", files, root, root, "file")
+    except ProblemsFound as missing:
+        raise ProblemsFound(
+            _or_toolset(each, suite.tools, toolsets, broken()) for each in missing.problems
+        ) from None
+    places = dict(zip(files.values(), paths, strict=True))
     tools = tuple(str(places.get(entry, entry)) for entry in suite.tools)
     names = tuple(name for entry in tools for name in load_tools(entry, toolsets=toolsets))
     return SuiteResources(
         tools, names, files=tuple(file for path in places.values() for file in files_of_tools(path))
     )
+
+
+def _or_toolset(
+    problem: Problem, entries: Sequence[str], toolsets: Toolsets, broken: Sequence[str]
+) -> Problem:
+    """Say of a file that is not there that a toolset may be meant as well."""
+    entry = next(entries[step] for step in problem.path if isinstance(step, int))
+    names = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
+    hint = problem.hint or nearest(entry, toolsets) or "; ".join(broken)
+    return dataclasses.replace(problem, expected=f"{problem.expected}{names}", hint=hint)
 
 
 NO_FILES = ReferencedFiles((), Path())
@@ -86,8 +112,13 @@ NO_SUITE = LoadedSuite(None, None)
 class Suites:
     """The suites below a root; each is read once."""
 
-    def __init__(self, root: Path, toolsets: Callable[[], Toolsets] = dict) -> None:
-        self._root, self._toolsets = root, toolsets
+    def __init__(
+        self,
+        root: Path,
+        toolsets: Callable[[], Toolsets] = dict,
+        broken: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._root, self._toolsets, self._broken = root, toolsets, broken
         self._suites: dict[Path, LoadedSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
@@ -191,7 +222,7 @@ class Suites:
             suite = load_suite(file)
             self._take_name(suite.name, file)
             folder = file.parent
-            resources = load_suite_resources(suite, folder, self._root, self._toolsets)
+            resources = load_suite_resources(suite, folder, self._root, self._toolsets, self._broken)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
             names = ReferencedFiles((*resources.files, *map(Path, resources.shared), *prompts), folder)
             return LoadedSuite(suite, folder, resources, names)

@@ -74,14 +74,14 @@ def grader_files(
 
 
 def suite_paths(
-    suite_dir: Path, key: str, entries: Sequence[str], also: Path, root: Path, kind: str
+    suite_dir: Path, key: str, entries: Mapping[int, str], also: Path, root: Path, kind: str
 ) -> tuple[Path, ...]:
-    """Give what each entry of a suite's list names, from the suite's folder, then from ``also``.
+    """Give what entries of a suite's list name, from the suite's folder, then from ``also``.
 
-    ``kind`` is ``file``, ``folder`` or ``file or folder``.
+    ``entries`` are by their places in the list; ``kind`` is ``file``, ``folder`` or ``file or folder``.
     """
     look_up = _PathLookup((suite_dir, also), root, kind)
-    lookups = {index: look_up.find(entry) for index, entry in enumerate(entries)}
+    lookups = {index: look_up.find(entry) for index, entry in entries.items()}
     _raise((key,), lookups, None, _suite_file(suite_dir))
     return tuple(path for path in lookups.values() if isinstance(path, Path))
 
