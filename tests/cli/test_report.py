@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,3 +74,47 @@ def test_a_broken_scorecard_keeps_nobody_from_their_reports(capsys: pytest.Captu
     second, third = capsys.readouterr().err.splitlines()
     assert second.startswith("agenteval: an option of the scorecard 'second' is left out: argument --half")
     assert "no.such.module" in third
+
+
+@pytest.mark.parametrize(
+    "options", [5, ["--x"], [ReportOption("harbour", "N", "an argument without a flag", float)]]
+)
+def test_what_is_no_option_is_left_out(options: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistake of one benchmark's author takes no report from anybody."""
+    registry = Registry()
+    registry.scorecard("first", lambda entries: None, graders=["a"], options=options)
+
+    assert add_scorecard_options(argparse.ArgumentParser(), registry) == {"first": []}
+    assert "options of the scorecard 'first': expected " in capsys.readouterr().err
+
+
+def test_a_scorecards_option_may_be_called_as_our_own_values_are() -> None:
+    """What the command line says for it is its own, and its help may hold a percent sign."""
+    registry, parser = Registry(), argparse.ArgumentParser()
+    option = ReportOption("--runs", "N", "100 % of it", float)
+    registry.scorecard("first", lambda entries: None, graders=["a"], options=[option])
+    parser.add_argument("runs", nargs="+")
+    add_scorecard_options(parser, registry)
+
+    args = parser.parse_args(["latest"])
+
+    assert args.runs == ["latest"]
+    assert "100 % of it" in parser.format_help()
+
+
+def test_a_scorecard_that_raises_takes_no_table_away(capsys: pytest.CaptureFixture[str]) -> None:
+    """The run's tables are printed, one line says what is wrong, and the status that not all is there."""
+    run = stored(Path(RUNS), MIXED, PLANNED)
+    labels = {grade.grader for entry in run.entries for grade in entry.grades}
+    registry = Registry()
+    registry.scorecard("bad", lambda entries: 1 / 0, graders=labels)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    args = parser.parse_args(["latest"])
+    args.registry, args.scorecard_options = registry, {"bad": []}
+
+    assert report(args) == 1
+
+    printed = capsys.readouterr()
+    assert "the scorecard 'bad' cannot be made: ZeroDivisionError" in printed.err
+    assert printed.out.splitlines() == [line.text for line in summary_lines(view_of(run), 80)]

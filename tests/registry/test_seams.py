@@ -66,7 +66,8 @@ def test_a_text_is_imported_when_its_name_is_first_used(
 ) -> None:
     """Until then nothing of the benchmark is; what cannot be imported then is said with who registered it."""
     (tmp_path / "late_benchmark.py").write_text(
-        "class Thing:\n    def run(self): ...\n    def grade(self): ..."
+        "class Thing:\n    help = ''\n    def run(self): ...\n"
+        "    def grade(self): ...\n    add_arguments = run\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "late_benchmark", raising=False)
@@ -149,3 +150,22 @@ def test_a_name_that_a_benchmark_takes_again_is_said_at_every_look_up() -> None:
         with pytest.raises(UsageMistake, match="the judge panel name 'mine' is taken"):
             registry.agent_factory("tiny")
     assert registry.broken_benchmarks == ()
+
+
+@pytest.mark.parametrize("importer", [5, object, "textwrap:dedent"])
+def test_what_is_no_importer_is_told_when_its_name_is_used(importer: Any) -> None:
+    """In one line that says what is missing."""
+    registry = Registry()
+    registry.importer("x", importer)
+    with pytest.raises(
+        UsageMistake, match=r"expected an importer with help, add_arguments and run; found .* without help"
+    ):
+        registry.importer_named("x")
+
+
+def test_a_reference_without_a_colon_is_told_as_such() -> None:
+    """And not as a module that is missing."""
+    registry = Registry()
+    registry.grader("x", "textwrap.dedent")
+    with pytest.raises(NotImported, match="found a text without ':' between the module and what is meant"):
+        registry.grader_factory("x")

@@ -81,3 +81,45 @@ def test_a_scorecard_of_other_graders_is_not_asked(pytester: pytest.Pytester) ->
     lines = run(pytester).outlines
 
     assert not any(line.startswith(("skills of", "the scorecard")) or "no.such" in line for line in lines)
+
+
+NONSENSE = {
+    "no scorecard": ("{'speech': 1.0}", "expected a Scorecard or None; found {'speech': 1.0}"),
+    "no groups": ("Scorecard(())", "groups: expected one or more; found ()"),
+    "a number for a group": ("Scorecard((1,))", "groups[0]: expected a MetricGroup; found 1"),
+    "a text for a figure": (
+        "Scorecard((MetricGroup(Metric('a', 'high'), ()),))",
+        "groups[0].total.value: expected a finite number or None; found 'high'",
+    ),
+    "not a number": (
+        "Scorecard((MetricGroup(Metric('a', 0.5), (Metric('b', float('nan')),)),))",
+        "groups[0].metrics[0].value: expected a finite number or None; found nan",
+    ),
+    "a group twice": ("Scorecard((group, group))", "groups: 'speech' is there twice"),
+    "a number for a total": ("Scorecard((group,), 5)", "total: expected a Total or None; found 5"),
+    "a text for notes": ("Scorecard((group,), notes='abc')", "notes: expected texts; found 'abc'"),
+}
+
+
+@pytest.mark.parametrize(("made", "mistake"), NONSENSE.values(), ids=NONSENSE)
+def test_what_is_no_scorecard_costs_nothing_else(pytester: pytest.Pytester, made: str, mistake: str) -> None:
+    """Not the run's tables, not its place, not the other scorecards: one line names it and what is wrong."""
+    other = (
+        SCORECARD.replace("def scorecard(", "def nonsense(")
+        .replace('return Scorecard((group,), total, group_word="skill")', f"return {made}")
+        .split("def pytest_agenteval_register")[0]
+    )
+    hook = SCORECARD.replace('"own"', '"zown"').replace(
+        "(registry):\n", "(registry):\n    registry.scorecard('bad', nonsense, graders=['answer_matches'])\n"
+    )
+    project(pytester, other + hook)
+    matches = [{"name": "answer_matches", "config": {"patterns": ["Mina"]}}]
+    write(pytester.path, {"b/suite.yaml": suite("others"), "b/m.json": task("m", graders=matches)})
+
+    result = run(pytester)
+
+    told = " ".join(result.stdout.str().split())
+    assert f"the scorecard 'bad' cannot be drawn: {mistake}" in told
+    assert "skills of greetings with scripted: speech 0.50; index 0.50" in told
+    assert any(line.startswith("run: ") for line in result.outlines)
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.errors import UsageMistake
+
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
 
@@ -29,13 +31,24 @@ def import_(args: argparse.Namespace) -> int:
         return 0
     importer = registry.importer_named(args.importer)
     parser = argparse.ArgumentParser(prog=f"agenteval import {args.importer}", description=importer.help)
-    importer.add_arguments(parser)
-    return importer.run(parser.parse_args(args.rest), registry)
+    try:
+        importer.add_arguments(parser)
+    except argparse.ArgumentError as taken:
+        raise UsageMistake(f"the importer {args.importer!r} declares an argument twice: {taken}") from None
+    status: object = importer.run(parser.parse_args(args.rest), registry)
+    if not isinstance(status, int):
+        raise UsageMistake(
+            f"the importer {args.importer!r}: expected an exit status, 0 or 1; found {status!r:.80}"
+        )
+    return status
 
 
 def _list(registry: Registry) -> Iterator[str]:
     if not registry.importers:
         yield "there are no importers: no benchmark that brings one is installed"
     for name in registry.importers:
-        yield f"{name}: {registry.importer_named(name).help}"
+        try:
+            yield f"{name}: {registry.importer_named(name).help}"
+        except UsageMistake as broken:
+            yield f"{name}: cannot be used: {broken}"
     yield from registry.broken_benchmarks

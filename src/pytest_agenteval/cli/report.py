@@ -60,8 +60,13 @@ def add_scorecard_options(
     for scorecard in registry.scorecards():
         options[scorecard.name] = []
         try:
-            for option in scorecard.options():
-                parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
+            for option in _checked(scorecard.options(), scorecard.name):
+                parser.add_argument(
+                    option.flag,
+                    dest=option.flag,  # as no argument of ours is called
+                    metavar=option.metavar,
+                    help=option.help.replace("%", "%%"),
+                )
                 options[scorecard.name].append(option)
         except argparse.ArgumentError as taken:
             _complain(f"an option of the scorecard {scorecard.name!r} is left out: {taken}")
@@ -70,6 +75,21 @@ def add_scorecard_options(
     for line in registry.broken_benchmarks:
         _complain(line)
     return options
+
+
+def _checked(options: object, scorecard: str) -> Iterator[ReportOption]:
+    """Give a scorecard's options one by one; raises UsageMistake at what is none."""
+    from pytest_agenteval.reports.scorecard import ReportOption
+
+    if not isinstance(options, tuple | list):
+        raise UsageMistake(f"options of the scorecard {scorecard!r}: expected a list; found {options!r:.80}")
+    for option in options:
+        if not isinstance(option, ReportOption) or not option.flag.startswith("--"):
+            expected = 'a ReportOption whose flag begins with "--"'
+            raise UsageMistake(
+                f"options of the scorecard {scorecard!r}: expected {expected}; found {option!r:.80}"
+            )
+        yield option
 
 
 def _complain(line: str) -> None:
@@ -96,11 +116,10 @@ def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> Registe
     """Give a scorecard with what the command line says for its options."""
     settings: dict[str, object] = {}
     for option in args.scorecard_options[scorecard.name]:
-        name = option.flag.lstrip("-").replace("-", "_")
-        text = getattr(args, name)
+        text = getattr(args, option.flag)
         if text is not None:
             try:
-                settings[name] = option.parse(text)
+                settings[option.flag.lstrip("-").replace("-", "_")] = option.parse(text)
             except ValueError as refused:
                 raise UsageMistake(f"{option.flag}: {refused}") from None
     return replace(scorecard, settings=settings)
@@ -126,7 +145,10 @@ def _print_oddities(runs: Iterable[Run]) -> None:
 
 
 def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
-    for path in args.registry.report_format_named(args.format)(runs, Path(args.output)):
+    paths = args.registry.report_format_named(args.format)(runs, Path(args.output))
+    if not isinstance(paths, Iterable):
+        raise UsageMistake(f"--as {args.format}: expected the paths that it wrote; found {paths!r:.80}")
+    for path in paths:
         print(path)
     return 0
 
@@ -135,6 +157,9 @@ def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: 
     from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
 
     boards = leaderboards_of(runs, scorecards)
+    broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
+    for line in sorted(broken):
+        _complain(line)
     if args.json:
         data = leaderboards_json(boards)
         _put(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
@@ -142,7 +167,7 @@ def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: 
         _put(args.markdown, _markdown(runs, boards))
     if STDOUT not in (args.json, args.markdown):
         _print(_lines(runs, boards, shutil.get_terminal_size().columns))
-    return 0
+    return 1 if broken else 0
 
 
 def _lines(runs: Sequence[Run], boards: Sequence[Leaderboard], width: int) -> Iterator[StyledLine]:

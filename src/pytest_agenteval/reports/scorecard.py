@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from pytest_agenteval.errors import AgentEvalError, UsageMistake, exception_text
 from pytest_agenteval.records.record import Record
 
 if TYPE_CHECKING:
@@ -143,28 +141,3 @@ def relevant_scorecards(
     """Give the scorecards that some grade of these trials has a label of; none of them is imported."""
     labels = {grade.grader for entry in entries for grade in entry.grades}
     return [registered for registered in scorecards if not labels.isdisjoint(registered.graders)]
-
-
-def scorecard_of(
-    entries: Sequence[JournalEntry], scorecards: Iterable[RegisteredScorecard]
-) -> Scorecard | None:
-    """Give the first scorecard that some benchmark makes of a suite's trials with one model, else None.
-
-    Raises UsageMistake where a benchmark's own code raises, with the line of it.
-    """
-    for registered in relevant_scorecards(entries, scorecards):
-        scorecard = _make_scorecard(registered, entries)
-        if scorecard is not None:
-            return scorecard
-    return None
-
-
-def _make_scorecard(registered: RegisteredScorecard, entries: Sequence[JournalEntry]) -> Scorecard | None:
-    try:
-        return registered.load()(entries, **registered.settings)
-    except AgentEvalError:
-        raise
-    except Exception as raised:  # an author's code may raise anything
-        last = extract_tb(raised.__traceback__)[-1]
-        reason = f"{type(raised).__name__}: {exception_text(raised)} ({last.filename}:{last.lineno})"
-        raise UsageMistake(f"the scorecard {registered.name!r} cannot be made: {reason}") from raised

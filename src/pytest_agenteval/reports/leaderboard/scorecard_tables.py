@@ -18,9 +18,15 @@ MOST_TITLE = 160
 def scorecard_lines(
     run: Run, scorecards: Iterable[RegisteredScorecard], width: int, *, whole: bool
 ) -> Iterator[StyledLine]:
-    """Give the scorecard of each suite and model that has one; nothing for other suites."""
+    """Give the scorecard of each suite and model that has one; nothing for other suites.
+
+    What a benchmark has wrong is a line, once; the scorecards of others are drawn.
+    """
     width = clamp_width(width)
-    for standing in standings_of(run, scorecards):
+    standings = list(standings_of(run, scorecards))
+    for broken in dict.fromkeys(standing.broken for standing in standings if standing.broken):
+        yield from wrapped_lines(broken, width, "red", indent="")
+    for standing in standings:
         if standing.scorecard is None:
             continue
         if whole:

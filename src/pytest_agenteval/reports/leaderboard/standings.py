@@ -12,8 +12,8 @@ from pytest_agenteval.reports.scorecard import (
     RegisteredScorecard,
     Scorecard,
     Total,
-    scorecard_of,
 )
+from pytest_agenteval.reports.scorecard_making import BrokenScorecard, scorecard_of
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.reports.view import SuiteView, view_of
 from pytest_agenteval.scoring.intervals import Interval
@@ -27,8 +27,8 @@ FORMAT = 1
 class Standing(FrozenValue, frozen=True):
     """A suite with one model and variant in one run.
 
-    ``scorecard`` is there where a benchmark makes one of its grades. ``rulers`` names what each task was
-    graded by.
+    ``scorecard`` is there where a benchmark makes one of its grades; ``broken`` says why one could not be
+    made. ``rulers`` names what each task was graded by.
     """
 
     run: str
@@ -36,6 +36,7 @@ class Standing(FrozenValue, frozen=True):
     view: SuiteView
     scorecard: Scorecard | None
     rulers: Rulers
+    broken: str = ""
 
     @property
     def total(self) -> Total | None:
@@ -76,12 +77,18 @@ def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> It
     view = view_of(run)
     for suite in view.suites:
         entries = suite_entries(run, suite)
+        scorecard, broken = None, ""
+        try:
+            scorecard = scorecard_of(entries, scorecards)
+        except BrokenScorecard as mistake:
+            broken = str(mistake)
         yield Standing(
             run=view.name or run.folder.name,
             path=view.path,
             view=suite,
-            scorecard=scorecard_of(entries, scorecards),
+            scorecard=scorecard,
             rulers=_rulers(entries),
+            broken=broken,
         )
 
 

@@ -1,0 +1,68 @@
+"""``agenteval import``: importers of benchmarks, and what their mistakes cost."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cli.import_ import import_
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.registry import Registry
+
+
+class Clashes:
+    """Declares an argument that every command has."""
+
+    help = "clashes"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare it."""
+        parser.add_argument("--help")
+
+    def run(self, args: argparse.Namespace, registry: Registry) -> Any:
+        """Forget to say how it went."""
+
+
+class Forgets(Clashes):
+    """Says nothing of how it went."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare nothing."""
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install three importers, of which one cannot be imported."""
+    installed = Registry()
+    installed.importer("broken", "no.such.module:Importer")
+    installed.importer("clashes", Clashes)
+    installed.importer("forgets", Forgets)
+    monkeypatch.setattr("pytest_agenteval.discovery.installed_registry", lambda: installed)
+
+
+def imported(name: str | None) -> int:
+    """Do what the verb does."""
+    return import_(argparse.Namespace(importer=name, rest=[]))
+
+
+def test_one_that_cannot_be_imported_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list has a line for each."""
+    assert imported(None) == 0
+    broken, *others = capsys.readouterr().out.splitlines()
+    assert broken.startswith("broken: cannot be used: expected 'no.such.module:Importer', which ")
+    assert others == ["clashes: clashes", "forgets: clashes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        ("clashes", "the importer 'clashes' declares an argument twice: argument --help: conflicting"),
+        ("forgets", "the importer 'forgets': expected an exit status, 0 or 1; found None"),
+    ],
+)
+def test_what_its_author_has_wrong_is_one_line(name: str, mistake: str) -> None:
+    """Without a traceback through our code."""
+    with pytest.raises(UsageMistake, match=mistake):
+        imported(name)
