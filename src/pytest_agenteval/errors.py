@@ -83,7 +83,7 @@ CAUSES: Mapping[str, str] = {
     "script_ended": "`scripted` was asked more often than its script has entries",
     "fixture": "the starting workspace could not be built or read",
     "executor": "what was to carry out the trial cannot: a process of `--agent-executor` died, "
-    "or the conftests could not be loaded there",
+    "the conftests could not be loaded there, or a registered executor could not be made",
     "file_problem": "a file that is read while the trial runs has problems: a cassette, a prompt",
     "prompt": "a prompt file that replaces the agent's own cannot be filled in",
     "input_changed": "while regrading: the task asks something else today",

@@ -348,9 +348,8 @@ def _instance(importer: Any) -> Importer:
     instance: Importer = importer() if isinstance(importer, type) else importer
     for name in ("help", "add_arguments", "run"):
         if not hasattr(instance, name):
-            raise UsageMistake(
-                f"expected an importer with help, add_arguments and run; found {instance!r:.80} without {name}"
-            )
+            expected = "an importer with help, add_arguments and run"
+            raise UsageMistake(f"expected {expected}; found {instance!r:.80} without {name}")
     return instance
 
 

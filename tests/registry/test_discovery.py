@@ -169,6 +169,7 @@ def test_a_benchmark_with_a_mistake_is_one_line_and_stops_no_other_run(
     assert f"of tiny 1.2 cannot be used: {expected}".replace(" ", "") in told or expected == "reg"
     listed = agenteval(tmp_path, "import").stdout.splitlines()
     assert [line for line in listed if "the benchmark 'tiny' of tiny 1.2 cannot be used: " in line]
+    assert "warning: the benchmark 'tiny'" in agenteval(tmp_path, "validate", "evals").stdout
     left_out = run(tmp_path, "evals", "-p", "no:agenteval-benchmark-tiny", site=tmp_path / "site")
     assert "warning" not in left_out.stdout
 

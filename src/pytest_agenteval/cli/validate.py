@@ -10,6 +10,7 @@ import pytest
 
 from pytest_agenteval.conftests import without_addopts
 from pytest_agenteval.session.remarks import uncollected_files
+from pytest_agenteval.stash import registry_key
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 
@@ -22,6 +23,7 @@ class _Listener:
         self.calibrations = 0
         self.problems: list[str] = []
         self.beside: list[str] = []
+        self.broken: Sequence[str] = ()
         self.interrupted = False
 
     def pytest_keyboard_interrupt(self) -> None:
@@ -41,8 +43,9 @@ class _Listener:
         self.calibrations += hasattr(item, "calibration")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """List what lies below suites and is no task, and what looks like a task and lies in none."""
+        """List what is no task and lies below a suite, or is one and lies in none; and broken benchmarks."""
         self.beside = uncollected_files(session.config)
+        self.broken = session.config.stash[registry_key].broken_benchmarks
 
 
 def validate(paths: Sequence[str]) -> int:
@@ -56,6 +59,8 @@ def validate(paths: Sequence[str]) -> int:
         print(problem)
     for line in listener.beside:
         print(line)
+    for line in listener.broken:
+        print(f"warning: {line}")
     if status == pytest.ExitCode.USAGE_ERROR:  # pytest said why
         return 2
     if status == pytest.ExitCode.INTERNAL_ERROR:

@@ -14,9 +14,9 @@ import pytest
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
     CalibrationResult,
-    Executor,
     ExecutorContext,
     ExecutorReport,
+    make_executor,
 )
 from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
@@ -66,7 +66,7 @@ class TrialRunner:
         self.stop = StopListener(config, folder)
         self._progress = ProgressLine(config)
         self._closing = ExitStack()
-        executor: Executor = registry.executor_factory(settings.executor_name)(registry)
+        executor = make_executor(settings.executor_name, registry)
         context = executor_context(config, settings, get_run_info(config).started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)

@@ -238,3 +238,27 @@ def test_a_calibration_and_a_regraded_run_have_the_same_figures(
         result.assert_outcomes(passed=1)
         (pytester.path / ".agenteval").rename(pytester.path / executor)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("factory", "why"),
+    [
+        ("lambda registry: 1 / 0", "the executor 'own' cannot be made: ZeroDivisionError: division by zero"),
+        ("lambda registry: 5", "the executor 'own': expected one with ready, run, calibrate, close; found 5"),
+    ],
+)
+def test_an_executor_that_cannot_be_made_is_told_with_every_trial(
+    pytester: pytest.Pytester, factory: str, why: str
+) -> None:
+    """They are errored and written down like any other; no traceback leads into our code."""
+    conftest = f"def pytest_agenteval_register(registry):\n    registry.executor('own', {factory})\n"
+    write(
+        pytester.path, {"conftest.py": conftest, "evals/suite.yaml": suite(), "evals/t.yaml": [task("good")]}
+    )
+
+    result = run(pytester, "evals", "--agent-executor=own")
+
+    result.assert_outcomes(errors=1)
+    assert f"executor: {why}" in result.stdout.str()
+    assert "1 errored, in no average: 1 executor" in result.stdout.str()
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from pytest_agenteval.errors import Problem, TrialBroken
+from pytest_agenteval.name_table import raised_where
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.trial import ErrorDetails, Trial
@@ -150,6 +151,48 @@ def checks_argument(factory: object) -> TypeGuard[ChecksArgument]:
 
 ExecutorFactory: TypeAlias = Callable[[Registry], Executor]
 """Makes an executor; it is given what this process has registered, which one elsewhere has no use for."""
+
+
+METHODS = ("ready", "run", "calibrate", "close")
+
+
+def make_executor(name: str, registry: Registry) -> Executor:
+    """Make the executor of this name; raises UnknownName.
+
+    One that cannot be made tells so with every trial: each is errored, and written down like any other.
+    """
+    factory: ExecutorFactory = registry.executor_factory(name)
+    try:
+        executor = factory(registry)
+    except Exception as raised:  # an author's code may raise anything
+        return _UnmadeExecutor(f"the executor {name!r} cannot be made: {raised_where(raised)}")
+    if not all(hasattr(executor, method) for method in METHODS):
+        methods = ", ".join(METHODS)
+        return _UnmadeExecutor(f"the executor {name!r}: expected one with {methods}; found {executor!r:.80}")
+    return executor
+
+
+class _UnmadeExecutor:
+    """Stands where there should be an executor, and says why there is none."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def ready(self, context: ExecutorContext) -> int:
+        """Say so; the pool asks for nothing more, but to close."""
+        raise ExecutorBroken(self._reason)
+
+    async def run(self, request: TrialRequest) -> Trial:
+        """Say so."""
+        raise ExecutorBroken(self._reason)
+
+    async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        """Say so."""
+        raise ExecutorBroken(self._reason)
+
+    async def close(self) -> ExecutorReport:
+        """Give an empty report: there is nothing to let go of."""
+        return ExecutorReport()
 
 
 def merge_unused(
