@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar, get_args
 
+from pytest_agenteval.chat.models import FORMER_NAMES
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Ending
@@ -95,7 +96,11 @@ def _parse_only(only: str) -> tuple[list[str], str]:
 
 
 def _endings(run: Path) -> dict[TrialKey, set[str]]:
-    return {
-        entry.key: {entry.ending, "limited"} if entry.limit else {entry.ending}
-        for entry in load_run(run).entries
-    }
+    ended: dict[TrialKey, set[str]] = {}
+    for entry in load_run(run).entries:
+        endings = {entry.ending, "limited"} if entry.limit else {entry.ending}
+        ended[entry.key] = endings
+        # Of a run before a model was renamed: its trials are tried again under the name of today.
+        model = FORMER_NAMES.get(entry.key.model, entry.key.model)
+        ended.setdefault(entry.key._replace(model=model), endings)
+    return ended
