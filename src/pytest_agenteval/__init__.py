@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.agent import AgentAnswer as AgentAnswer
     from pytest_agenteval.agents.agent import AgentContext as AgentContext
     from pytest_agenteval.agents.agent import AgentFunction as AgentFunction
+    from pytest_agenteval.agents.agent import AgentTraits as AgentTraits
+    from pytest_agenteval.agents.agent import ChecksInput as ChecksInput
     from pytest_agenteval.agents.agent import PreparesInput as PreparesInput
     from pytest_agenteval.agents.agent import ReportsEndState as ReportsEndState
     from pytest_agenteval.agents.loop import RepeatedCallGuard as RepeatedCallGuard
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.errors import UsageMistake as UsageMistake
     from pytest_agenteval.graders.grader import Grader as Grader
     from pytest_agenteval.graders.grader import GraderFunction as GraderFunction
+    from pytest_agenteval.graders.grader import GraderTraits as GraderTraits
     from pytest_agenteval.graders.grader import Judge as Judge
     from pytest_agenteval.graders.grader import JudgedGrader as JudgedGrader
     from pytest_agenteval.graders.grader import JudgeUnavailable as JudgeUnavailable
@@ -139,6 +142,8 @@ _NAMES = {
         "AgentAnswer",
         "AgentContext",
         "AgentFunction",
+        "AgentTraits",
+        "ChecksInput",
         "PreparesInput",
         "ReportsEndState",
     ),
@@ -180,6 +185,7 @@ _NAMES = {
     "graders.grader": (
         "Grader",
         "GraderFunction",
+        "GraderTraits",
         "Judge",
         "JudgedGrader",
         "JudgeUnavailable",

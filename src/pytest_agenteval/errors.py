@@ -76,7 +76,7 @@ CAUSES: Mapping[str, str] = {
     "grader_hangs": "a grader did not come back",
     "pattern_too_slow": "a pattern of a task, a tool or a schema backtracks without end",
     "ungraded": "no grade is decided, or one that says `require: true` is not",
-    "answer": "the agent returned what is neither a text nor an `Answer`",
+    "answer": "the agent returned what is neither a text nor an `Answer`, or a state that is no map",
     "agent": "what was registered as an agent cannot act",
     "crash": "the agent's own code raised; or ours",
     "nothing_to_act_out": "`oracle` without `reference_solution.turns`, `scripted` without `script`",

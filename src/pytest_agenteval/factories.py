@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 
@@ -33,6 +33,14 @@ AGENT = Contract("agent", "run", ("task_input", "ctx"), frozenset({"task_input",
 GRADER = Contract("grader", "grade", ("evidence",), frozenset({"evidence"}))
 
 
+class Trait(NamedTuple):
+    """What an agent or a grader may say of itself: its name, what it may be in words, and whether it is."""
+
+    name: str
+    expected: str
+    fits: Callable[[Any], bool]
+
+
 class InstanceFactory:
     """A factory for something that needs no making, and so takes no settings.
 
@@ -40,17 +48,17 @@ class InstanceFactory:
     """
 
     def __init__(self, thing: Any, words: str) -> None:
-        self._thing, self.words = thing, words
+        self.thing, self.words = thing, words
 
     def __call__(self, **settings: Any) -> Any:
         """Give the thing."""
         if settings:
             raise TypeError(f"it was registered as {self.words}, and takes no config")
-        return self._thing
+        return self.thing
 
     def __getattr__(self, name: str) -> Any:
         """Ask the thing."""
-        return getattr(self._thing, name)
+        return getattr(self.thing, name)
 
 
 class FunctionAdapter:
@@ -100,6 +108,45 @@ def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] |
     variadic = inspect.Parameter.VAR_POSITIONAL
     accepted = {name: parameter for name, parameter in parameters.items() if parameter.kind is not variadic}
     return accepted, [name for name, parameter in accepted.items() if parameter.default is parameter.empty]
+
+
+def misfit_traits(thing: object, traits: Collection[Trait]) -> Iterator[tuple[str, str]]:
+    """Give what is expected and what was found, for each trait that is something else.
+
+    No code of the author's runs: what a class only describes (a property, a slot) is not looked into.
+    """
+    thing = thing.thing if isinstance(thing, InstanceFactory) else thing
+    for trait in traits:
+        value = inspect.getattr_static(thing, trait.name, _UNSAID)
+        described = hasattr(type(value), "__get__") and not callable(value)
+        if value is not _UNSAID and not described and not trait.fits(value):
+            yield f"{trait.name}: {trait.expected}", repr(value)
+
+
+_UNSAID = object()
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is a text."""
+    return isinstance(value, str)
+
+
+def is_bool(value: Any) -> bool:
+    """Whether it is True or False."""
+    return isinstance(value, bool)
+
+
+def are_names(value: Any) -> bool:
+    """Whether it is a list, a tuple or a set of texts; None says nothing."""
+    kinds = (list, tuple, set, frozenset)
+    return value is None or (isinstance(value, kinds) and all(map(is_text, value)))
+
+
+def is_map_of_texts(value: Any) -> bool:
+    """Whether it is a map from texts to texts; None says nothing."""
+    if value is None:
+        return True
+    return isinstance(value, Mapping) and all(map(is_text, (*value.keys(), *value.values())))
 
 
 def _acts(function: Any, contract: Contract) -> bool:

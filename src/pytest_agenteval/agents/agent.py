@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.factories import Trait, are_names, is_map_of_texts
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer
@@ -118,6 +119,17 @@ class ReportsEndState(Protocol):
         the agent's answer.
         """
         ...
+
+
+AGENT_TRAITS = (
+    Trait("templates", "a map from names of prompts to texts", is_map_of_texts),
+    Trait("prompt_names", "a list of names", are_names),
+    Trait("tools", "a list of names", are_names),
+    Trait("end_state", "a method (task_input, ctx)", callable),
+    Trait("prepared", "a static method (task_input, task_id, clock, read)", callable),
+    Trait("input_problems", "a static method (task_input)", callable),
+)
+"""What ``AgentTraits`` and the protocols beside it may hold."""
 
 
 def tools_of(agent: object) -> Sequence[str] | None:

@@ -112,7 +112,7 @@ async def _run_in_thread(run: Callable[..., Any], task_input: Mapping[str, Any],
 
 
 _MOST_KEYS = 8
-_WHAT_TO_RETURN = "expected a text, or pytest_agenteval.records.evidence.Answer(text, state)"
+_WHAT_TO_RETURN = "expected a text, or pytest_agenteval.Answer(text, state)"
 
 
 class InvalidAnswer(TrialBroken):
@@ -137,7 +137,22 @@ def as_answer(value: Any, transcript: Recorder) -> Answer:
         raise InvalidAnswer(
             f"the agent returned an Answer whose text is {_type_in_words(value.text)}; expected a text"
         )
+    if value.state is None:  # type: ignore[unreachable]  # somebody's agent has none to tell
+        return Answer(value.text)
+    if not isinstance(value.state, Mapping):
+        raise InvalidAnswer(
+            f"the agent returned an Answer whose state is {_type_in_words(value.state)}; expected a map"
+        )
     return value
+
+
+def as_end_state(value: Any) -> Mapping[str, Any]:
+    """Give the end state that a value is; raises InvalidAnswer for one that is none."""
+    if isinstance(value, Mapping):
+        return value
+    if inspect.iscoroutine(value):
+        value.close()  # else Python complains that nobody waited for it
+    raise InvalidAnswer(f"the agent's end_state gave {_type_in_words(value)}; expected a map")
 
 
 def _type_in_words(value: Any) -> str:

@@ -12,7 +12,14 @@ from msgspec.structs import replace
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grade_conversion import InvalidGrade, as_grade, threshold_of
 from pytest_agenteval.errors import AgentEvalError, LimitReached, ProblemsFound, TrialBroken
-from pytest_agenteval.graders.grader import Grader, Judge, JudgeUnavailable, asks_judges, is_quick
+from pytest_agenteval.graders.grader import (
+    Grader,
+    Judge,
+    JudgedGrader,
+    JudgeUnavailable,
+    asks_judges,
+    is_quick,
+)
 from pytest_agenteval.records.bounds import bounded_grade
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH, Grade
@@ -83,7 +90,7 @@ class GraderRun:
         try:
             grader = self.grader
             if asks_judges(grader):
-                grader = grader.with_judges(self.judges(self.planned.label))
+                grader = _with_judges(grader, self.judges(self.planned.label))
             self.returned = grader.grade(self.evidence if _is_ours(grader) else self.evidence.own_copy())
             self.answered = True
         except BaseException as raised:
@@ -149,6 +156,13 @@ class GraderRun:
         why = error.message.removeprefix(f"{label} ") if error.cause == CRASH else error.message
         details = {"traceback": error.traceback} if error.traceback else {}
         return Grade(label, None, why, details=details, undecided=error.cause)
+
+
+def _with_judges(grader: JudgedGrader, judges: Sequence[Judge]) -> Grader:
+    judged = grader.with_judges(judges)
+    if hasattr(judged, "grade"):
+        return judged
+    raise InvalidGrade(f"gave {judged!r} as the grader with its judges: expected one with grade(evidence)")
 
 
 def _is_ours(grader: Any) -> bool:

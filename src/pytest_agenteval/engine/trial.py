@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits, user_turns
+from pytest_agenteval.engine.agent_run import OwnRequests, as_end_state, run_within_limits, user_turns
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grading import GradingResult, no_judges
@@ -131,7 +131,7 @@ class _TrialRun:
         """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""
         agent = stage.agent
         if reports_end_state(agent):
-            end_state = agent.end_state(self._own_input(), stage.ctx)
+            end_state = as_end_state(agent.end_state(self._own_input(), stage.ctx))
             state = {**self.answer.state, **end_state}
             self.answer = bounded_answer(replace(self.answer, state=state))
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.factories import Trait, is_bool, is_map_of_texts, is_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Model
@@ -57,6 +58,17 @@ class GraderTraits(Protocol):
     files: Mapping[str, str]
     names_tools: str
     agent: str
+
+
+GRADER_TRAITS = (
+    Trait("version", "a text", is_text),
+    Trait("quick", "True or False", is_bool),
+    Trait("rubric_digest", "a text", is_text),
+    Trait("files", "a map from settings to the endings of files' names", is_map_of_texts),
+    Trait("names_tools", "the name of a setting", is_text),
+    Trait("with_judges", "a method (judges)", callable),
+)
+"""What ``GraderTraits`` and ``JudgedGrader`` may hold; a threshold is looked at with each grade."""
 
 
 def is_quick(grader: object) -> bool:

@@ -8,11 +8,18 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from pytest_agenteval.agents.agent import checks_input, tools_of
+from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, nearest, nearest_names
-from pytest_agenteval.factories import AGENT, GRADER, InstanceFactory, accepted_settings, construction_fault
-from pytest_agenteval.graders.grader import files_of, tools_setting_of
+from pytest_agenteval.factories import (
+    AGENT,
+    GRADER,
+    InstanceFactory,
+    accepted_settings,
+    construction_fault,
+    misfit_traits,
+)
+from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
@@ -60,19 +67,22 @@ class RegistrationCheck:
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found)]
         refusal = construction_fault(AGENT, factory, settings)
+        misfits = [
+            ("an agent's " + expected, found) for expected, found in misfit_traits(factory, AGENT_TRAITS)
+        ]
         if refusal:
-            return [ConfigProblem(("agent",), AGENT.how, refusal)]
+            misfits = [(AGENT.how, refusal)]
+        if misfits:
+            return [ConfigProblem(("agent",), *misfit) for misfit in misfits]
         key = ("agent", name, canonical(settings) if settings else "")
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
             wrong = find_config_problems(name, factory, settings) or _unfit_settings(factory, settings)
+        wrong = tuple(mismatch.below("settings") for mismatch in wrong)
         if not wrong:
             self._accept(key)
             wrong = self._without_tool(factory, settings, tools)
-        wrong = tuple(mismatch.below("settings") for mismatch in wrong)
-        problems = factory.input_problems(task_input) if checks_input(factory) else ()
-        refused = [ConfigProblem(*problem) for problem in problems]
-        return [*wrong, *(mismatch.below("input") for mismatch in refused)]
+        return [*wrong, *_input_problems(factory, task_input)]
 
     def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
         """Say what keeps this grader, or any of a group's, from being made."""
@@ -151,14 +161,20 @@ class RegistrationCheck:
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
         """Say which tools are named that nobody offers."""
-        names = settings.get("tools", ()) if tools_of(factory) is not None else ()
+        own = tools_of(factory)
+        # A class says its tools; where they are a field, the settings do, and else these are the suite's.
+        at: KeyPath = ("settings", "tools") if "tools" in settings else ("agent",)
+        names = settings.get("tools", own if isinstance(own, list | tuple) else ()) if own is not None else ()
         offered = {*self._registry.tools, *tools} if names else ()
-        unknown = [(index, name) for index, name in enumerate(names) if name not in offered]
         return tuple(
             ConfigProblem(
-                ("tools", at), _one_of(offered, name), f"{name!r}, no registered tool", nearest(name, offered)
+                (*at, *([index] if at != ("agent",) else [])),
+                _one_of(offered, name),
+                f"{name!r}, no registered tool",
+                nearest(name, offered),
             )
-            for at, name in unknown
+            for index, name in enumerate(names)
+            if name not in offered
         )
 
     def _grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
@@ -171,9 +187,11 @@ class RegistrationCheck:
         wrong = find_config_problems(spec.name, factory, spec.config)
         if not wrong:
             try:
-                factory(**spec.config)
+                grader = factory(**spec.config)
             except Exception as refused:  # the grader says what it wants of its settings
                 wrong = (self._with_hint(_from_refusal(spec.name, refused), factory, spec.config),)
+            else:
+                return _unfit_grader(grader)
         return tuple(mismatch.below("config") for mismatch in wrong)
 
     @staticmethod
@@ -186,6 +204,24 @@ class RegistrationCheck:
         ):
             return mismatch
         return mismatch._replace(hint="a function that grades has one parameter, and its name is evidence")
+
+
+def _unfit_grader(grader: Any) -> tuple[ConfigProblem, ...]:
+    """Say what keeps a grader from grading, or is wrong with what it says of itself."""
+    if not callable(getattr(grader, GRADER.method, None)):
+        return (ConfigProblem(("name",), GRADER.how, repr(grader)),)
+    misfits = misfit_traits(grader, GRADER_TRAITS)
+    return tuple(ConfigProblem(("name",), f"a grader's {expected}", found) for expected, found in misfits)
+
+
+def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigProblem]:
+    """Say what an agent's class says is wrong with a task's input."""
+    problems: Any = factory.input_problems(task_input) if checks_input(factory) else ()
+    rows = problems if isinstance(problems, list | tuple) else [problems]
+    if not all(isinstance(row, list | tuple) and len(row) == len(ConfigProblem._fields) for row in rows):
+        expected = "an agent's input_problems: to give a list of (key path, expected, found, hint)"
+        return [ConfigProblem(("agent",), expected, repr(problems))]
+    return [ConfigProblem(*row).below("input") for row in rows]
 
 
 def _places(names: str | Sequence[str]) -> list[tuple[tuple[int, ...], str]]:

@@ -98,7 +98,7 @@ def _parse_only(only: str) -> tuple[list[str], str]:
 def _endings(run: Path) -> dict[TrialKey, set[str]]:
     ended: dict[TrialKey, set[str]] = {}
     for entry in load_run(run).entries:
-        endings = {entry.ending, "limited"} if entry.limit else {entry.ending}
+        endings: set[str] = {entry.ending, "limited"} if entry.limit else {entry.ending}
         ended[entry.key] = endings
         # Of a run before a model was renamed: its trials are tried again under the name of today.
         model = FORMER_NAMES.get(entry.key.model, entry.key.model)
