@@ -137,7 +137,7 @@ def as_answer(value: Any, transcript: Recorder) -> Answer:
         raise InvalidAnswer(
             f"the agent returned an Answer whose text is {_type_in_words(value.text)}; expected a text"
         )
-    if value.state is None:  # type: ignore[unreachable]  # somebody's agent has none to tell
+    if value.state is None:  # somebody's agent has none to tell
         return Answer(value.text)
     if not isinstance(value.state, Mapping):
         raise InvalidAnswer(
