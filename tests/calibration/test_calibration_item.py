@@ -241,6 +241,17 @@ def test_an_id_is_taken_once(letters: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([f"  found:    'tidy', which is also in {FILE}"])
 
 
+def test_what_failed_is_run_again_alone(letters: pytest.Pytester) -> None:
+    """Under ``--lf`` no judge is paid for a calibration that had passed, though ids end in brackets."""
+    project(letters.path, "thresholds: {spearman: 0.7}\n")
+    text = (letters.path / FILE).read_text().replace("id: tidy", "id: twin").replace("0.7", "-1")
+    write(letters.path, {"evals/calibration/twin.calibration.yaml": text})
+
+    letters.runpytest("evals", "--agent-judge=inverted").assert_outcomes(failed=1, passed=1)
+
+    letters.runpytest("evals", "--agent-judge=inverted", "--lf").assert_outcomes(failed=1)
+
+
 def test_it_may_stand_among_tasks(letters: pytest.Pytester) -> None:
     """Below a suite any YAML file may be a calibration; trials and calibrations run side by side."""
     text = (letters.path / FILE).read_text().replace("id: tidy", "id: beside")

@@ -46,7 +46,11 @@ class CalibrationFile(pytest.File):
         self._take_id(plan)
         judges = "+".join(judge.name for judge in evals.cases.judges)
         name = f"{plan.id}[{judges}]" if judges else plan.id
-        item: CalibrationItem = CalibrationItem.from_parent(self, name=name, calibration=plan, evals=evals)
+        # The whole id: one that pytest 9.2 makes of a name in brackets is not known again by --lf and --sw.
+        nodeid = f"{self.nodeid}::{name}"
+        item: CalibrationItem = CalibrationItem.from_parent(
+            self, name=name, nodeid=nodeid, calibration=plan, evals=evals
+        )
         item.extra_keyword_matches.update((plan.rubric.name, *plan.tags))
         self._mark(item)
         return item
