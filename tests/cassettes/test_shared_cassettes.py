@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
-from pytest_agenteval.cassettes.cassette import Mode
+from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
 from pytest_agenteval.cassettes.library import Library
@@ -76,7 +76,7 @@ def found(args: dict[str, Any], *names: str) -> Interaction:
 
 
 def tape(
-    folder: Path, *held: Interaction, shared: tuple[str, ...] = (), mode: Mode = "none"
+    folder: Path, *held: Interaction, shared: tuple[str, ...] = (), mode: RecordMode = "none"
 ) -> tuple[ToolTape, Library]:
     """Open a trial's tape over its own recordings and shared ones."""
     if held:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.cassette import Mode
+from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.errors import CassetteMiss
@@ -50,7 +50,7 @@ def box_of(tape: ToolTape | None, search: Search, on_miss: str = "error") -> tup
     return box, recorder
 
 
-def tape_of(path: Path, mode: Mode, library: Library | None = None) -> ToolTape:
+def tape_of(path: Path, mode: RecordMode, library: Library | None = None) -> ToolTape:
     """Open a trial's tape."""
     return ToolTape((library or Library(path.parent)).open(path, mode, "tool"), retry_command=RETRY)
 

@@ -11,16 +11,16 @@ from typing import Any, Protocol, TypeAlias
 from pytest_agenteval.cassettes.interaction import Interaction, Request
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.request_identity import (
-    Address,
-    Args,
+    CallArgs,
     CallMatcher,
+    EndpointKey,
     Key,
     address_of,
     key_of,
 )
 from pytest_agenteval.json_values import fold_compact, number_of
 
-Slot: TypeAlias = int
+InteractionSlot: TypeAlias = int
 """The place of an interaction in its cassette: it never changes, so a tape can note what it has played."""
 
 MOST_INDEXES = 256  # where tools are made anew for each trial, those of trials long gone
@@ -33,17 +33,17 @@ class InteractionIndex:
 
     def __init__(self) -> None:
         self._interactions: list[Interaction] = []
-        self._by_request: dict[Key, list[Slot]] = defaultdict(list)
-        self._by_endpoint: dict[Address, list[Slot]] = defaultdict(list)
+        self._by_request: dict[Key, list[InteractionSlot]] = defaultdict(list)
+        self._by_endpoint: dict[EndpointKey, list[InteractionSlot]] = defaultdict(list)
         self._candidates: dict[Hashable, CandidateIndex] = {}
 
     def __len__(self) -> int:
         return len(self._interactions)
 
-    def __getitem__(self, slot: Slot) -> Interaction:
+    def __getitem__(self, slot: InteractionSlot) -> Interaction:
         return self._interactions[slot]
 
-    def append(self, interaction: Interaction) -> Slot:
+    def append(self, interaction: Interaction) -> InteractionSlot:
         """Hold one more interaction, and give its slot."""
         slot = len(self._interactions)
         self._interactions.append(interaction)
@@ -51,16 +51,16 @@ class InteractionIndex:
         self._by_endpoint[address_of(interaction.request)].append(slot)
         return slot
 
-    def replace_response(self, slot: Slot, interaction: Interaction) -> Interaction:
+    def replace_response(self, slot: InteractionSlot, interaction: Interaction) -> Interaction:
         """Put an interaction of the same request into a slot."""
         self._interactions[slot] = interaction
         return interaction
 
-    def by_request(self, key: Key) -> Sequence[Slot]:
+    def by_request(self, key: Key) -> Sequence[InteractionSlot]:
         """Give the slots of equal requests, in the order in which they were recorded."""
         return self._by_request.get(key, ())
 
-    def by_endpoint(self, address: Address) -> Sequence[Slot]:
+    def by_endpoint(self, address: EndpointKey) -> Sequence[InteractionSlot]:
         """Give the slots of requests to the same tool or endpoint."""
         return self._by_endpoint.get(address, ())
 
@@ -90,7 +90,7 @@ class CandidateIndex:
     def __init__(self, matcher: CallMatcher) -> None:
         self._matcher = matcher
         self._buckets: dict[Hashable, Bucket] = defaultdict(lambda: Bucket(matcher.matchers))
-        self._args: dict[Slot, Args] = {}
+        self._args: dict[InteractionSlot, CallArgs] = {}
         self._seen = 0
 
     def take_in(self, interactions: Sequence[Interaction]) -> None:
@@ -102,12 +102,12 @@ class CandidateIndex:
                 self._buckets[self._matcher.matchers.key(args)].add(args, slot)
         self._seen = len(interactions)
 
-    def candidates(self, args: Args) -> Sequence[Slot]:
+    def candidates(self, args: CallArgs) -> Sequence[InteractionSlot]:
         """Give the slots of calls that may be accepted for these arguments, in order of recording."""
         bucket = self._buckets.get(self._matcher.matchers.key(args))
         return () if bucket is None else bucket.near(args)
 
-    def args(self, slot: Slot) -> Args:
+    def args(self, slot: InteractionSlot) -> CallArgs:
         """Give what the call of a slot asked."""
         return self._args[slot]
 
@@ -115,7 +115,7 @@ class CandidateIndex:
 class ValueIndex(Protocol):
     """One parameter's values in a bucket."""
 
-    def add(self, value: Any, slot: Slot) -> None:
+    def add(self, value: Any, slot: InteractionSlot) -> None:
         """Take in a recorded value."""
         ...
 
@@ -123,7 +123,7 @@ class ValueIndex(Protocol):
         """Give the places of all values that may be accepted for this one; None where it cannot tell."""
         ...
 
-    def slots(self, near: Collection[int]) -> Iterable[Slot]:
+    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
         """Give the slots of these places."""
         ...
 
@@ -133,9 +133,9 @@ class NumberIndex:
 
     def __init__(self, tolerance: Decimal) -> None:
         self._tolerance = tolerance
-        self._sorted: list[tuple[Decimal, Slot]] = []
+        self._sorted: list[tuple[Decimal, InteractionSlot]] = []
 
-    def add(self, value: Any, slot: Slot) -> None:
+    def add(self, value: Any, slot: InteractionSlot) -> None:
         """Take in a recorded value; one that is no number is near none."""
         number = number_of(value)
         if number is not None:
@@ -151,7 +151,7 @@ class NumberIndex:
             first, bisect_right(self._sorted, number + self._tolerance, lo=first, key=_number_of_entry)
         )
 
-    def slots(self, near: Collection[int]) -> Iterable[Slot]:
+    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
         """Give the slots of these places."""
         return (self._sorted[place][1] for place in near)
 
@@ -160,11 +160,11 @@ class FoldedTextIndex:
     """Folded texts, whole and by the few letters in a row that are in them."""
 
     def __init__(self) -> None:
-        self._whole: dict[str, list[Slot]] = defaultdict(list)
-        self._parts: dict[str, set[Slot]] = defaultdict(set)
+        self._whole: dict[str, list[InteractionSlot]] = defaultdict(list)
+        self._parts: dict[str, set[InteractionSlot]] = defaultdict(set)
         self._lengths: set[int] = set()
 
-    def add(self, value: Any, slot: Slot) -> None:
+    def add(self, value: Any, slot: InteractionSlot) -> None:
         """Take in a recorded value; one that is no text is in none."""
         if isinstance(value, str):
             text = fold_compact(value)
@@ -183,7 +183,7 @@ class FoldedTextIndex:
         parts = _parts(text, min(LETTERS, len(text)))
         return contained | min((self._parts.get(part, set()) for part in parts), key=len)
 
-    def slots(self, near: Collection[int]) -> Iterable[Slot]:
+    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
         """Give the places themselves: they are slots."""
         return near
 
@@ -192,20 +192,20 @@ class Bucket:
     """Recorded calls that the matchers cannot tell apart by one value alone."""
 
     def __init__(self, matchers: ParamMatchers) -> None:
-        self._all: list[Slot] = []
+        self._all: list[InteractionSlot] = []
         self._by_name: Mapping[str, ValueIndex] = {
             **{name: NumberIndex(tolerance) for name, tolerance in matchers.numbers.items()},
             **{name: FoldedTextIndex() for name in matchers.texts},
         }
 
-    def add(self, args: Args, slot: Slot) -> None:
+    def add(self, args: CallArgs, slot: InteractionSlot) -> None:
         """Take in a recorded call."""
         self._all.append(slot)
         for name, values in self._by_name.items():
             if name in args:
                 values.add(args[name], slot)
 
-    def near(self, args: Args) -> Sequence[Slot]:
+    def near(self, args: CallArgs) -> Sequence[InteractionSlot]:
         """Give the slots that may be accepted: those that the parameter which tells most leaves."""
         if len(self._all) <= FEW:
             return self._all
@@ -219,7 +219,7 @@ class Bucket:
         return sorted(values.slots(near))
 
 
-def _number_of_entry(entry: tuple[Decimal, Slot]) -> Decimal:
+def _number_of_entry(entry: tuple[Decimal, InteractionSlot]) -> Decimal:
     return entry[0]
 
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.candidate_index import InteractionIndex, Slot
-from pytest_agenteval.cassettes.http.messages import as_answered, as_asked
+from pytest_agenteval.cassettes.candidate_index import InteractionIndex, InteractionSlot
+from pytest_agenteval.cassettes.http.messages import normalize_request, normalize_response
 from pytest_agenteval.cassettes.interaction import Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.errors import UsageMistake, nearest
 
-Mode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
-Kind: TypeAlias = Literal["tool", "chat"]
+RecordMode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
+TapeKind: TypeAlias = Literal["tool", "chat"]
 
-MODES: tuple[Mode, ...] = get_args(Mode)
-KINDS: tuple[Kind, ...] = get_args(Kind)
+MODES: tuple[RecordMode, ...] = get_args(RecordMode)
+KINDS: tuple[TapeKind, ...] = get_args(TapeKind)
 
 
 class Cassette:
@@ -36,8 +36,8 @@ class Cassette:
     def __init__(
         self,
         path: Path,
-        mode: Mode = "none",
-        kind: Kind = "tool",
+        mode: RecordMode = "none",
+        kind: TapeKind = "tool",
         *,
         name: str = "",
         redactor: Redactor | None = None,
@@ -51,8 +51,8 @@ class Cassette:
         self.lock = threading.RLock()
         self.dirty = False
         self.recorded = InteractionIndex()
-        self._used: set[Slot] = set()
-        self._as_read: set[Slot] = set()
+        self._used: set[InteractionSlot] = set()
+        self._as_read: set[InteractionSlot] = set()
         self._load()
 
     def _load(self) -> None:
@@ -63,7 +63,7 @@ class Cassette:
         )
         if self.mode != "all" or of_this_run:
             for interaction in recording.interactions:
-                request = self.redactor.request(as_asked(interaction.request))
+                request = self.redactor.request(normalize_request(interaction.request))
                 self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
 
     def __len__(self) -> int:
@@ -80,12 +80,12 @@ class Cassette:
         """Can anything recorded be played, or is everything sent and recorded?"""
         return self.mode in ("none", "new_episodes") or not self.recording
 
-    def interaction_at(self, slot: Slot) -> Interaction:
+    def interaction_at(self, slot: InteractionSlot) -> Interaction:
         """Give the interaction of a slot."""
         interaction = self.recorded[slot]
         if slot in self._as_read:
             with self.lock:
-                response = self.redactor.response(as_answered(interaction.response))
+                response = self.redactor.response(normalize_response(interaction.response))
                 interaction = self.recorded.replace_response(slot, Interaction(interaction.request, response))
                 self._as_read.discard(slot)
         return interaction
@@ -96,12 +96,12 @@ class Cassette:
         with self.lock:
             return self.recorded.requests
 
-    def use(self, slot: Slot) -> Interaction:
+    def use(self, slot: InteractionSlot) -> Interaction:
         """Give the interaction of a slot, and remember that it was needed."""
         self._used.add(slot)
         return self.interaction_at(slot)
 
-    def add(self, interaction: Interaction) -> Slot:
+    def add(self, interaction: Interaction) -> InteractionSlot:
         """Hold a new interaction, which has been redacted; it is on disk after the next save."""
         with self.lock:
             self.dirty = True
@@ -110,14 +110,16 @@ class Cassette:
             return slot
 
     @property
-    def unused_slots(self) -> frozenset[Slot]:
+    def unused_slots(self) -> frozenset[InteractionSlot]:
         """The places of the interactions that no tape of this process has played or recorded."""
         with self.lock:
             return frozenset(range(len(self))) - self._used
 
     def _clean(self, given: Interaction) -> Interaction:
         # Decoded first: a secret inside of a compressed body would stay.
-        return self.redactor.interaction(Interaction(as_asked(given.request), as_answered(given.response)))
+        return self.redactor.interaction(
+            Interaction(normalize_request(given.request), normalize_response(given.response))
+        )
 
     def save(self) -> bool:
         """Add what is new to the file, and say whether there was anything; after a failure, try again."""

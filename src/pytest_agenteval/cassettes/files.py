@@ -42,11 +42,11 @@ class Recording:
     header: str = ""
     rest: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     there: bool = False
-    written: float = 0.0
+    modified_at: float = 0.0
 
     def since(self, started: float) -> bool:
         """Was the file written by the run that began then?"""
-        return self.there and self.written >= started
+        return self.there and self.modified_at >= started
 
 
 def read(path: Path, name: str = "") -> Recording:
@@ -65,7 +65,7 @@ def read(path: Path, name: str = "") -> Recording:
         return Recording(header=header)
     data, interactions = _content(text, path.suffix in JSON, name)
     rest = {key: value for key, value in data.items() if key not in KNOWN_KEYS}
-    return Recording(interactions, header, rest, there=True, written=modified_at)
+    return Recording(interactions, header, rest, there=True, modified_at=modified_at)
 
 
 def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tuple[Interaction, ...]]:

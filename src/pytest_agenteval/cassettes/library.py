@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_agenteval.cassettes.cassette import Cassette, Kind, Mode
+from pytest_agenteval.cassettes.cassette import Cassette, RecordMode, TapeKind
 from pytest_agenteval.cassettes.files import JSON, YAML
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.tape import Tape
@@ -38,7 +38,9 @@ class Library:
         with self._lock:
             return tuple(self._open.values())
 
-    def open(self, path: Path, mode: Mode, kind: Kind, *, allow_repeats: bool | None = None) -> Tape:
+    def open(
+        self, path: Path, mode: RecordMode, kind: TapeKind, *, allow_repeats: bool | None = None
+    ) -> Tape:
         """Give a trial its own tape of a file; a file has one mode and one kind in a run.
 
         ``allow_repeats`` is true for tools and false for chats unless it is said.
@@ -81,7 +83,7 @@ class Library:
         cassettes = (self._open.get((self._root / path).resolve()) for path in paths)
         return [cassette for cassette in cassettes if cassette is not None]
 
-    def _cassette(self, path: Path, mode: Mode, kind: Kind) -> Cassette:
+    def _cassette(self, path: Path, mode: RecordMode, kind: TapeKind) -> Cassette:
         whole = (self._root / path).resolve()
         with self._lock:
             held = self._open.get(whole)

@@ -14,7 +14,7 @@ from pytest_agenteval.json_values import equal, fold_compact, number_of
 from pytest_agenteval.records.record import FrozenValue
 
 WORDS = ("exact", "folded", "ignore", "contains")
-KNOWN = "exact, folded, ignore, contains or {number: TOLERANCE}"
+RULES = "exact, folded, ignore, contains or {number: TOLERANCE}"
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 _NONE = object()
 
@@ -137,7 +137,7 @@ def _read_matcher(rule: Any, place: str) -> ParamMatcher:
     hint = nearest(rule, WORDS) if isinstance(rule, str) else ""
     if rule == "number":
         hint = "say how far two numbers may be apart: {number: 0.001}"
-    raise UsageMistake(f"{place}: a rule is {KNOWN}, not {rule!r}{f'; {hint}' if hint else ''}")
+    raise UsageMistake(f"{place}: a rule is {RULES}, not {rule!r}{f'; {hint}' if hint else ''}")
 
 
 def _tolerance(value: Any, place: str) -> Decimal:

@@ -17,10 +17,10 @@ from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Body, Request, te
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.records.record import FrozenValue
 
-Address: TypeAlias = tuple[str, str]
+EndpointKey: TypeAlias = tuple[str, str]
 Key: TypeAlias = tuple[str, str, str]
 Match: TypeAlias = Callable[[Request, Request], bool]
-Args: TypeAlias = Mapping[str, Any]
+CallArgs: TypeAlias = Mapping[str, Any]
 
 _FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
 
@@ -33,15 +33,15 @@ class CallMatcher(FrozenValue, frozen=True):
     """
 
     ident: Hashable
-    read_recorded: Callable[[Request], Args | None]
-    read_asked: Callable[[Request], Args | None]
+    read_recorded: Callable[[Request], CallArgs | None]
+    read_asked: Callable[[Request], CallArgs | None]
     matchers: ParamMatchers
 
 
 def http_request_matcher(matchers: ParamMatchers) -> CallMatcher:
     """Compare any HTTP request: its address, and by name the parameters of its query and of its body."""
 
-    def read(request: Request) -> Args | None:
+    def read(request: Request) -> CallArgs | None:
         if request.uri.startswith((TOOL, CHAT)):
             return None
         # The empty name is nobody's parameter. What is asked in a body is not what is asked in a query.
@@ -50,7 +50,7 @@ def http_request_matcher(matchers: ParamMatchers) -> CallMatcher:
     return CallMatcher(("HTTP", matchers.ident), read, read, matchers)
 
 
-def address_of(request: Request) -> Address:
+def address_of(request: Request) -> EndpointKey:
     """Give method and URI without query and fragment: what requests to one tool or endpoint share."""
     return request.method.upper(), _split_uri(request.uri)[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pytest_agenteval.cassettes.candidate_index import Slot
+from pytest_agenteval.cassettes.candidate_index import InteractionSlot
 from pytest_agenteval.cassettes.cassette import Cassette
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.miss_report import describe_request, nearest_recording
@@ -29,7 +29,7 @@ class Tape:
         self.cassette = cassette
         self.allow_repeats = allow_repeats
         self.hits = self.misses = self.recorded = 0
-        self._played: set[Slot] = set()
+        self._played: set[InteractionSlot] = set()
         self._next: dict[Key, int] = defaultdict(int)
 
     @property
@@ -118,7 +118,7 @@ class Tape:
 
     def _find(
         self, requests: Sequence[Request], matcher: CallMatcher | None, match: Match | None
-    ) -> Slot | None:
+    ) -> InteractionSlot | None:
         """Look for an equal request, then for one that is accepted; unplayed ones come first."""
         for way in requests:
             slot = self._find_equal(key_of(way))
@@ -129,7 +129,7 @@ class Tape:
             slot = self._find_accepted(requests[0], matcher)
         return slot
 
-    def _find_equal(self, key: Key) -> Slot | None:
+    def _find_equal(self, key: Key) -> InteractionSlot | None:
         same = self.cassette.recorded.by_request(key)
         slot = self._unplayed(key)
         return same[-1] if slot is None and same and self._repeats else slot
@@ -138,7 +138,7 @@ class Tape:
     def _repeats(self) -> bool:
         return self.allow_repeats and not self.recording
 
-    def _unplayed(self, key: Key) -> Slot | None:
+    def _unplayed(self, key: Key) -> InteractionSlot | None:
         """Give the first equal request that this tape has not played; never walks over one twice."""
         same, at = self.cassette.recorded.by_request(key), self._next[key]
         while at < len(same) and same[at] in self._played:
@@ -146,15 +146,15 @@ class Tape:
         self._next[key] = at
         return same[at] if at < len(same) else None
 
-    def _find_matching(self, request: Request, match: Match) -> Slot | None:
-        slots: Sequence[Slot] = self.cassette.recorded.by_endpoint(address_of(request))
+    def _find_matching(self, request: Request, match: Match) -> InteractionSlot | None:
+        slots: Sequence[InteractionSlot] = self.cassette.recorded.by_endpoint(address_of(request))
         accepted = [slot for slot in slots if match(self.cassette.recorded[slot].request, request)]
         unplayed = next((slot for slot in accepted if slot not in self._played), None)
         if unplayed is None and accepted and self._repeats:
             return accepted[-1]
         return unplayed
 
-    def _find_accepted(self, request: Request, matcher: CallMatcher) -> Slot | None:
+    def _find_accepted(self, request: Request, matcher: CallMatcher) -> InteractionSlot | None:
         """Prefer the nearest call, so that who asks the same again is told the same again."""
         args = matcher.read_asked(request)
         if args is None:
@@ -169,7 +169,7 @@ class Tape:
             key=lambda slot: (*matcher.matchers.nearness(index.args(slot), args), *self._play_order(slot)),
         )
 
-    def _play_order(self, slot: Slot) -> tuple[bool, int]:
+    def _play_order(self, slot: InteractionSlot) -> tuple[bool, int]:
         """Of calls as near as each other, the first not yet played, else the last one again."""
         unplayed = slot not in self._played
         return unplayed, -slot if unplayed else slot

@@ -31,16 +31,18 @@ def tool_call_matcher(
 ) -> CallMatcher:
     """Read a tool's calls with the defaults and types of its schema, to compare them by its matchers."""
 
-    def read(request: Request) -> Mapping[str, Any] | None:
+    def read_recorded(request: Request) -> Mapping[str, Any] | None:
         args = _args(request, tool, wire)
         return None if args is None else normalize_arguments(args, schema)
 
-    def asked(request: Request) -> Mapping[str, Any] | None:
+    def read_asked(request: Request) -> Mapping[str, Any] | None:
         if wire is None or request.uri.startswith(TOOL):
-            return read(request)
+            return read_recorded(request)
         return normalize_arguments(wire.args(request), schema)
 
-    return CallMatcher((tool, matchers.ident, canonical(schema), id(wire)), read, asked, matchers)
+    return CallMatcher(
+        (tool, matchers.ident, canonical(schema), id(wire)), read_recorded, read_asked, matchers
+    )
 
 
 def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:

@@ -17,7 +17,7 @@ from pytest_agenteval.reports.text_width import (
 )
 from pytest_agenteval.scoring.agreement import AT_MOST
 
-SHOWN = 5
+MOST_DISAGREEMENTS = 5
 """Disagreements that are shown; the page has more."""
 MOST_NAME = 20
 MOST_REASON = 160
@@ -235,7 +235,7 @@ def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
 
 
 def _disagreement_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
-    disagreements = data["disagreements"][:SHOWN]
+    disagreements = data["disagreements"][:MOST_DISAGREEMENTS]
     if disagreements:
         yield StyledLine(f"{INDENT}largest disagreements:", "dim")
     for disagreement in disagreements:

@@ -89,7 +89,7 @@ FINISHED = closed(
 JOURNAL_LINE = published("a line of journal-<process>.jsonl", {"anyOf": [STARTED, FINISHED]})
 
 LONG = closed({"d": DIGEST}, {}, "a text of more than 1,024 characters: in texts-<process>.jsonl")
-SAID: Schema = {"anyOf": [TEXT, LONG]}
+TEXT_OR_LONG: Schema = {"anyOf": [TEXT, LONG]}
 CALL = closed(
     {"id": TEXT, "turn": COUNT, "index": COUNT, "tool": TEXT},
     {"args": MAP, "raw_args": TEXT, "result": True, "result_text": DIGEST, "started": NUMBER, "ended": NUMBER}
@@ -97,7 +97,7 @@ CALL = closed(
     | {"tape": {"enum": ["hit", "miss", "live", "none"]}},
 )
 MESSAGE = closed(
-    {"role": {"enum": ["system", "user", "assistant", "tool"]}, "content": SAID},
+    {"role": {"enum": ["system", "user", "assistant", "tool"]}, "content": TEXT_OR_LONG},
     {"calls": listed(CALL), "turn": COUNT, "seeded": FLAG, "phase": FROM_ONE, "call_id": TEXT},
 )
 ASK = closed(
@@ -130,7 +130,7 @@ TRANSCRIPT_LINE = published(
             }
         },
         {"messages": listed(MESSAGE), "calls": listed(CALL), "asks": listed(ASK), "events": listed(EVENT)}
-        | {"answer": SAID, "state": MAP}
+        | {"answer": TEXT_OR_LONG, "state": MAP}
         | {"before": {"type": "object", "additionalProperties": FILE}}
         | {
             "after": {

@@ -110,5 +110,5 @@ Models = Annotated[
     BeforeValidator(_as_list),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _A_MODEL}, _A_MODEL]}),
 ]
-Clock = Annotated[str, Strict(), AfterValidator(_clock)]
+ClockText = Annotated[str, Strict(), AfterValidator(_clock)]
 Arguments = Annotated[Any, BeforeValidator(_arguments), WithJsonSchema({"type": ["object", "string"]})]

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.field_types import (
     Arguments,
-    Clock,
+    ClockText,
     Count,
     Flag,
     Map,
@@ -32,8 +33,7 @@ from pytest_agenteval.tasks.field_types import (
     TwoSpellings,
 )
 
-Source = Literal["manual", "captured", "synthesized"]
-Kind = Literal["capability", "regression", "mixed"]
+SolutionSource = Literal["manual", "captured", "synthesized"]
 Split = Literal["dev", "held_out"]
 OnMiss = Literal["error", "tool_error"]
 FaultKind = Literal[
@@ -124,8 +124,8 @@ def _known_source(value: Any) -> Any:
 class ReferenceSolution(TwoSpellings):
     """How the task can be solved, and what is then true."""
 
-    source: Annotated[Source, BeforeValidator(_known_source), WithJsonSchema({"type": "string"})] = Field(
-        default="manual", description="manual, captured or synthesized; any other text means manual"
+    source: Annotated[SolutionSource, BeforeValidator(_known_source), WithJsonSchema({"type": "string"})] = (
+        Field(default="manual", description="manual, captured or synthesized; any other text means manual")
     )
     expected_outcome: Map = Field(default_factory=dict, description="a map of what is true afterwards")
     turns: tuple[Turn, ...] = Field(default=(), description="a list of turns that solve the task")
@@ -169,7 +169,9 @@ class Task(Spec):
     limits: Limits = Field(
         default=Limits.model_construct(), description="a map of limits: steps, seconds, tokens, cost_usd"
     )
-    clock: Clock | None = Field(default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00")
+    clock: ClockText | None = Field(
+        default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00"
+    )
     agent: Named | None = Field(default=None, description="the name of a registered agent")
     split: Split = Field(default="dev", description="dev or held_out")
     script: tuple[ScriptEntry, ...] | None = Field(
@@ -190,7 +192,9 @@ class SuiteDefaults(Spec):
     limits: Limits = Field(
         default=Limits.model_construct(), description="a map of limits: steps, seconds, tokens, cost_usd"
     )
-    clock: Clock | None = Field(default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00")
+    clock: ClockText | None = Field(
+        default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00"
+    )
     model: Models = Field(default=(), description="the name of a model, or a list of names")
     tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
     settings: Map = Field(default_factory=dict, description="a map of the agent's settings")

@@ -19,7 +19,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_response,
 )
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.cassettes.request_identity import Address, CallMatcher, address_of
+from pytest_agenteval.cassettes.request_identity import CallMatcher, EndpointKey, address_of
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
 from pytest_agenteval.errors import CassetteMiss, NoKey, UsageMistake
@@ -198,7 +198,7 @@ def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Requ
     """
     by_name = {tool.spec.name: (tool, _matcher_of(tool)) for tool in tools}
     free = agents or any(tool.uses_http for tool, _ in by_name.values())
-    last_at: dict[Address, tuple[Tool, CallMatcher]] = {}
+    last_at: dict[EndpointKey, tuple[Tool, CallMatcher]] = {}
 
     def can(request: Request) -> bool:
         if request.uri.startswith(CHAT):
@@ -214,7 +214,7 @@ def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Requ
 def _can_be_asked(
     request: Request,
     by_name: Sequence[tuple[Tool, CallMatcher]],
-    last_at: dict[Address, tuple[Tool, CallMatcher]],
+    last_at: dict[EndpointKey, tuple[Tool, CallMatcher]],
 ) -> bool:
     """Look for a tool that can make the request, first of all the one that could at this address last."""
     address = address_of(request)

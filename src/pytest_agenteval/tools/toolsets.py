@@ -37,20 +37,20 @@ def load_tools(
 
 def tools_of_file(path: Path) -> dict[str, Tool]:
     """Give the tools of a file, read again where it or what it names has changed; raises ProblemsFound."""
-    cached = _kept.get(path)
+    cached = _loaded.get(path)
     if cached is None or cached[0] != _stamps(file for file, _ in cached[0]):
         tools, files = _read(path)
-        cached = _kept[path] = (_stamps(files), tools)
+        cached = _loaded[path] = (_stamps(files), tools)
     return dict(cached[1])
 
 
 def files_of_tools(path: Path) -> tuple[Path, ...]:
     """Give all files that were read for the tools of a file that was loaded: an OpenAPI document too."""
-    cached = _kept.get(path)
+    cached = _loaded.get(path)
     return tuple(file for file, _ in cached[0]) if cached else (path,)
 
 
-_kept: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}
+_loaded: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}
 
 
 def _find_file(

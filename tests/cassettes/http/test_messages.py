@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from pytest_agenteval.cassettes.http.messages import answered
+from pytest_agenteval.cassettes.http.messages import recordable_response
 
 BODY = '{"이름": "홍길동"}'.encode()
 
@@ -23,7 +23,7 @@ BODY = '{"이름": "홍길동"}'.encode()
 )
 def test_what_an_http_library_can_decode_is_decoded(coding: str, raw: bytes) -> None:
     """Also a coding that only httpx knows, as brotli where its package is there."""
-    held = answered("GET", 200, "OK", [("Content-Encoding", coding)], raw)
+    held = recordable_response("GET", 200, "OK", [("Content-Encoding", coding)], raw)
 
     assert held.body == BODY.decode()
     assert not held.headers
@@ -34,13 +34,14 @@ def test_brotli() -> None:
     brotli = pytest.importorskip("brotli")
 
     assert (
-        answered("GET", 200, "OK", [("Content-Encoding", "br")], brotli.compress(BODY)).body == BODY.decode()
+        recordable_response("GET", 200, "OK", [("Content-Encoding", "br")], brotli.compress(BODY)).body
+        == BODY.decode()
     )
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate, gzip", "of-tomorrow"])
 def test_what_cannot_be_decoded_stays_as_it_travelled(coding: str) -> None:
     """So does its header: whoever can read it will."""
-    held = answered("GET", 200, "OK", [("Content-Encoding", coding)], b"\x1f\x8bno")
+    held = recordable_response("GET", 200, "OK", [("Content-Encoding", coding)], b"\x1f\x8bno")
 
     assert (held.body, held.headers["Content-Encoding"]) == (b"\x1f\x8bno", (coding,))

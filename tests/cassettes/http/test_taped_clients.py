@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pytest_agenteval.cassettes.cassette import Mode
+from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, untaped
@@ -140,7 +140,7 @@ LIBRARIES: dict[str, Get] = {
 each_library = pytest.mark.parametrize("get", LIBRARIES.values(), ids=LIBRARIES)
 
 
-def tape_of(folder: Path, mode: Mode = "none", name: str = "t.yaml") -> tuple[Tape, Library]:
+def tape_of(folder: Path, mode: RecordMode = "none", name: str = "t.yaml") -> tuple[Tape, Library]:
     """Open a tape in a library of its own, as another run would."""
     library = Library(folder)
     return library.open(Path(name), mode, "tool"), library
@@ -292,7 +292,7 @@ def test_trials_on_one_loop_and_in_threads_never_get_each_others_requests(
 ) -> None:
     """24 trials on a loop and 8 in threads, six libraries each; then again with nobody to ask."""
 
-    def run(mode: Mode) -> list[Tape]:
+    def run(mode: RecordMode) -> list[Tape]:
         library = Library(tmp_path)
         tapes = [library.open(Path(f"{me}.yaml"), mode, "tool") for me in range(32)]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.tools.http.template_values import Text
+from pytest_agenteval.tools.http.template_values import TextTemplate
 
 PIECES = ("{a}", "{b}", "${S}", "-", "/", "-/", "x", "--", "x/")
 TEXTS = st.text("-/x", max_size=3)
@@ -40,7 +40,7 @@ def test_a_text_is_read_as_short_as_can_be_from_the_left(
     template = "".join(pieces)
     sent = "".join(text if "{" in piece else piece for piece, text in zip(pieces, texts, strict=False))
     for given_text in (sent, "".join(texts)):
-        assert Text(template, inner=inner).read(given_text) == _plainly(template, inner, given_text)
+        assert TextTemplate(template, inner=inner).read(given_text) == _plainly(template, inner, given_text)
 
 
 @pytest.mark.parametrize("inner", [".*?", "[^/]*?"])
@@ -49,5 +49,5 @@ def test_a_text_that_fits_nowhere_costs_no_more_than_one_that_fits(template: str
     """A hundred thousand marks are no reason to try every way to share them out."""
     began = time.process_time()
 
-    assert Text(template, inner=inner).read("-" * 100_000) is None
+    assert TextTemplate(template, inner=inner).read("-" * 100_000) is None
     assert time.process_time() - began < 5

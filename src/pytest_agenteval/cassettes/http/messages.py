@@ -24,7 +24,7 @@ _GZIP = b"\x1f\x8b"
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
 
 
-def asked(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
+def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
     """Make the request that a cassette holds; the boundary of a form, made anew each time, gets one name."""
     listed = _header_lists(headers)
     boundary = _BOUNDARY.search(" ".join(_values_of(listed, "content-type")))
@@ -37,16 +37,16 @@ def asked(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
     return Request(method.upper(), uri, body or None, listed)
 
 
-def as_asked(request: Request) -> Request:
+def normalize_request(request: Request) -> Request:
     """Give a recorded request as it would be asked today: whoever wrote it kept the boundary of its form."""
     kind = _values_of(request.headers, "content-type")
     if not kind or not _BOUNDARY.search(" ".join(kind)):
         return request
-    return asked(request.method, request.uri, _pairs(request.headers), _body_bytes(request.body))
+    return recordable_request(request.method, request.uri, _pairs(request.headers), _body_bytes(request.body))
 
 
-def as_answered(response: Response) -> Response:
-    """Give a recorded response with its body decoded, as ``answered`` would have kept it.
+def normalize_response(response: Response) -> Response:
+    """Give a recorded response with its body decoded, as ``recordable_response`` would have kept it.
 
     vcrpy keeps bodies as they travelled or, from what aiohttp and newer urllib3 give it, decoded beneath a
     header that still says how they were encoded.
@@ -59,11 +59,11 @@ def as_answered(response: Response) -> Response:
         }
         return replace(response, headers=plain_headers)
     headers, raw = _pairs(response.headers), _body_bytes(response.body)
-    decoded = answered("GET", response.status, response.message, headers, raw)
+    decoded = recordable_response("GET", response.status, response.message, headers, raw)
     return replace(response, headers=decoded.headers, body=decoded.body)
 
 
-def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes) -> Response:
+def recordable_response(method: str, status: int, message: str, headers: Pairs, raw: bytes) -> Response:
     """Make the response that a cassette holds, its body decoded: so it can be read, and redacted."""
     listed = _header_lists(headers)
     coding = [
@@ -79,7 +79,7 @@ def answered(method: str, status: int, message: str, headers: Pairs, raw: bytes)
     return Response(status, message, held_headers, raw if body is None else body)
 
 
-def played(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
+def playable_response(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
     """Give headers and body as a library is to get them; it decodes once what is still encoded."""
     raw = _body_bytes(response.body) if _has_body(response, method) else b""
     headers = _pairs(response.headers)
@@ -99,7 +99,7 @@ def played(response: Response, method: str) -> tuple[list[tuple[str, str]], byte
 
 def on_the_wire(response: Response, method: str) -> bytes:
     """Write a response as a server would send it."""
-    headers, raw = played(response, method)
+    headers, raw = playable_response(response, method)
     message = response.message or _phrase(response.status)
     lines = [f"HTTP/1.1 {response.status} {message}", *(f"{name}: {value}" for name, value in headers)]
     head = "".join(f"{_one_line(line)}\r\n" for line in lines)

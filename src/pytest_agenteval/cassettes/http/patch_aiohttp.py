@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_agenteval.cassettes.http.messages import answered, asked, on_the_wire
+from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, recordable_response
 from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.interaction import Response
 
@@ -92,7 +92,7 @@ def _patch_connect(aiohttp: Any) -> Any:
             if scope is None:
                 return await real(connector, req, traces, timeout)
             body = await _read_body(aiohttp, req)
-            question = asked(req.method, str(req.url), req.headers.items(), body)
+            question = recordable_request(req.method, str(req.url), req.headers.items(), body)
             if "Upgrade" in req.headers:  # a WebSocket is no request with a response
                 raise scope.refusal(question)
             answer = scope.play(question)
@@ -139,4 +139,4 @@ async def _send_request(connection: Any, request: Any, timeout: Any) -> Response
     except BaseException:
         connection.close()
         raise
-    return answered(request.method, given.status, given.reason or "", given.headers.items(), raw)
+    return recordable_response(request.method, given.status, given.reason or "", given.headers.items(), raw)

@@ -11,7 +11,12 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_agenteval.cassettes.http.messages import answered, asked, on_the_wire, whole
+from pytest_agenteval.cassettes.http.messages import (
+    on_the_wire,
+    recordable_request,
+    recordable_response,
+    whole,
+)
 from pytest_agenteval.cassettes.http.scope import answering
 from pytest_agenteval.cassettes.interaction import Request, Response
 
@@ -50,11 +55,13 @@ def _patch_do_open(real: Any) -> Any:
         method, address = request.get_method(), request.full_url
         if request.data is not None:
             request.data = whole(request.data)
-        question = asked(method, address, request.header_items(), request.data)
+        question = recordable_request(method, address, request.header_items(), request.data)
         answer = scope.play(question)
         if answer is None:
             with real(handler, connection, request, **settings) as given:
-                answer = answered(method, given.status, given.reason, given.getheaders(), given.read())
+                answer = recordable_response(
+                    method, given.status, given.reason, given.getheaders(), given.read()
+                )
             scope.record(question, answer)
         received = as_received(answer, method)
         # As do_open leaves it, for who reads `url` and the old `msg`.
@@ -114,14 +121,14 @@ def _patch_version_2(urllib3: Any, real: Any) -> Any:
         if scope is None:
             return real(pool, connection, method, url, body=body, headers=headers, **rest)
         sent = whole(body)
-        question = asked(method, _address(pool, url), (headers or {}).items(), sent)
+        question = recordable_request(method, _address(pool, url), (headers or {}).items(), sent)
         answer = scope.play(question)
         if answer is None:
             _prepare_proxy_now(pool, connection)
             # The connection goes back into its pool with the response that is handed out, not with this one.
             aside = {**rest, "response_conn": None, "preload_content": False, "decode_content": False}
             given = real(pool, connection, method, url, body=sent, headers=headers, **aside)
-            answer = answered(
+            answer = recordable_response(
                 method,
                 given.status,
                 given.reason or "",
@@ -161,12 +168,14 @@ def _patch_version_1(urllib3: Any, real: Any) -> Any:
         if scope is None:
             return real(pool, connection, method, url, *args, **rest)
         rest["body"] = whole(rest.get("body"))
-        question = asked(method, _address(pool, url), (rest.get("headers") or {}).items(), rest["body"])
+        question = recordable_request(
+            method, _address(pool, url), (rest.get("headers") or {}).items(), rest["body"]
+        )
         answer = scope.play(question)
         if answer is None:
             _prepare_proxy_now(pool, connection)
             given = real(pool, connection, method, url, *args, **rest)
-            answer = answered(method, given.status, given.reason, given.getheaders(), given.read())
+            answer = recordable_response(method, given.status, given.reason, given.getheaders(), given.read())
             scope.record(question, answer)
         return as_received(answer, method)
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_agenteval.cassettes.http.messages import answered, asked, played
+from pytest_agenteval.cassettes.http.messages import (
+    playable_response,
+    recordable_request,
+    recordable_response,
+)
 from pytest_agenteval.cassettes.http.scope import Scope, answering
 from pytest_agenteval.cassettes.interaction import Response
 
@@ -55,14 +59,18 @@ class _Exchange:
     def __init__(self, httpx: Any, scope: Scope, request: Any, body: bytes) -> None:
         self._httpx, self._scope, self._request = httpx, scope, request
         request.stream = httpx.ByteStream(body)  # the one that was read to its end cannot be sent
-        self._asked = asked(request.method, str(request.url), request.headers.multi_items(), body)
-        self.answer = scope.play(self._asked)
+        self._question = recordable_request(
+            request.method, str(request.url), request.headers.multi_items(), body
+        )
+        self.answer = scope.play(self._question)
 
     def record(self, given: Any, raw: bytes) -> None:
         """Keep what was really given, with its body as it travelled."""
         headers = given.headers.multi_items()
-        self.answer = answered(self._request.method, given.status_code, given.reason_phrase, headers, raw)
-        self._scope.record(self._asked, self.answer)
+        self.answer = recordable_response(
+            self._request.method, given.status_code, given.reason_phrase, headers, raw
+        )
+        self._scope.record(self._question, self.answer)
 
     def response(self) -> Any:
         """Give the answer as httpx does."""
@@ -71,7 +79,7 @@ class _Exchange:
 
 
 def _response(httpx: Any, answer: Response, request: Any) -> Any:
-    headers, raw = played(answer, request.method)
+    headers, raw = playable_response(answer, request.method)
     extensions: dict[str, Any] = {"http_version": b"HTTP/1.1"}
     if answer.message:
         extensions["reason_phrase"] = answer.message.encode("ascii", "ignore")

@@ -23,17 +23,17 @@ class DelimitedText:
     No string: what a template does to strings finds nothing to do it to.
     """
 
-    __slots__ = ("_block", "_said")
+    __slots__ = ("_block", "_has_text")
 
     def __init__(self, *named: tuple[str, str], token: str) -> None:
         self._block = "\n".join(_block(name, text, token) for name, text in named)
-        self._said = any(text.strip() for _, text in named)
+        self._has_text = any(text.strip() for _, text in named)
 
     def __str__(self) -> str:
         return self._block
 
     def __bool__(self) -> bool:
-        return self._said
+        return self._has_text
 
 
 def delimiter_for(texts: Iterable[str]) -> str:

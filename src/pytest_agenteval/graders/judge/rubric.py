@@ -18,7 +18,7 @@ __all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "
 _PARTS = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _NEEDED = ("name", "version", "scale", "dimensions", "combine", "shows", "output")
-_KNOWN = (*_NEEDED, "candidates")
+_KEYS = (*_NEEDED, "candidates")
 A_NAME = "a name of small letters, digits and _"
 
 
@@ -58,7 +58,7 @@ class _Reader:
 
     def __init__(self, where: str, head: str, front_matter: Any) -> None:
         self._where, self._head = where, head
-        self._found: Mapping[str, Any] = front_matter if isinstance(front_matter, dict) else {}
+        self._front_matter: Mapping[str, Any] = front_matter if isinstance(front_matter, dict) else {}
         self._problems: list[Problem] = []
         if not isinstance(front_matter, dict):
             self._wrong((), f"a map with {', '.join(_NEEDED)}", front_matter)
@@ -88,29 +88,29 @@ class _Reader:
         return rubric
 
     def _keys(self) -> None:
-        for key in self._found:
-            if key not in _KNOWN:
-                expected, hint = f"one of {', '.join(_KNOWN)}", nearest(key, _KNOWN)
+        for key in self._front_matter:
+            if key not in _KEYS:
+                expected, hint = f"one of {', '.join(_KEYS)}", nearest(key, _KEYS)
                 self._problem((key,), expected, f"unknown key {key!r}", hint)
         for key in _NEEDED:
-            if self._found and key not in self._found:
+            if self._front_matter and key not in self._front_matter:
                 self._problem((key,), f"all of {', '.join(_NEEDED)}", f"no key {key!r}")
 
     def _text(self, key: str) -> str:
-        value = self._found.get(key)
-        if key in self._found and not (isinstance(value, str) and _NAME.fullmatch(value)):
+        value = self._front_matter.get(key)
+        if key in self._front_matter and not (isinstance(value, str) and _NAME.fullmatch(value)):
             self._wrong((key,), A_NAME, value)
         return str(value)
 
     def _version(self) -> str:
-        value = self._found.get("version")
+        value = self._front_matter.get("version")
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if "version" in self._found and not whole and not (isinstance(value, str) and value.strip()):
+        if "version" in self._front_matter and not whole and not (isinstance(value, str) and value.strip()):
             self._wrong(("version",), "a text or a whole number", value)
         return str(value)
 
     def _scale(self) -> tuple[float, float]:
-        scale = self._found.get("scale", {"low": 0, "high": 1})
+        scale = self._front_matter.get("scale", {"low": 0, "high": 1})
         if not isinstance(scale, dict) or set(scale) != {"low", "high"}:
             self._wrong(("scale",), "a map with low and high", scale)
             return 0.0, 1.0
@@ -125,9 +125,9 @@ class _Reader:
 
     def _texts(self, key: str, what: str) -> Mapping[str, str]:
         """Read a map of names to texts."""
-        texts = self._found.get(key)
+        texts = self._front_matter.get(key)
         if not isinstance(texts, dict) or not texts:
-            if key in self._found:
+            if key in self._front_matter:
                 self._wrong((key,), f"a map of names, each to {what}", texts)
             return {}
         for name, text in texts.items():
@@ -145,7 +145,7 @@ class _Reader:
 
     def _combine(self, low: float, high: float) -> Combine:
         ways = get_args(Combine)
-        value = self._found.get("combine", "mean")
+        value = self._front_matter.get("combine", "mean")
         if value not in ways:
             self._wrong(("combine",), f"one of {', '.join(ways)}", value)
             return "mean"
@@ -156,13 +156,13 @@ class _Reader:
         return combine
 
     def _output(self, shows: Mapping[str, str]) -> str:
-        value = self._found.get("output")
-        if "output" in self._found and shows and value not in shows:
+        value = self._front_matter.get("output")
+        if "output" in self._front_matter and shows and value not in shows:
             self._wrong(("output",), f"one of {', '.join(shows)}", value)
         return str(value)
 
     def _candidates(self) -> bool:
-        value = self._found.get("candidates", False)
+        value = self._front_matter.get("candidates", False)
         if not isinstance(value, bool):
             self._wrong(("candidates",), "true or false", value)
         return value is True

@@ -29,7 +29,7 @@ from pytest_agenteval.json_values import number_of
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.value_paths import ABSENT, value_at
 
-Values = tuple[tuple[str, KeyPath, Matcher], ...]
+PathMatchers = tuple[tuple[str, KeyPath, Matcher], ...]
 Setting = Mapping[str, Any]
 
 
@@ -59,7 +59,7 @@ def matchers(name: str, given: Setting) -> dict[str, Matcher]:
     return {key: matcher_of(setting, (name, key)) for key, setting in given.items()}
 
 
-def values(name: str, given: Setting) -> Values:
+def values(name: str, given: Setting) -> PathMatchers:
     """Read a map from paths into a value to matchers, with at least one entry."""
     read = matchers(name, given)
     return tuple((text, value_path_at((name, text), text), matcher) for text, matcher in read.items())
@@ -71,7 +71,7 @@ def check_value(claim: str, matcher: Matcher, value: Any) -> Check:
     return Check(claim, matcher.matches(value), str(matcher), found_text)
 
 
-def check_values(where: str, entries: Values, value: Any, problem: str = "") -> tuple[Check, ...]:
+def check_values(where: str, entries: PathMatchers, value: Any, problem: str = "") -> tuple[Check, ...]:
     """Ask for each value at its path; where there is a problem, none is as meant, not even an absent one."""
     if problem:
         return tuple(Check(f"{where}: {text}", False, str(matcher), problem) for text, _, matcher in entries)

@@ -69,7 +69,7 @@ class Bar(NamedTuple):
     zero: float
     threshold: float | None
     reached: bool
-    wanted: str
+    threshold_text: str
 
 
 def calibration_page(data: JsonObject) -> str:
@@ -200,7 +200,7 @@ def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> Bar:
         zero=0.0 if name in FROM_ZERO else 50.0,
         threshold=at(threshold["threshold"]) if threshold else None,
         reached=not threshold or threshold["reached"],
-        wanted=f"{side} {threshold['threshold']:g}" if threshold else "",
+        threshold_text=f"{side} {threshold['threshold']:g}" if threshold else "",
     )
 
 

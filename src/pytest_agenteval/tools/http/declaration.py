@@ -18,9 +18,9 @@ from pydantic import Field
 from pytest_agenteval.tasks.field_types import Count, Flag, Map, Named, Number, Positive, Spec, Text
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
-Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Variable = Annotated[str, Field(pattern=r"^\w+$")]
-Values = Mapping[str, Any]
+ValueMap = Mapping[str, Any]
 
 
 class Chosen(Spec):
@@ -36,8 +36,8 @@ class RequestSpec(Spec):
 
     method: Method = Field(default="GET", description="GET, POST, PUT, PATCH, DELETE or HEAD")
     url: Chosen | Named = Field(description="an address, or a path below `base`; or {param, table} of them")
-    query: Values = Field(default_factory=dict, description="a map from query parameter to value")
-    headers: Values = Field(default_factory=dict, description="a map from header to value")
+    query: ValueMap = Field(default_factory=dict, description="a map from query parameter to value")
+    headers: ValueMap = Field(default_factory=dict, description="a map from header to value")
     body: Any = Field(default=None, description="any JSON value; texts in it may name arguments")
     body_as: Literal["json", "form"] = Field(default="json", description="json or form")
 
@@ -47,8 +47,8 @@ class TokenSpec(Spec):
 
     url: Named = Field(description="an address, or a path below `base`")
     method: Method = Field(default="POST", description="GET, POST, PUT, PATCH, DELETE or HEAD")
-    query: Values = Field(default_factory=dict, description="a map from query parameter to value")
-    headers: Values = Field(default_factory=dict, description="a map from header to value")
+    query: ValueMap = Field(default_factory=dict, description="a map from query parameter to value")
+    headers: ValueMap = Field(default_factory=dict, description="a map from header to value")
     body: Any = Field(default=None, description="any JSON value")
     body_as: Literal["json", "form"] = Field(default="json", description="json or form")
     path: Named = Field(default="access_token", description="where the token stands in the response")
@@ -109,7 +109,7 @@ class ResultSpec(PartSpec):
 class ToolDeclaration(Spec):
     """One tool: what the agent is told of it, what is sent, and what is shown of the response."""
 
-    name: Tag = Field(description="1 to 64 letters, digits, _ or -")
+    name: ToolName = Field(description="1 to 64 letters, digits, _ or -")
     description: Named = Field(description="a text: what the tool is for")
     parameters: Map = Field(
         default_factory=lambda: {"type": "object", "properties": {}},
@@ -130,10 +130,10 @@ class ToolDeclaration(Spec):
 class ProviderSpec(Spec):
     """What the tools of one provider have in common."""
 
-    name: Tag = Field(description="1 to 64 letters, digits, _ or -")
+    name: ToolName = Field(description="1 to 64 letters, digits, _ or -")
     base: Named = Field(description="the address that paths are put behind")
-    headers: Values = Field(default_factory=dict, description="a map from header to value")
-    query: Values = Field(default_factory=dict, description="a map from query parameter to value")
+    headers: ValueMap = Field(default_factory=dict, description="a map from header to value")
+    query: ValueMap = Field(default_factory=dict, description="a map from query parameter to value")
     secrets: tuple[Variable, ...] = Field(default=(), description="a list of environment variables")
     token: TokenSpec | None = Field(default=None, description="a map: the request that gives a token")
     errors: tuple[ErrorSpec, ...] = Field(default=(), description="a list of what a failure looks like")

@@ -19,7 +19,7 @@ from pytest_agenteval.tools.http.declaration import (
     is_address,
     is_path,
 )
-from pytest_agenteval.tools.http.schema_check import Wrong, wrong_in
+from pytest_agenteval.tools.http.schema_check import SchemaComplaint, wrong_in
 from pytest_agenteval.tools.http.template_values import Value, compiled, is_chosen
 
 TOKEN = "token"
@@ -221,7 +221,7 @@ def _amount(value: Any) -> bool:
 _PLACE = re.compile(r"(?!\$[.\[])(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
 
 
-def wrong_in_result(part: PartSpec, names: Collection[str], path: KeyPath = ()) -> Iterator[Wrong]:
+def wrong_in_result(part: PartSpec, names: Collection[str], path: KeyPath = ()) -> Iterator[SchemaComplaint]:
     """Give place, expected, found and hint of what no response can be made into."""
     yield from _value_path((*path, "path"), part.path)
     for index, joined_path in enumerate(part.join):
@@ -241,7 +241,7 @@ def wrong_in_result(part: PartSpec, names: Collection[str], path: KeyPath = ()) 
                 yield from _value_path(here, inner)
 
 
-def wrong_in_error(error: ErrorSpec) -> Iterator[Wrong]:
+def wrong_in_error(error: ErrorSpec) -> Iterator[SchemaComplaint]:
     """Give what is wrong with one way of telling that a call failed."""
     if not error.path and not error.pattern:
         yield (), "a `path` or a `pattern`: what tells that a call failed", "neither", ""
@@ -253,12 +253,12 @@ def wrong_in_error(error: ErrorSpec) -> Iterator[Wrong]:
         yield ("pattern",), "a regular expression", f"{error.pattern!r}: {wrong}", ""
 
 
-def _value_path(path: KeyPath, given: str) -> Iterator[Wrong]:
+def _value_path(path: KeyPath, given: str) -> Iterator[SchemaComplaint]:
     if given and not _PLACE.fullmatch(given):
         yield path, "keys and indexes, as documents[0].address", value_text(given), ""
 
 
-def _unknown_parameter(path: KeyPath, given: Any, names: Collection[str]) -> Iterator[Wrong]:
+def _unknown_parameter(path: KeyPath, given: Any, names: Collection[str]) -> Iterator[SchemaComplaint]:
     for name in compiled(given).names:
         if name not in names:
             yield path, "a parameter of the tool", f"unknown name {name!r}", nearest(name, names)

@@ -17,9 +17,9 @@ from pytest_agenteval.tools.http.template_values import (
     ABSENT,
     Args,
     Nested,
-    Secrets,
+    SecretLookup,
     Table,
-    Text,
+    TextTemplate,
     Value,
     chosen,
     compiled,
@@ -75,7 +75,7 @@ class RequestTemplate:
             if value is not None or name in self._defaults
         }
 
-    def request(self, args: Args, secrets: Secrets = lambda name: MARK, base: str = "") -> Request:
+    def request(self, args: Args, secrets: SecretLookup = lambda name: MARK, base: str = "") -> Request:
         """Write a call as a request; a ``base`` takes the place of the provider's."""
         full = self.filled(args)
         uri = self._uri(full, secrets)
@@ -100,7 +100,7 @@ class RequestTemplate:
         args.update(_group_pairs(parse_qsl(address.fragment, True)))
         return {name: _as_type(args[name], shape) for name, shape in self._properties.items() if name in args}
 
-    def _uri(self, full: Args, secrets: Secrets) -> str:
+    def _uri(self, full: Args, secrets: SecretLookup) -> str:
         """Write the address: an argument must never be one, nor lead up and away from it."""
         has_address = not isinstance(self._url, Table) or self._url.knows(full)
         uri = self._url.write(full, secrets) if has_address else ABSENT
@@ -110,9 +110,9 @@ class RequestTemplate:
         return address
 
     def _readable_names(self) -> Iterable[str]:
-        return (name for value in self.values for name in value.kept)
+        return (name for value in self.values for name in value.readable)
 
-    def _written_body(self, full: Args, secrets: Secrets) -> str | None:
+    def _written_body(self, full: Args, secrets: SecretLookup) -> str | None:
         if self._body is None:
             return None
         body = self._body.write(full, secrets)
@@ -155,7 +155,7 @@ class Endpoint:
 def _address(url: str | Chosen, base: str) -> Value:
     if isinstance(url, Chosen):
         return chosen(url.model_dump(exclude_none=True), lambda inner: _address(inner, base))
-    return Text(url if "://" in url else base + url, escape=_quote, inner="[^/]*?")
+    return TextTemplate(url if "://" in url else base + url, escape=_quote, inner="[^/]*?")
 
 
 def _nested(values: Mapping[str, Any]) -> Nested:

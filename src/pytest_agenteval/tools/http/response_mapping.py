@@ -100,11 +100,11 @@ def _part(spec: PartSpec) -> Picker:
 def _pick_step(spec: PartSpec) -> Picker:
     at, default = _at(spec.path), spec.default
 
-    def found(body: Any, args: Args) -> Any:
+    def pick(body: Any, args: Args) -> Any:
         value = at(body)
         return default if value is ABSENT or value is None else value
 
-    return found
+    return pick
 
 
 def _join_step(spec: PartSpec) -> Picker:
@@ -151,10 +151,10 @@ def _fields_step(spec: PartSpec) -> Picker:
 def _each_step(spec: PartSpec) -> Picker:
     select = _map_of(spec.each or {})
 
-    def each(value: Any, args: Args) -> Any:
+    def pick_each(value: Any, args: Args) -> Any:
         return [select(item, args) for item in value] if isinstance(value, list) else value
 
-    return each
+    return pick_each
 
 
 def _map_of(given: Mapping[str, str | PartSpec]) -> Picker:

@@ -12,7 +12,7 @@ from pytest_agenteval.tasks.validation_errors import value_text
 
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 
-Wrong = tuple[KeyPath, str, str, str]
+SchemaComplaint = tuple[KeyPath, str, str, str]
 
 
 def _is_number(value: Any) -> bool:
@@ -63,7 +63,7 @@ _KEYWORDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def wrong_in(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[Wrong]:
+def wrong_in(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[SchemaComplaint]:
     """Give place, expected, found and hint of what no JSON Schema says.
 
     References lead to something within the ``root``, the schema itself: nothing is fetched for a check.
@@ -95,7 +95,7 @@ def _leads(ref: Any, root: Any) -> bool:
     return steps[0] == "#"
 
 
-def _kind(kind: Any, path: KeyPath) -> Iterator[Wrong]:
+def _kind(kind: Any, path: KeyPath) -> Iterator[SchemaComplaint]:
     for type_name in kind if isinstance(kind, list) else [kind]:
         if type_name not in KINDS:
             yield path, f"one of {', '.join(KINDS)}", value_text(type_name), nearest(str(type_name), KINDS)

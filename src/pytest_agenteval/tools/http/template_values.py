@@ -12,7 +12,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.value_paths import ABSENT as ABSENT
 
 Args: TypeAlias = Mapping[str, Any]
-Secrets: TypeAlias = Callable[[str], str]
+SecretLookup: TypeAlias = Callable[[str], str]
 
 _NAMED = re.compile(r"\$\{(?P<secret>\w+)\}|\{(?P<name>\w+)(?:=(?P<default>[^{}]*))?\}")
 
@@ -21,14 +21,14 @@ class Value:
     """Something to send; a constant as it stands here."""
 
     names: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     """The parameters that can be read back, of those that are ``names``."""
     secrets: tuple[str, ...] = ()
 
     def __init__(self, constant: Any = None) -> None:
         self._constant = constant
 
-    def write(self, args: Args, secrets: Secrets) -> Any:
+    def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give the value for a call, or ABSENT."""
         return self._constant
 
@@ -45,10 +45,10 @@ class Argument(Value):
     """One argument, in its own type."""
 
     def __init__(self, name: str, default: str | None) -> None:
-        self.names = self.kept = (name,)
+        self.names = self.readable = (name,)
         self._name, self._default = name, ABSENT if default is None else default
 
-    def write(self, args: Args, secrets: Secrets) -> Any:
+    def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give the argument."""
         return args.get(self._name, self._default)
 
@@ -73,16 +73,16 @@ class _Piece(FrozenValue, frozen=True):
 ANYTHING = ".*?"
 
 
-class Text(Value):
+class TextTemplate(Value):
     """A text with arguments and secrets in it; absent where one of its arguments is."""
 
     def __init__(self, text: str, escape: Callable[[str], str] = str, inner: str = ANYTHING) -> None:
         self._pieces, self._escape = tuple(_pieces(text)), escape
-        self.names = self.kept = tuple(piece.name for piece in self._pieces if piece.name)
+        self.names = self.readable = tuple(piece.name for piece in self._pieces if piece.name)
         self.secrets = tuple(piece.secret for piece in self._pieces if piece.secret)
         self._pattern = re.compile(_pattern(self._pieces, inner), re.S)
 
-    def write(self, args: Args, secrets: Secrets) -> Any:
+    def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give the text for a call."""
         texts = []
         for piece in self._pieces:
@@ -116,13 +116,13 @@ class Table(Value):
         inner = tuple(table.values())
         self._name, self._table = name, table
         self.names = (name, *(inner_name for value in inner for inner_name in value.names))
-        self.kept = tuple(inner_name for value in inner for inner_name in value.kept)
+        self.readable = tuple(inner_name for value in inner for inner_name in value.readable)
         constants = [canonical(value.write({}, str)) for value in inner if not value.names]
         if len(set(constants)) == len(constants):
-            self.kept = (name, *self.kept)
+            self.readable = (name, *self.readable)
         self.secrets = tuple(secret for value in inner for secret in value.secrets)
 
-    def write(self, args: Args, secrets: Secrets) -> Any:
+    def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give what the table has for the argument; an argument it does not know is sent as it is."""
         argument = args.get(self._name, ABSENT)
         if argument is ABSENT:
@@ -147,10 +147,10 @@ class Joined(Value):
     """A list in one text."""
 
     def __init__(self, name: str, between: str) -> None:
-        self.names = self.kept = (name,)
+        self.names = self.readable = (name,)
         self._name, self._between = name, between
 
-    def write(self, args: Args, secrets: Secrets) -> Any:
+    def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give the items with the text between them."""
         items = args.get(self._name, ABSENT)
         return self._between.join(map(text_of_value, items)) if isinstance(items, list | tuple) else items
@@ -167,10 +167,10 @@ class Nested(Value):
         self.inner = inner
         below = tuple(inner.values() if isinstance(inner, Mapping) else inner)
         self.names = tuple(name for value in below for name in value.names)
-        self.kept = tuple(name for value in below for name in value.kept)
+        self.readable = tuple(name for value in below for name in value.readable)
         self.secrets = tuple(name for value in below for name in value.secrets)
 
-    def write(self, args: Args, secrets: Secrets) -> Any:
+    def write(self, args: Args, secrets: SecretLookup) -> Any:
         """Give the map or list for a call."""
         if isinstance(self.inner, Mapping):
             pairs = ((key, value.write(args, secrets)) for key, value in self.inner.items())
@@ -197,7 +197,7 @@ def compiled(given: Any) -> Value:
         match = _NAMED.fullmatch(given)
         if match and match["name"]:
             return Argument(match["name"], match["default"])
-        return Text(given) if _NAMED.search(given) else Value(given)
+        return TextTemplate(given) if _NAMED.search(given) else Value(given)
     if isinstance(given, Mapping):
         if is_chosen(given):
             return chosen(given, compiled)

@@ -22,18 +22,20 @@ from pytest_agenteval.tools.http.declaration import (
     ErrorSpec,
     RequestSpec,
     ResultSpec,
-    Tag,
     ToolDeclaration,
+    ToolName,
     Variable,
 )
-from pytest_agenteval.tools.openapi.source import Keys, Operation, Schemas, Source, merged
+from pytest_agenteval.tools.openapi.source import Keys, OpenApiSource, Operation, Schemas, merged
 
 
 class OperationSpec(Spec):
     """One operation that becomes a tool, and what the tool has of its own."""
 
     id: Named = Field(description="an operationId, or as `GET /path`")
-    name: Tag | None = Field(default=None, description="1 to 64 letters, digits, _ or -: the tool's name")
+    name: ToolName | None = Field(
+        default=None, description="1 to 64 letters, digits, _ or -: the tool's name"
+    )
     description: Named | None = Field(default=None, description="a text: what the tool is for")
     result: ResultSpec | None = Field(default=None, description="a map: what is shown of the response")
     errors: tuple[ErrorSpec, ...] = Field(default=(), description="a list of what a failure looks like")
@@ -54,7 +56,7 @@ class OpenApiFile(Spec):
     operations: Annotated[tuple[OperationSpec | Named, ...], Field(min_length=1)] = Field(
         description="a list of operationIds, or of maps with `id`"
     )
-    name: Tag | None = Field(default=None, description="1 to 64 letters, digits, _ or -: the provider")
+    name: ToolName | None = Field(default=None, description="1 to 64 letters, digits, _ or -: the provider")
     base: Named | None = Field(default=None, description="the address that paths are put behind")
     security: Mapping[str, Variable] = Field(
         default_factory=dict, description="a map from security scheme to environment variable"
@@ -92,12 +94,14 @@ class _Draft:
         return named
 
 
-def declaration(source: Source, operation: Operation, spec: OperationSpec, keys: Keys) -> ToolDeclaration:
+def declaration(
+    source: OpenApiSource, operation: Operation, spec: OperationSpec, keys: Keys
+) -> ToolDeclaration:
     """Make the declaration; raises ProblemsFound for what no tool can ask."""
     draft = _Draft(Schemas(source), query=dict(keys.query), headers=dict(keys.headers))
     for place, given in _parameters(source, operation):
         _parameter(draft, source, given, place)
-    if "requestBody" in operation.said:
+    if "requestBody" in operation.spec:
         _body(draft, source, operation)
     parameters: dict[str, Any] = {"type": "object", "properties": draft.properties}
     if draft.required:
@@ -129,10 +133,10 @@ def name_of(operation: Operation, spec: OperationSpec) -> str:
     return spec.name or re.sub(r"[^A-Za-z0-9_-]+", "_", operation.names[0]).strip("_")[:64]
 
 
-def _parameters(source: Source, operation: Operation) -> list[tuple[KeyPath, Mapping[str, Any]]]:
+def _parameters(source: OpenApiSource, operation: Operation) -> list[tuple[KeyPath, Mapping[str, Any]]]:
     """Give the parameters of the operation, and those of its path that it does not say anew."""
     parameters: dict[tuple[Any, Any], tuple[KeyPath, Mapping[str, Any]]] = {}
-    for place, holder in ((operation.place[:2], operation.shared), (operation.place, operation.said)):
+    for place, holder in ((operation.place[:2], operation.shared), (operation.place, operation.spec)):
         for index, given in enumerate(holder.get("parameters") or ()):
             here = (*place, "parameters", index)
             parameter = source.followed(given, here)
@@ -144,7 +148,7 @@ def _parameters(source: Source, operation: Operation) -> list[tuple[KeyPath, Map
     )
 
 
-def _parameter(draft: _Draft, source: Source, given: Mapping[str, Any], place: KeyPath) -> None:
+def _parameter(draft: _Draft, source: OpenApiSource, given: Mapping[str, Any], place: KeyPath) -> None:
     where, name = given.get("in"), str(given.get("name", ""))
     required = where == "path" or given.get("required") is True
     if where not in ("path", "query", "header"):
@@ -185,9 +189,9 @@ def _in_query(given: Mapping[str, Any], named: str) -> Any:
     return {"param": named, "join": _BETWEEN[style]}
 
 
-def _body(draft: _Draft, source: Source, operation: Operation) -> None:
+def _body(draft: _Draft, source: OpenApiSource, operation: Operation) -> None:
     place: KeyPath = (*operation.place, "requestBody")
-    given = source.followed(operation.said["requestBody"], place)
+    given = source.followed(operation.spec["requestBody"], place)
     kinds = given.get("content") or {}
     kind = next((kind for kind in kinds if _JSON.match(kind)), _FORM if _FORM in kinds else None)
     if kind is None:
@@ -219,6 +223,6 @@ def _resolve(schema: Any, draft: _Draft) -> dict[str, Any]:
 
 
 def _description(operation: Operation) -> str:
-    spec = operation.said
+    spec = operation.spec
     texts = (spec.get("summary"), spec.get("description"))
     return "\n\n".join(str(text).strip() for text in texts if text) or operation.names[-1]

@@ -15,7 +15,7 @@ from pytest_agenteval.tools.http.declaration import ProviderSpec, is_address
 from pytest_agenteval.tools.http.declaration_check import problems_of, provider_problems
 from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.openapi.operation import OpenApiFile, OperationSpec, declaration, name_of
-from pytest_agenteval.tools.openapi.source import Operation, Source, keys_of
+from pytest_agenteval.tools.openapi.source import OpenApiSource, Operation, keys_of
 from pytest_agenteval.tools.tool import Tool
 
 _OURS = ("matching", "errors", "result")
@@ -40,16 +40,16 @@ def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]
     return {tool.spec.name: tool for tool in tools}, tuple(files)
 
 
-def _source(document: Document, read: OpenApiFile) -> Source:
+def _source(document: Document, read: OpenApiFile) -> OpenApiSource:
     if not isinstance(read.openapi, str):
-        return Source(document, ("openapi",))
+        return OpenApiSource(document, ("openapi",))
     path = document.path.parent / read.openapi
     if not path.is_file():
         line = document.line_of(("openapi",))
         found = f"{read.openapi!r}, which is not there"
         expected = "the path of an OpenAPI document, from this file's folder"
         raise ProblemsFound([Problem(short_path(document.path), line, ("openapi",), expected, found)])
-    return Source(read_document(path))
+    return OpenApiSource(read_document(path))
 
 
 def _shared(document: Document, read: OpenApiFile) -> Iterator[Problem]:
@@ -59,7 +59,7 @@ def _shared(document: Document, read: OpenApiFile) -> Iterator[Problem]:
         yield _problem(document, wrong.path, wrong.expected, wrong.found, wrong.hint)
 
 
-def _make_tools(document: Document, source: Source, read: OpenApiFile) -> Iterator[Tool | Problem]:
+def _make_tools(document: Document, source: OpenApiSource, read: OpenApiFile) -> Iterator[Tool | Problem]:
     by_name: dict[str, Operation] = {}
     again: set[str] = set()
     for operation in source.operations():
@@ -93,13 +93,15 @@ def _make_tools(document: Document, source: Source, read: OpenApiFile) -> Iterat
         yield http_tool(declared, provider)
 
 
-def _provider(document: Document, source: Source, operation: Operation, read: OpenApiFile) -> ProviderSpec:
+def _provider(
+    document: Document, source: OpenApiSource, operation: Operation, read: OpenApiFile
+) -> ProviderSpec:
     name = read.name or re.sub(r"[^A-Za-z0-9_-]+", "_", document.path.stem)
     return ProviderSpec(name=name, base=read.base or _server(source, operation), errors=read.errors)
 
 
-def _server(source: Source, operation: Operation) -> str:
-    holders = (operation.said, operation.shared, source.root)
+def _server(source: OpenApiSource, operation: Operation) -> str:
+    holders = (operation.spec, operation.shared, source.root)
     servers = next((holder["servers"] for holder in holders if holder.get("servers")), None)
     if not servers:
         source.refuse(("servers",), "an address under `servers`, or `base` in the tool file", "none")

@@ -25,7 +25,7 @@ class Operation(FrozenValue, frozen=True):
 
     path: str
     method: str
-    said: Mapping[str, Any]
+    spec: Mapping[str, Any]
     shared: Mapping[str, Any]
 
     @property
@@ -36,12 +36,12 @@ class Operation(FrozenValue, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """What authors may call it."""
-        ident = self.said.get("operationId")
+        ident = self.spec.get("operationId")
         own = (str(ident),) if ident else ()
         return (*own, f"{self.method.upper()} {self.path}")
 
 
-class Source:
+class OpenApiSource:
     """The document, which is a file of its own or stands below ``base`` in ours."""
 
     def __init__(self, document: Document, base: KeyPath = ()) -> None:
@@ -116,13 +116,13 @@ class Keys:
     secrets: tuple[str, ...] = ()
 
 
-def keys_of(source: Source, operation: Operation, variables: Mapping[str, str]) -> Keys:
+def keys_of(source: OpenApiSource, operation: Operation, variables: Mapping[str, str]) -> Keys:
     """Give what the first way of the operation's ``security`` needs whose schemes all have a variable."""
-    ways = operation.said.get("security", source.root.get("security")) or [{}]
+    ways = operation.spec.get("security", source.root.get("security")) or [{}]
     chosen = next((way for way in ways if way and set(way) <= set(variables)), None)
     if chosen is None and {} not in ways:
         named = " or ".join(" with ".join(way) for way in ways)
-        place = operation.place if "security" in operation.said else ()
+        place = operation.place if "security" in operation.spec else ()
         expected = f"a variable for {named} under `security` of the tool file"
         source.refuse((*place, "security"), expected, f"variables for {', '.join(variables) or 'none'}")
     keys = Keys()
@@ -131,7 +131,7 @@ def keys_of(source: Source, operation: Operation, variables: Mapping[str, str]) 
     return keys
 
 
-def _add(keys: Keys, source: Source, name: str, variable: str) -> None:
+def _add(keys: Keys, source: OpenApiSource, name: str, variable: str) -> None:
     place: KeyPath = ("components", "securitySchemes", name)
     schemes = (source.root.get("components") or {}).get("securitySchemes") or {}
     if name not in schemes:
@@ -159,14 +159,14 @@ def _add(keys: Keys, source: Source, name: str, variable: str) -> None:
 class Schemas:
     """Writes schemas anew for draft 2020-12; what they refer to is collected in ``defs``."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: OpenApiSource) -> None:
         self._source, self._names = source, dict[str, str]()
         self.defs: dict[str, Any] = {}
 
-    def written(self, schema: Any, place: KeyPath) -> Any:
+    def convert(self, schema: Any, place: KeyPath) -> Any:
         """Give a schema whose references lead to ``#/$defs/``."""
         if isinstance(schema, list):
-            return [self.written(inner, (*place, index)) for index, inner in enumerate(schema)]
+            return [self.convert(inner, (*place, index)) for index, inner in enumerate(schema)]
         if not isinstance(schema, Mapping):
             return schema
         if isinstance(schema.get("$ref"), str):
@@ -178,13 +178,13 @@ class Schemas:
 
     def open(self, schema: Any, place: KeyPath) -> dict[str, Any]:
         """Give a schema that starts with no reference, so that its type can be seen."""
-        return dict(self.written(self._source.followed(schema, place), place))
+        return dict(self.convert(self._source.followed(schema, place), place))
 
     def _below(self, key: str, value: Any, place: KeyPath) -> Any:
         if key in ("properties", "patternProperties", "$defs", "dependentSchemas"):
-            return {name: self.written(inner, (*place, key, name)) for name, inner in value.items()}
+            return {name: self.convert(inner, (*place, key, name)) for name, inner in value.items()}
         return (
-            value if key in ("enum", "const", "default", "examples") else self.written(value, (*place, key))
+            value if key in ("enum", "const", "default", "examples") else self.convert(value, (*place, key))
         )
 
     def _define(self, ref: str, place: KeyPath) -> str:
@@ -194,7 +194,7 @@ class Schemas:
                 name += "_"
             self._names[ref] = name
             self.defs[name] = {}  # its place: a schema may refer to itself
-            self.defs[name] = self.written(self._source.target(ref, place), place)
+            self.defs[name] = self.convert(self._source.target(ref, place), place)
         return self._names[ref]
 
 
@@ -227,7 +227,7 @@ def _as_of_3_1(schema: dict[str, Any], *, nullable: bool) -> dict[str, Any]:
     return schema
 
 
-def merged(schema: dict[str, Any], schemas: Schemas, source: Source, place: KeyPath) -> dict[str, Any]:
+def merged(schema: dict[str, Any], schemas: Schemas, source: OpenApiSource, place: KeyPath) -> dict[str, Any]:
     """Give an object's properties with those of its ``allOf``; ``schema`` is as the document has it."""
     followed = source.followed(schema, place)
     parts = followed.get("allOf")
