@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.chat import ChatSettings as ChatSettings
     from pytest_agenteval.chat.chat import Reply as Reply
     from pytest_agenteval.chat.offline.rules import Move as Move
+    from pytest_agenteval.chat.offline.rules import RulesPlayer as RulesPlayer
     from pytest_agenteval.engine.executors.executor import CalibrationRequest as CalibrationRequest
     from pytest_agenteval.engine.executors.executor import CalibrationResult as CalibrationResult
     from pytest_agenteval.engine.executors.executor import ChecksArgument as ChecksArgument
@@ -36,12 +37,15 @@ if TYPE_CHECKING:
     from pytest_agenteval.engine.executors.executor import ExecutorReport as ExecutorReport
     from pytest_agenteval.engine.executors.executor import TrialRequest as TrialRequest
     from pytest_agenteval.engine.executors.executor import UnusedRecordings as UnusedRecordings
+    from pytest_agenteval.errors import CAUSES as CAUSES
     from pytest_agenteval.errors import AgentEvalError as AgentEvalError
+    from pytest_agenteval.errors import CassetteMiss as CassetteMiss
     from pytest_agenteval.errors import FixtureBroken as FixtureBroken
     from pytest_agenteval.errors import LimitReached as LimitReached
     from pytest_agenteval.errors import Problem as Problem
     from pytest_agenteval.errors import ProblemsFound as ProblemsFound
     from pytest_agenteval.errors import ProviderDown as ProviderDown
+    from pytest_agenteval.errors import TranscriptLost as TranscriptLost
     from pytest_agenteval.errors import TrialBroken as TrialBroken
     from pytest_agenteval.errors import UsageMistake as UsageMistake
     from pytest_agenteval.graders.grader import Grader as Grader
@@ -61,6 +65,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.judge.grader import judgement_details as judgement_details
     from pytest_agenteval.graders.judge.grader import no_judge_grade as no_judge_grade
     from pytest_agenteval.graders.judge.panel import ask_judges as ask_judges
+    from pytest_agenteval.graders.judge.reply_parser import UnreadableReply as UnreadableReply
+    from pytest_agenteval.graders.judge.reply_parser import Verdict as Verdict
     from pytest_agenteval.graders.judge.rubric import Rubric as Rubric
     from pytest_agenteval.graders.judge.rubric import read_rubric as read_rubric
     from pytest_agenteval.graders.judge.rubric import read_rubric_file as read_rubric_file
@@ -80,6 +86,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.json_values import fold_text as fold_text
     from pytest_agenteval.limits import Clock as Clock
     from pytest_agenteval.name_table import UnknownName as UnknownName
+    from pytest_agenteval.prompts import PromptBroken as PromptBroken
     from pytest_agenteval.prompts import Prompts as Prompts
     from pytest_agenteval.prompts import read_templates as read_templates
     from pytest_agenteval.records.evidence import Answer as Answer
@@ -88,6 +95,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.evidence import Outcome as Outcome
     from pytest_agenteval.records.evidence import Tree as Tree
     from pytest_agenteval.records.evidence import TreeDiff as TreeDiff
+    from pytest_agenteval.records.grade import UNDECIDED as UNDECIDED
     from pytest_agenteval.records.grade import Check as Check
     from pytest_agenteval.records.grade import Grade as Grade
     from pytest_agenteval.records.plan import Kind as Kind
@@ -121,6 +129,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry as JournalEntry
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
+    from pytest_agenteval.tools.functions import UnfitFunction as UnfitFunction
     from pytest_agenteval.tools.functions import tool_of as tool_of
     from pytest_agenteval.tools.tool import Fault as Fault
     from pytest_agenteval.tools.tool import Tool as Tool
@@ -129,6 +138,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.tool import ToolResult as ToolResult
     from pytest_agenteval.tools.toolbox import ToolBox as ToolBox
     from pytest_agenteval.value_paths import ABSENT as ABSENT
+    from pytest_agenteval.value_paths import PathError as PathError
     from pytest_agenteval.value_paths import parse_path as parse_path
     from pytest_agenteval.value_paths import value_at as value_at
     from pytest_agenteval.workspace.workspace import OutsideWorkspace as OutsideWorkspace
@@ -148,11 +158,11 @@ _NAMES = {
         "ReportsEndState",
     ),
     "agents.loop": (
+        "converse",
         "RepeatedCallGuard",
+        "run_until_complete",
         "StopCondition",
         "ToolCallingAgent",
-        "converse",
-        "run_until_complete",
     ),
     "chat.chat": (
         "Chat",
@@ -161,7 +171,10 @@ _NAMES = {
         "ChatSettings",
         "Reply",
     ),
-    "chat.offline.rules": ("Move",),
+    "chat.offline.rules": (
+        "Move",
+        "RulesPlayer",
+    ),
     "engine.executors.executor": (
         "CalibrationRequest",
         "CalibrationResult",
@@ -174,11 +187,14 @@ _NAMES = {
     ),
     "errors": (
         "AgentEvalError",
+        "CassetteMiss",
+        "CAUSES",
         "FixtureBroken",
         "LimitReached",
         "Problem",
         "ProblemsFound",
         "ProviderDown",
+        "TranscriptLost",
         "TrialBroken",
         "UsageMistake",
     ),
@@ -207,10 +223,14 @@ _NAMES = {
         "WithJudges",
     ),
     "graders.judge.panel": ("ask_judges",),
+    "graders.judge.reply_parser": (
+        "UnreadableReply",
+        "Verdict",
+    ),
     "graders.judge.rubric": (
-        "Rubric",
         "read_rubric",
         "read_rubric_file",
+        "Rubric",
     ),
     "graders.matching.matcher_types": ("Matcher",),
     "graders.matching.matchers": ("matcher_of",),
@@ -235,6 +255,7 @@ _NAMES = {
     "limits": ("Clock",),
     "name_table": ("UnknownName",),
     "prompts": (
+        "PromptBroken",
         "Prompts",
         "read_templates",
     ),
@@ -249,6 +270,7 @@ _NAMES = {
     "records.grade": (
         "Check",
         "Grade",
+        "UNDECIDED",
     ),
     "records.plan": (
         "Kind",
@@ -290,10 +312,13 @@ _NAMES = {
     "scoring.intervals": ("Interval",),
     "store.journal_entry": ("JournalEntry",),
     "store.run_reader": (
-        "Run",
         "load_run",
+        "Run",
     ),
-    "tools.functions": ("tool_of",),
+    "tools.functions": (
+        "tool_of",
+        "UnfitFunction",
+    ),
     "tools.tool": (
         "Fault",
         "Tool",
@@ -305,6 +330,7 @@ _NAMES = {
     "value_paths": (
         "ABSENT",
         "parse_path",
+        "PathError",
         "value_at",
     ),
     "workspace.workspace": (

@@ -156,7 +156,7 @@ class Registry:
         """
         self._players.take(tool, play, claimant())
 
-    def importer(self, name: str, importer: Importer | str) -> None:
+    def importer(self, name: str, importer: Importer | Callable[[], Importer] | str) -> None:
         """Offer ``agenteval import NAME``: a class or object as ``Importer`` says."""
         self._importers.take(name, importer, claimant())
 

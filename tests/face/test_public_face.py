@@ -113,6 +113,47 @@ def test_what_is_shown_to_users_imports_from_the_face_only() -> None:
     assert [each for each in imports if each[1].startswith("pytest_agenteval.")] == []
 
 
+def test_what_pages_name_below_the_package_is_public() -> None:
+    """Outside of code, too: a module of ours that a page names is one that a user would import from."""
+    dotted = re.compile(r"`(?:from )?pytest_agenteval\.(\w+(?:\.\w+)*)")
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    found = [(page.name, name) for page in pages for name in dotted.findall(page.read_text("utf-8"))]
+    public = {*pytest_agenteval._MODULE_OF, "benchmarks"}  # that is a group of entry points
+    assert [each for each in found if each[1] not in public] == []
+
+
+def test_what_public_docstrings_name_is_public() -> None:
+    """Whoever reads of a protocol to keep, or an error to catch, can import it."""
+    sources = {module: FACE.parent / f"{module.replace('.', '/')}.py" for module in pytest_agenteval._NAMES}
+    trees = {module: ast.parse(file.read_text("utf-8")) for module, file in sources.items()}
+    ours = {
+        node.name
+        for file in FACE.parent.rglob("*.py")
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    }
+    hidden = {
+        (node.name, word)
+        for module, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, _DOCUMENTED) and node.name in pytest_agenteval._NAMES[module]
+        for text in _docstrings(node)
+        for word in re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", text)
+        if word in ours and word not in pytest_agenteval._MODULE_OF
+    }
+    assert hidden == set()
+
+
+_DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _docstrings(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    yield ast.get_docstring(node) or ""
+    for inner in node.body:
+        if isinstance(inner, _DOCUMENTED) and not inner.name.startswith("_"):
+            yield ast.get_docstring(inner) or ""
+
+
 def test_benchmarks_of_ours_take_what_is_public_from_the_face() -> None:
     """What is offered to everybody is imported by the benchmarks that come with the package as by anybody."""
     past_the_face = [

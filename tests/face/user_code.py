@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -18,11 +19,20 @@ from pytest_agenteval import (
     Evidence,
     Grade,
     Grader,
+    Importer,
+    JournalEntry,
     Judge,
+    Metric,
+    MetricGroup,
     Model,
+    Move,
     Plan,
     Registry,
     Reply,
+    ReportOption,
+    RulesPlayer,
+    Scorecard,
+    ScorecardMaker,
     ToolCall,
     ToolFailed,
     ToolSpec,
@@ -112,8 +122,35 @@ def echo(model: Model, plan: Plan) -> Chat:
     return Echo()
 
 
+class Names:
+    """Imports nothing, and says so."""
+
+    help = "a text file with a name on each line"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("names", metavar="FILE", help="the file")
+
+    def run(self, args: argparse.Namespace, registry: Registry) -> int:
+        print(args.names, registry.graders)
+        return 0
+
+
+def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | None:
+    """Play by rules where there are knots."""
+    return Move("27 knots") if messages[-1]["role"] == "tool" else None
+
+
+def manners(entries: Sequence[JournalEntry], least: float = 0.0) -> Scorecard | None:
+    """Count the polite ones."""
+    scores = [entry.score for entry in entries if entry.score is not None and entry.score >= least]
+    return Scorecard((MetricGroup(Metric("manners", float(len(scores) > 0), tasks=len(scores)), ()),))
+
+
 agent: Agent = Careful()
 grader: Grader = Polite()
+importer: Importer = Names()
+player: RulesPlayer = play
+maker: ScorecardMaker = manners
 
 
 def pytest_agenteval_register(registry: Registry) -> None:
@@ -125,6 +162,11 @@ def pytest_agenteval_register(registry: Registry) -> None:
     registry.grader("second_opinion", SecondOpinion)
     registry.tool(tool_of(knots))
     registry.model("echo", echo)
+    registry.rules_player("knots", play)
+    registry.importer("names", Names)
+    registry.scorecard(
+        "manners", manners, graders=["polite"], options=[ReportOption("--least", "N", "the least", float)]
+    )
 
 
 def pytest_agenteval_trial_finished(config: pytest.Config, trial: Trial) -> None:

@@ -14,7 +14,7 @@ UNDECIDED: Mapping[str, str] = {
     "unreadable": "what the agent left is in a shape that the measure cannot read",
     "not_defined": "the program whose figures are repeated has no such measure",
 }
-"""Why there may be no score, and what it means; where a grader broke, it is one of ``errors.CAUSES``."""
+"""Why there may be no score, and what it means; where a grader broke, it is one of ``CAUSES``."""
 
 CRASH = "grader_crash"
 """Why there is no score where a grader raised, or returned something that is no grade."""

@@ -23,6 +23,8 @@ from pytest_agenteval import (
     Judgement,
     RubricGrader,
     Tree,
+    UnreadableReply,
+    Verdict,
     ask_judges,
     cut_middle,
     dimension_check,
@@ -39,7 +41,6 @@ from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.benchmarks.memex.graders.workspace_state import Insight, insight_of, last_insight_call
 from pytest_agenteval.graders.judge.evidence_text import MAX_CHARS, MAX_CHARS_OF_ONE, diffs
 from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
-from pytest_agenteval.graders.judge.reply_parser import UnreadableReply, Verdict
 from pytest_agenteval.records.evidence import diff, unified
 
 RUBRICS = Path(__file__).parent.parent / "rubrics"
