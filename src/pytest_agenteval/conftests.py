@@ -27,7 +27,7 @@ class _Grab:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> bool:
-        return True
+        return True  # the first answer counts: pytest's own collecting is not reached
 
 
 def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Registry:
@@ -38,6 +38,8 @@ def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Regis
     UsageMistake with pytest's own words when one cannot be loaded.
     """
     grab, output = _Grab(), io.StringIO()
+    # Without the project's own options, which may ask for reports; our plugin by name, for where none is
+    # loaded by itself.
     args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *options, *map(str, folders)]
     with without_addopts(), redirect_stdout(output), redirect_stderr(output):
         pytest.main(args, plugins=[grab])

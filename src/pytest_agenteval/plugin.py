@@ -28,6 +28,7 @@ MARKS = (
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",
 )
 MOST_REMEMBERED = 500
+"""Files that are nobody's tasks, as far as a hint is looked for among them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -138,6 +139,7 @@ def pytest_make_collect_report(
     """Take a usage mistake of a conftest further down, such as a name claimed twice, for what it is."""
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
+    # By its name: the class is not imported in a run without evals.
     # By its name: to import the class for every plain test would cost each run of whoever has no evals.
     if raised is not None and any(kind.__name__ == "UsageMistake" for kind in type(raised.value).__mro__):
         from pytest_agenteval.session.eval_session import refuse

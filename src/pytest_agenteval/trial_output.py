@@ -157,6 +157,7 @@ def _divert_log(config: pytest.Config) -> Callable[[], None]:
     plugin = config.pluginmanager.get_plugin("logging-plugin")
     handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
     others: list[logging.Handler] = [other for other in handlers if other is not None]
+    # Pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
     for other in others:
         other.addFilter(outside_trials)
 

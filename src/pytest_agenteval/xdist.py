@@ -76,6 +76,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
     def remove_node(self, node: Any) -> str | None:
         """Forget a worker; what it was to run goes to the others, except the test it was at."""
         pending, collection = self.node2pending[node], self.collection or []
+        # Taken out first: xdist would send what is left in chunks, as it does with everyone else's tests.
         rest = [index for index in pending[1:] if self._begun and TRIAL.search(collection[index])]
         self.node2pending[node] = [index for index in pending if index not in rest]
         self._trials = rest + self._trials
@@ -132,6 +133,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             del self._trials[: len(chosen)]
             self._queue(node, chosen)
         if not self._trials:
+            # A worker keeps its last test back until it knows which comes next, or that none does.
             for other in self.nodes:
                 other.shutdown()
 

@@ -77,7 +77,7 @@ class Pool:
     def __init__(self, executor: Executor, context: ExecutorContext, observer: TrialObserver) -> None:
         self._executor = executor
         self._context = context
-        self._at_once = 0
+        self._at_once = 0  # until the executor is ready: what begins before has nowhere to go
         self._observer = observer
         self._waiting: deque[Slot] = deque()
         self._ended: list[tuple[Slot, Trial]] = []
@@ -92,6 +92,7 @@ class Pool:
         with without_socket_guard():
             self._loop = asyncio.new_event_loop()
         self._up = asyncio.Event()
+        # A daemon: a loop that some agent's code never gives back must not keep the process from its end.
         self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)
         self._thread.start()
 
@@ -203,6 +204,7 @@ class Pool:
         self.running.discard(slot)
         slot.task = None
         if not self._ended:
+            # Not at once: a thousand quick trials would be a thousand writes.
             self._loop.call_soon(self._turn)
         self._ended.append((slot, trial))
 

@@ -49,7 +49,7 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
     ``workspace`` is one that stands already, to be used in place of a fresh one.
     """
     run = _TrialRun(plan, context, workspace)
-    current_output.set(run.output)
+    current_output.set(run.output)  # and never reset: a trial has a task, and so a context, of its own
     try:
         await run.act()
         if run.error is None:
@@ -59,7 +59,7 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
     finally:
         if not plan.conditions.keep_workspaces:
             run.workspace.remove()
-    run.save_recordings()
+    run.save_recordings()  # after the grades: what judges replied is recorded, too
     return run.trial()
 
 

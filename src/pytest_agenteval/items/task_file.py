@@ -17,9 +17,13 @@ from pytest_agenteval.tasks.task_detection import holds_calibration
 
 
 class TaskFile(pytest.Module):
-    """A file of tasks, as a module with one function for each task."""
+    """A file of tasks, as a module with one function for each task.
+
+    A module and no mere file: fixtures of module scope ask pytest for a node of that scope.
+    """
 
     def _getobj(self) -> types.ModuleType:
+        # In place of importing the file, which is no Python; pytest says that this may be overwritten.
         module = types.ModuleType("agenteval_tasks")
         module.__file__ = str(self.path)
         return module

@@ -62,7 +62,11 @@ def declare_marks(config: pytest.Config, names: Iterable[str], files: str) -> No
 
 PLUGIN = "pytest_agenteval.plugin"
 HARMLESS = frozenset({"python", "funcmanage", "asyncio", "agenteval", PLUGIN})
-"""Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder."""
+"""Plugins whose ``pytest_generate_tests`` changes nothing for us, or the same for every task of a folder.
+
+A name that is misspelt here breaks nothing: each function is then built by itself, and collecting takes twice
+as long.
+"""
 
 _builder: pytest.StashKey[TrialFunctions] = pytest.StashKey()
 

@@ -59,6 +59,7 @@ class EvalSession:
         self.config = config
         self.settings = settings
         self.registry = config.stash[registry_key]
+        # Before anything can be printed or logged that holds one.
         learn_secrets(settings)
         hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
         hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))

@@ -98,6 +98,8 @@ def _is_watched(config: pytest.Config) -> bool:
 def upcoming_items(session: pytest.Session) -> UpcomingItems:
     """Give the look ahead that fits the process: an xdist worker is told its items bit by bit."""
     for plugin in session.config.pluginmanager.get_plugins():
+        # By what it has: xdist executes the module in a worker under another name, and the class that could
+        # be imported is not the class of this object.
         if hasattr(plugin, "torun") and hasattr(plugin, "nextitem_index"):
             return WorkerUpcomingItems(session, plugin)
     return UpcomingItems(session)
@@ -129,6 +131,7 @@ class WorkerUpcomingItems(UpcomingItems):
         """Give at most so many items that were not given before, in the order in which they will run."""
         worker = self._interactor
         with worker.torun.lock() as queue:
+            # The queue holds marks, too, such as that nothing more will come.
             queued = [index for index in queue if isinstance(index, int)]
         indices = [worker.item_index, worker.nextitem_index, *queued]
         fresh = (index for index in indices if isinstance(index, int) and index not in self._seen)
@@ -181,6 +184,7 @@ class FixtureReadiness:
             # A trial is in no class: there, pytest gives class scope the extent of function scope.
             narrow = [definition for definition in definitions if definition.scope in ("function", "class")]
             wide = [definition for definition in definitions if definition.scope not in ("function", "class")]
+            # The info is held: while it lives nothing else has its id.
             entry = self._by_fixtureinfo[id(info)] = (info, narrow, wide)
         return entry[1], entry[2]
 
@@ -214,7 +218,7 @@ def is_ours(definition: Any) -> bool:
 
 def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> bool:
     """Whether a fixture has the value that the item will be given, not that of another module."""
-    cached = definition.cached_result
+    cached = definition.cached_result  # value, parameter, exception
     if cached is None or cached[1] != item.callspec.params.get(definition.argname):
         return False
     if definition.scope == "session" or item.parent is current.parent:

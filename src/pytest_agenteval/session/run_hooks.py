@@ -53,6 +53,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
+    # The first of the wrappers sees the report last: what other plugins add to it is cleaned, too.
     report = yield
     # Before secrets are taken out: grades and agents' output bring their own.
     if getattr(item, "trial", None) is not None:
@@ -77,6 +78,7 @@ def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     """Show the score beside the ending."""
+    # First, for pytest's own hook has an answer to every report, and the first answer counts.
     for name, value in getattr(report, "user_properties", ()):
         if name == "agenteval.ending":
             from pytest_agenteval.session.report_hooks import status_word

@@ -40,7 +40,11 @@ PATIENCE = 0.5
 """Seconds of waiting before the line of progress is shown: quick trials need no words."""
 
 TICK = 0.1
-"""Seconds between two looks at the world while pytest waits for a trial."""
+"""Seconds between two looks at the world while pytest waits for a trial.
+
+One long wait would keep the thread from Ctrl-C, from the controller's word to stop, and from items that xdist
+sends meanwhile.
+"""
 
 
 class TrialRunner:
@@ -94,6 +98,7 @@ class TrialRunner:
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
         self.stop.raise_if_stopped(item.session)
+        # Others first: they run while this one is waited for. This one may be among them, and is then taken.
         self._begin_ahead(item)
         key = trial_key(item)
         slot = self.prefetcher.take(key)

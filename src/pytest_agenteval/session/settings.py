@@ -253,6 +253,7 @@ def read_settings(config: pytest.Config) -> Settings:
         raise UsageMistake(
             "--agent-keep-workspaces: workspaces are kept in the run's folder; found results none"
         )
+    # Over all others: they are about this one run, whatever the project says of every run.
     values |= _by_pytests_own_options(config)
     return Settings(values)
 

@@ -42,6 +42,7 @@ class StopBroadcaster:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self) -> None:
         """Look whether this report was the one too many."""
+        # Last, for pytest counts failures in this same hook.
         session = self._config.pluginmanager.get_plugin("session")
         if session is not None and (session.shouldfail or session.shouldstop):
             self._tell()

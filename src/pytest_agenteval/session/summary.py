@@ -94,6 +94,7 @@ def _write_end(config: pytest.Config, status: int) -> None:
 
 
 def _end_xml(config: pytest.Config) -> None:
+    # Private, but the only way to the whole file: what a worker records for its session is lost.
     from _pytest.junitxml import xml_key
 
     xml = config.stash.get(xml_key, None)
