@@ -22,7 +22,7 @@ from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.redaction import KNOWN, MARK, Secrets, worth_hiding
+from pytest_agenteval.redaction import KNOWN_SECRETS, MARK, Secrets, worth_hiding
 from tests.store.samples import trial
 
 LONG = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cF"
@@ -230,10 +230,10 @@ def test_headers_of_a_model_are_not_recorded() -> None:
 def test_a_calibration_and_its_page_hold_no_secret(tmp_path: Path) -> None:
     """What judges say of labelled examples is kept as data and as a page."""
     secret = "trumpet-marmalade-42"
-    KNOWN.know([secret])
+    KNOWN_SECRETS.know([secret])
     try:
         store_calibration(tmp_path, {"id": "tone", "v": 1, "said": secret}, f"<p>{secret}</p>")
     finally:
-        KNOWN.forget()
+        KNOWN_SECRETS.forget()
     kept = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
     assert (secret in kept, kept.count(MARK)) == (False, 2)

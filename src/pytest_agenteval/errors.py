@@ -56,14 +56,14 @@ def exception_text(raised: BaseException) -> str:
         return f"(its text cannot be had: {type(worse).__name__})"
 
 
-def nearest_names(name: str, known: Collection[str]) -> str:
+def nearest_names(name: str, names: Collection[str]) -> str:
     """List names in their order or, where there are many, the five that are most like this one."""
-    if len(known) <= MOST_LISTED:
-        return ", ".join(sorted(known))
+    if len(names) <= MOST_LISTED:
+        return ", ".join(sorted(names))
     import difflib
 
-    near = difflib.get_close_matches(name, sorted(known), n=5, cutoff=0.0)
-    return f"{', '.join(near)}, ... ({len(known)} in all)"
+    near = difflib.get_close_matches(name, sorted(names), n=5, cutoff=0.0)
+    return f"{', '.join(near)}, ... ({len(names)} in all)"
 
 
 CAUSES: Mapping[str, str] = {

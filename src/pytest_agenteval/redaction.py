@@ -263,7 +263,7 @@ def repr_or_empty(value: Any) -> str:
         return ""
 
 
-KNOWN = Secrets()
+KNOWN_SECRETS = Secrets()
 """What this process knows of secrets: every door asks it."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json, replace_text
 
 if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have one
@@ -28,8 +28,8 @@ PREFIX = "calibration-"
 
 def store_calibration(folder: Path, data: Mapping[str, Any], page: str) -> None:
     """Write a calibration and its page into the run's folder; what was there under its id is replaced."""
-    replace_text(page_path(folder, data["id"]), KNOWN.text(page))
-    replace_json(folder / f"{PREFIX}{data['id']}.json", KNOWN.value(data))
+    replace_text(page_path(folder, data["id"]), KNOWN_SECRETS.text(page))
+    replace_json(folder / f"{PREFIX}{data['id']}.json", KNOWN_SECRETS.value(data))
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes.interaction import (
     Request,
     Response,
 )
-from pytest_agenteval.redaction import KNOWN, MARK, Secrets, telling_header
+from pytest_agenteval.redaction import KNOWN_SECRETS, MARK, Secrets, telling_header
 
 HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
 """Settings of a model that hold headers."""
@@ -63,7 +63,7 @@ class Redactor:
 
         Without ``environ`` it knows what its process does, also what that learns later.
         """
-        secrets = KNOWN if environ is None else Secrets()
+        secrets = KNOWN_SECRETS if environ is None else Secrets()
         secrets.know_environment(environ)
         return cls(secrets=secrets)
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
 from pytest_agenteval.errors import AgentEvalError, NotInstalled
-from pytest_agenteval.redaction import KNOWN, Secrets
+from pytest_agenteval.redaction import KNOWN_SECRETS, Secrets
 
 LONGEST = 300
 
@@ -53,7 +53,7 @@ class AttemptFailed(AgentEvalError):
         self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
 
 
-def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN) -> AttemptFailed:
+def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
     """Read what litellm raised; ``secrets`` are kept out of the text, before it is cut."""
     text = secrets.text(str(raised))
     words = _plain_words(text) or type(raised).__name__

@@ -33,7 +33,7 @@ from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.threads import in_daemon_thread
 
 REQUEST_SECONDS = 120.0
@@ -172,8 +172,8 @@ class LitellmChat:
 
     def _failure(self, raised: Exception, request: Mapping[str, Any]) -> AttemptFailed:
         # litellm finds a provider's usual key by itself, so all that may hold one are known.
-        KNOWN.know_variables(key_names(self.model))
-        failed = failure_of(raised, self._timeout_s, KNOWN)
+        KNOWN_SECRETS.know_variables(key_names(self.model))
+        failed = failure_of(raised, self._timeout_s, KNOWN_SECRETS)
         if failed.cause != "bad_request":
             return failed
         lowered = str(raised).lower()

@@ -16,7 +16,7 @@ from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Ask, ToolCall, Usage
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 
 
 class AgentChat:
@@ -103,7 +103,7 @@ class JudgeChat:
             "role": self._role,
             "taped": reply.taped,
             "usage": reply.usage.to_json(),
-            "prompt": digest(KNOWN.value(list(messages))),
+            "prompt": digest(KNOWN_SECRETS.value(list(messages))),
             "reply": reply.text,
         }
         self._recorder.event("judge_ask", f"{self._role} was asked", details)

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_agenteval.cli.calibrate import add_arguments
 from pytest_agenteval.cli.import_ import add_arguments as add_import_arguments
 from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 
 INTERRUPTED = 130
 """What shells give for a command that Ctrl-C has ended."""
@@ -24,13 +24,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every console knows Hangul
         sys.stdout.reconfigure(errors="backslashreplace")
-    KNOWN.know_environment()
+    KNOWN_SECRETS.know_environment()
     try:
         args = _parser().parse_args(argv)
         verb: Callable[[argparse.Namespace], int] = args.verb
         return verb(args)
     except AgentEvalError as mistake:
-        print(f"agenteval: {KNOWN.text(str(mistake))}", file=sys.stderr)
+        print(f"agenteval: {KNOWN_SECRETS.text(str(mistake))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("agenteval: interrupted", file=sys.stderr)

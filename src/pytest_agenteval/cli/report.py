@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
@@ -93,7 +93,7 @@ def _checked(options: object, scorecard: str) -> Iterator[ReportOption]:
 
 
 def _complain(line: str) -> None:
-    print(f"agenteval: {KNOWN.text(line)}", file=sys.stderr)
+    print(f"agenteval: {KNOWN_SECRETS.text(line)}", file=sys.stderr)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -210,7 +210,7 @@ def _tables(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> Iterator[Repo
 
 
 def _put(file: str, text: str) -> None:
-    text = KNOWN.text(text)  # a run may be older than what is known of secrets now
+    text = KNOWN_SECRETS.text(text)  # a run may be older than what is known of secrets now
     if file == STDOUT:
         sys.stdout.write(text)
         return
@@ -225,5 +225,5 @@ def _print(lines: Iterable[StyledLine]) -> None:
     looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for line in lines:
         look = LOOKS.get(line.style) if looked_at else None
-        text = KNOWN.text(line.text)
+        text = KNOWN_SECRETS.text(line.text)
         print(f"\x1b[{look}m{text}\x1b[0m" if look else text)

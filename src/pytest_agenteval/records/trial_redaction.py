@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN, SHORTEST_NUMBER, Secrets, repr_or_empty
+from pytest_agenteval.redaction import KNOWN_SECRETS, SHORTEST_NUMBER, Secrets, repr_or_empty
 
 NAMES = ("key", "digests", "kind", "bucket", "tags", "limit", "cause", "started_at", "workspace")
 """What authors and users named, and what was computed: no place for what an agent says."""
@@ -20,7 +20,7 @@ LEAST_NUMBER = 10 ** (SHORTEST_NUMBER - 1)
 MOST_REMEMBERED = 100_000
 
 
-def redact_trial(trial: Trial, secrets: Secrets = KNOWN) -> Trial:
+def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
     """Give the trial with a mark in place of each secret; most have none, and are given as they are.
 
     The grades stand: they were given to what really was there.

@@ -64,7 +64,7 @@ def judge_label(data: JsonObject, judge: str) -> str:
     """Say which model a judge is; all of them together where the name is empty."""
     if not judge:
         return f"{PANEL} ({data['combine']})"
-    return f"judge {judge_model_label(next(known for known in data['judges'] if known['name'] == judge))}"
+    return f"judge {judge_model_label(next(row for row in data['judges'] if row['name'] == judge))}"
 
 
 def judge_model_label(judge: JsonObject) -> str:

@@ -71,7 +71,7 @@ def explain_trial(trial: Trial, width: int = 100) -> list[str]:
 def _not_recorded(trial: Trial) -> Iterator[str]:
     """Name what was asked and not recorded, but for what the message of a broken trial tells already."""
     times = count_unrecorded(trial.transcript.events)
-    calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.asked}")]
+    calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.question}")]
     for call in calls[:MOST_CHECKS]:
         often = f", {times[call]} times" if times[call] > 1 else ""
         yield f"  not recorded{often}: {call.name}"
@@ -195,14 +195,14 @@ class UnrecordedCall(NamedTuple):
     """One question that no recording answers: where it was looked for, what is there, what can be done."""
 
     file: str
-    asked: str
+    question: str
     found: str
     hint: str
 
     @property
     def name(self) -> str:
         """The question, and the file that lacks it."""
-        return one_line(f"{self.file}: {self.asked}", MOST_CALL)
+        return one_line(f"{self.file}: {self.question}", MOST_CALL)
 
     @property
     def ways(self) -> Iterator[str]:

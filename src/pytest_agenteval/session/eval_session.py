@@ -14,7 +14,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.session.parametrization import Case, CaseFactory, PlannedItem
 from pytest_agenteval.session.planning import Planner
 from pytest_agenteval.session.preflight import CalibrationTest, Preflight
@@ -133,7 +133,7 @@ class EvalSession:
 
         While a file is collected pytest would take any exception for a fault of that file.
         """
-        self.refusal = self.refusal or KNOWN.text(str(mistake))
+        self.refusal = self.refusal or KNOWN_SECRETS.text(str(mistake))
 
     def select(self, items: list[pytest.Item]) -> list[PlannedItem]:
         """Keep the items that are to be run; give those left out."""

@@ -21,7 +21,7 @@ from pytest_agenteval.engine.executors.executor import (
 from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
@@ -210,7 +210,7 @@ class ProgressLine:
 
 def executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:
     """Give what the executor is told of this run; ``started`` is when it began, in seconds since 1970."""
-    values, patterns = KNOWN.all_known()
+    values, patterns = KNOWN_SECRETS.all_known()
     return ExecutorContext(
         root=str(config.rootpath),
         started=started,

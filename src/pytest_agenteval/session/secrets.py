@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.chat.models import key_names_known
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.session.options import PROJECT
 from pytest_agenteval.session.settings import Settings
 
@@ -22,9 +22,9 @@ HEADERS = ("extra_headers", "headers", "default_headers")
 
 def learn_secrets(settings: Settings) -> None:
     """Learn what is secret in this session: from the environment, the models' tables, the user's patterns."""
-    KNOWN.forget()
-    KNOWN.know_environment()
-    KNOWN.know_variables(key_names_known())
+    KNOWN_SECRETS.forget()
+    KNOWN_SECRETS.know_environment()
+    KNOWN_SECRETS.know_variables(key_names_known())
     for table in settings.aliases.values():
         if isinstance(table, Mapping):
             _learn_table(table)
@@ -33,14 +33,14 @@ def learn_secrets(settings: Settings) -> None:
 
 
 def _learn_table(table: Mapping[str, Any]) -> None:
-    KNOWN.know_variables([str(table.get("api_key_env", ""))])
-    KNOWN.know_address(str(table.get("api_base", "")))
+    KNOWN_SECRETS.know_variables([str(table.get("api_key_env", ""))])
+    KNOWN_SECRETS.know_address(str(table.get("api_base", "")))
     params = table.get("params")
     for place in (table, params if isinstance(params, Mapping) else {}):
-        KNOWN.know_named(place)
+        KNOWN_SECRETS.know_named(place)
         for name in HEADERS:
             if isinstance(place.get(name), Mapping):
-                KNOWN.know_headers(place[name])
+                KNOWN_SECRETS.know_headers(place[name])
 
 
 def _learn_pattern(pattern: str) -> None:
@@ -50,27 +50,27 @@ def _learn_pattern(pattern: str) -> None:
         raise UsageMistake(f"{PROJECT}.redact: expected regular expressions; {pattern!r}: {wrong}") from None
     if compiled.search(""):
         raise UsageMistake(f"{PROJECT}.redact: {pattern!r} fits an empty text, and so any text")
-    KNOWN.know_patterns([pattern])
+    KNOWN_SECRETS.know_patterns([pattern])
 
 
 def hide_in_report(report: pytest.TestReport) -> None:
     """Take secrets out of what a report tells: terminal, JUnit and other plugins read nothing else."""
-    report.sections = [(title, KNOWN.text(text)) for title, text in report.sections]
-    report.user_properties = [(name, KNOWN.value(value)) for name, value in report.user_properties]
+    report.sections = [(title, KNOWN_SECRETS.text(text)) for title, text in report.sections]
+    report.user_properties = [(name, KNOWN_SECRETS.value(value)) for name, value in report.user_properties]
     if isinstance(report.longrepr, tuple):
         path, line, reason = report.longrepr
-        report.longrepr = (path, line, KNOWN.text(reason))
+        report.longrepr = (path, line, KNOWN_SECRETS.text(reason))
     else:
         report.longrepr = without_secrets(report.longrepr)
     if hasattr(report, "wasxfail"):
-        report.wasxfail = KNOWN.text(report.wasxfail)
+        report.wasxfail = KNOWN_SECRETS.text(report.wasxfail)
 
 
 def hide_in_warning(recorded: warnings.WarningMessage) -> None:
     """Take secrets out of what a warning says."""
     message = recorded.message
     if isinstance(message, str):
-        recorded.message = KNOWN.text(message)
+        recorded.message = KNOWN_SECRETS.text(message)
     else:
         message.args = without_secrets(message.args)
 
@@ -78,7 +78,7 @@ def hide_in_warning(recorded: warnings.WarningMessage) -> None:
 def without_secrets(value: Any) -> Any:
     """Give pytest's own picture of an exception without secrets; its parts can be changed in place."""
     if isinstance(value, str):
-        return KNOWN.text(value)
+        return KNOWN_SECRETS.text(value)
     if isinstance(value, list | tuple):
         return type(value)(map(without_secrets, value))
     if is_dataclass(value) and not isinstance(value, type):
@@ -95,7 +95,7 @@ def hide_on_terminal(reporter: Any) -> None:
     write = writer.write
 
     def clean(message: str, **markup: Any) -> None:
-        write(KNOWN.text(message), **markup)
+        write(KNOWN_SECRETS.text(message), **markup)
 
     writer.write = clean
 
@@ -105,9 +105,11 @@ def hide_in_log_file(handler: Any) -> None:
     if getattr(handler, "baseFilename", os.devnull) == os.devnull or "format" in vars(handler):
         return
     write_out = handler.format
-    handler.format = lambda record: KNOWN.text(write_out(record))
+    handler.format = lambda record: KNOWN_SECRETS.text(write_out(record))
 
 
 def hide_in_xml(xml: Any) -> None:
     """Take secrets out of what fixtures tell of the whole session in JUnit's file."""
-    xml.global_properties[:] = [(name, KNOWN.text(str(value))) for name, value in xml.global_properties]
+    xml.global_properties[:] = [
+        (name, KNOWN_SECRETS.text(str(value))) for name, value in xml.global_properties
+    ]

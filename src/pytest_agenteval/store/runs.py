@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.portable.files import read_pointer
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
 from pytest_agenteval.store.json_lines import check_version
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, planned_json
@@ -39,7 +39,7 @@ def open_run(folder: Path, header: RunHeader) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(folder.parent)
-    replace_json(folder / HEADER, KNOWN.value(replace(header, name=folder.name).to_json()))
+    replace_json(folder / HEADER, KNOWN_SECRETS.value(replace(header, name=folder.name).to_json()))
     replace_link(folder.parent / LATEST, folder.name)
 
 
@@ -51,7 +51,7 @@ def new_run(root: Path, header: RunHeader) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     _keep_out_of_git(root)
     folder = _make_folder(root, header)
-    replace_json(folder / HEADER, KNOWN.value(replace(header, name=folder.name).to_json()))
+    replace_json(folder / HEADER, KNOWN_SECRETS.value(replace(header, name=folder.name).to_json()))
     replace_link(root / LATEST, folder.name)
     return folder
 
@@ -59,12 +59,12 @@ def new_run(root: Path, header: RunHeader) -> Path:
 def end_run(folder: Path, ended_at: str, exit_status: int) -> None:
     """Write into the header when and how the run ended."""
     header = replace(read_header(folder), ended_at=ended_at, exit_status=exit_status)
-    replace_json(folder / HEADER, KNOWN.value(header.to_json()))
+    replace_json(folder / HEADER, KNOWN_SECRETS.value(header.to_json()))
 
 
 def write_planned(folder: Path, groups: Iterable[PlannedGroup]) -> None:
     """Write what the run sets out to do; every worker may, as all of them write the same."""
-    replace_json(folder / PLANNED, KNOWN.value(planned_json(groups)))
+    replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(groups)))
 
 
 def read_header(folder: Path) -> RunHeader:

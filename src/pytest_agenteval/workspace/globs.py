@@ -49,22 +49,22 @@ def _fits_name(letters: _Name, name: str) -> bool:
     return bool(name or not letters) and _fits(letters, name, lambda letter, char: letter(char))
 
 
-def _fits(wanted: Sequence[W | None], given: Sequence[G], one: Callable[[W, G], bool]) -> bool:
-    """Whether each wanted thing fits one that is given, in order; a None fits any number of them."""
+def _fits(steps: Sequence[W | None], given: Sequence[G], fits: Callable[[W, G], bool]) -> bool:
+    """Whether each step fits one that is given, in order; a None fits any number of them."""
     here = there = 0
     resume: tuple[int, int] | None = None  # behind the last None, and the next thing it may still take
     while there < len(given):
-        next_wanted = wanted[here] if here < len(wanted) else None
-        if here < len(wanted) and next_wanted is None:
+        step = steps[here] if here < len(steps) else None
+        if here < len(steps) and step is None:
             here, resume = here + 1, (here + 1, there)
-        elif next_wanted is not None and one(next_wanted, given[there]):
+        elif step is not None and fits(step, given[there]):
             here, there = here + 1, there + 1
         elif resume is None:
             return False
         else:
             here, there = resume[0], resume[1] + 1
             resume = here, there
-    return all(rest is None for rest in wanted[here:])
+    return all(rest is None for rest in steps[here:])
 
 
 @lru_cache(maxsize=512)

@@ -33,7 +33,7 @@ from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.trial_output import TrialLogHandler, redirect
 
 TICK = 0.1
@@ -152,9 +152,9 @@ def _end_with_parent() -> None:
 
 
 def _hide_secrets(context: ExecutorContext) -> None:
-    KNOWN.know_environment()
-    KNOWN.know(context.secrets)
-    KNOWN.know_patterns(context.secret_patterns)
+    KNOWN_SECRETS.know_environment()
+    KNOWN_SECRETS.know(context.secrets)
+    KNOWN_SECRETS.know_patterns(context.secret_patterns)
 
 
 def _redirect_output(context: ExecutorContext) -> None:

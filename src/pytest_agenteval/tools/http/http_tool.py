@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.redaction import KNOWN
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.validation_errors import explain
 from pytest_agenteval.tools.http.declaration import ProviderSpec, TokenSpec, ToolDeclaration, ToolFile
@@ -46,7 +46,9 @@ class HttpWire:
         templates = (self._template, *([token.template] if token else []))
         variables = (name for template in templates for value in template.values for name in value.secrets)
         self._secrets = tuple(name for name in dict.fromkeys(variables) if name != TOKEN)
-        KNOWN.know_variables((*self._secrets, *declared.secrets, *(provider.secrets if provider else ())))
+        KNOWN_SECRETS.know_variables(
+            (*self._secrets, *declared.secrets, *(provider.secrets if provider else ()))
+        )
 
     def request(self, args: Mapping[str, Any]) -> Request:
         """Write a call as the request that asks the provider, with defaults filled in and no secret."""
