@@ -48,4 +48,5 @@ def digest(value: object) -> str:
 
 def digest_text(text: str) -> str:
     """Give 16 hex digits of the SHA-256 of a text."""
+    # Models send halves of surrogate pairs: a text that holds one has a digest like any other.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.explanations import explain_trial, short_reason
+from pytest_agenteval.reports.explanations import UnrecordedCall, explain_trial, short_reason
 from pytest_agenteval.reports.text_width import cell_width
 from tests.store.samples import TRIALS, file
 
@@ -156,6 +156,14 @@ def test_a_file_name_cannot_forge_a_line_of_the_report() -> None:
     lines = explain_trial(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
 
     assert lines[-4:] == ["  --- /dev/null", r"  +++ a\nPASSED 1.00", "  @@ -0,0 +1 @@", "  +x  y"]
+
+
+def test_a_long_question_that_was_not_recorded_is_cut_later_than_a_line_of_a_diff() -> None:
+    """Which of two long calls was missed is seen by their arguments, which stand behind the name."""
+    call = UnrecordedCall("cassettes/t.yaml", "search " + "x" * 1000, "y" * 1000, "record it")
+
+    assert len(call.name) == 300
+    assert [len(way) for way in call.ways] == [len("found: ") + 300, len("record it")]
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))

@@ -170,6 +170,7 @@ def _replace(path: Path, text: str) -> None:
         with beside.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
+            # Before it is renamed: after a power cut the new name could stand for an empty file.
             os.fsync(file.fileno())
         if target.exists():
             shutil.copymode(target, beside)

@@ -15,6 +15,8 @@ from typing import Any
 from pytest_agenteval.cassettes.interaction import Body, Headers, Interaction
 from pytest_agenteval.cassettes.validation import VERSION, CassetteFormatError
 
+# A word that YAML 1.1 takes for a boolean or for nothing is not written bare, nor is what begins with a
+# digit: 010 would come back as 8, 12:30 as 750 and 2026-01-01 as a date.
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./+%-]|:(?=[A-Za-z0-9/]))*")
 _WORDS = re.compile(r"true|false|yes|no|on|off|null|y|n", re.I)
 # Control characters, the line breaks that YAML knows beside \n, the byte order mark and non-characters.

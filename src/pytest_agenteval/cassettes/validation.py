@@ -196,6 +196,7 @@ def _loader() -> Any:
     """Give PyYAML's safe loader, in C if it can be, with the tags that older vcrpy wrote for plain values."""
     import yaml
 
+    # libyaml reads a recording several times as fast as Python does.
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("CassetteLoader", (base,), {})
     for kind in ("str", "unicode"):

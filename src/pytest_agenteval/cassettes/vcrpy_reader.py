@@ -33,6 +33,7 @@ def may_be_of_vcrpy(text: str) -> bool:
 
 def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
     """Give the content of a cassette of vcrpy's in the form that our own reader takes; raises NotOfVcrpy."""
+    # Not at the top: vcrpy imports every HTTP library that it finds, a quarter of a second for each process.
     import vcr
     from vcr.serialize import deserialize
 

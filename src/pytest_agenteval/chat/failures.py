@@ -25,6 +25,7 @@ _CAUSES: Mapping[str, str] = {
     "TimeoutError": "timeout",
 }
 _STATUSES: Mapping[int, str] = {401: "auth", 403: "auth", 404: "unknown_model", 429: "rate_limit"}
+# Asking again changes nothing about these.
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
 _WRAPPING = re.compile(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
 _APPENDED = re.compile(r"\. Handle with `litellm\.|Traceback \(most recent call last\)")

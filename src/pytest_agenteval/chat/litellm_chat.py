@@ -143,6 +143,8 @@ class LitellmChat:
         return {name: value for name, value in params.items() if name not in self._refused}
 
     def _transport(self) -> dict[str, Any]:
+        # Left to itself it asks three times where a server fails: nobody would count or write down the first
+        # two.
         return {"timeout": self._timeout_s, "max_retries": 0, "num_retries": 0, "drop_params": True}
 
     def _key(self) -> dict[str, str]:

@@ -57,9 +57,12 @@ def watch_interrupts(
     if not POSIX or threading.current_thread() is not threading.main_thread():
         return lambda: None
     read_end, write_end = os.pipe()
+    # signal takes no other: its C code must never wait for a reader.
     os.set_blocking(write_end, False)
     watcher = start(
-        [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop], read_end
+        # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
+        [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop],
+        read_end,
     )
     os.close(read_end)
     before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from pytest_agenteval.records.plan import Kind
 
+# As floats, 0.7 three times has a mean of 0.6999999999999998.
 ROUNDING = 1e-9
 
 

@@ -31,6 +31,7 @@ from pytest_agenteval.scoring.inter_rater import (
 from pytest_agenteval.scoring.intervals import wilson
 
 TOLERANCE = 0.15
+# As floats, 0.4 is farther from 0.25 than 0.15.
 ROUNDING = 1e-9
 
 METRICS: Mapping[str, str] = {

@@ -19,6 +19,7 @@ def replace_text(path: Path, text: str) -> None:
     beside = _beside(path)
     try:
         beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        # Whoever reads meanwhile sees the old file or the new one, and never a half.
         replace_file(beside, path)
     finally:  # a full disk would only be fuller
         beside.unlink(missing_ok=True)

@@ -41,6 +41,7 @@ _WAYS_OUT = {
 }
 _DEEPEST = 200
 _VALUES_PER_CHARACTER = 20  # a text without aliases has fewer than one
+# YAML 1.1 has more: yes, no, on, off, 017, 1_000 and 12:30 would be no texts. Here they are, as in JSON.
 _WORDS: dict[str, JSON] = {"true": True, "false": False, "null": None, "~": None, "": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 

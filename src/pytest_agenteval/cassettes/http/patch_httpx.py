@@ -28,6 +28,8 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
                 try:
                     exchange.record(given, b"".join(given.stream))
                 finally:
+                    # It is read to its end, and what is handed out is made anew: the connection goes back
+                    # into its pool.
                     given.stream.close()
             return exchange.response()
 

@@ -35,6 +35,8 @@ class Patch(NamedTuple):
     real: Any
 
 
+# Not vcrpy's own patches: it puts them in and takes them out for each cassette, for the whole
+# process. Two that are open at once mix their requests, and the first to be closed lets the other's out.
 LIBRARIES: Mapping[str, MakePoints | str] = {
     "httpx": "patch_httpx:patch_points",
     "httpx2": "patch_httpx:patch_points",

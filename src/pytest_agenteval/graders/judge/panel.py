@@ -31,6 +31,7 @@ SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)
 EMPTY = "(an empty reply)"
 
 Parsed = TypeVar("Parsed")
+# By identity: a chat that somebody wrote may equal another, or have no hash. It is held meanwhile.
 _turns: dict[int, tuple[asyncio.Lock, int]] = {}
 Ballot = Mapping[str, Vote]
 """What one judge found, by the candidates' real names."""
