@@ -57,14 +57,16 @@ def _register(registry: Registry, ask: Callable[[EntryPoint], None]) -> None:
         try:
             first = firsts.setdefault(entry.name, entry)
             if first is not entry:
-                raise UsageMistake(f"a benchmark{_of(first)} has the same name")
+                raise UsageMistake(f"a benchmark{_distribution_suffix(first)} has the same name")
             ask(entry)
         except NameTaken as taken:  # the user decides which of the two goes
             way_out = f"-p no:{BENCHMARK_PLUGIN}{entry.name}"
             raise UsageMistake(f"{taken}; {way_out} leaves the latter out of a run of pytest") from None
         except Exception as raised:  # whatever an author's module raises
             why = raised_where(raised)
-            registry.note_broken(f"the benchmark {entry.name!r}{_of(entry)} cannot be used: {why}")
+            registry.note_broken(
+                f"the benchmark {entry.name!r}{_distribution_suffix(entry)} cannot be used: {why}"
+            )
 
 
 def _module_of(entry: EntryPoint) -> Any:
@@ -89,5 +91,5 @@ def _entries() -> Iterator[EntryPoint]:
         yield from Distribution.from_name(name).entry_points.select(group=GROUP)
 
 
-def _of(entry: EntryPoint) -> str:
+def _distribution_suffix(entry: EntryPoint) -> str:
     return f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""

@@ -90,7 +90,9 @@ def construction_fault(contract: Contract, factory: Any, settings: Collection[st
     """Say what is registered where nothing of this contract can be made of it and of these settings."""
     if isinstance(factory, type) and not callable(getattr(factory, contract.method, None)):
         return f"a class {factory.__name__} without {contract.method}"
-    needed = [parameter.name for parameter in _required(factory)] if inspect.isfunction(factory) else []
+    needed = (
+        [parameter.name for parameter in _required_parameters(factory)] if inspect.isfunction(factory) else []
+    )
     lacking = [name for name in needed if name not in settings]
     return f"a function that has to be given {', '.join(lacking)}" if lacking else ""
 
@@ -151,7 +153,7 @@ def is_map_of_texts(value: Any) -> bool:
 
 def _acts(function: Any, contract: Contract) -> bool:
     """Whether a function is the agent or the grader itself, and no factory: its parameters say it."""
-    required = _required(function)
+    required = _required_parameters(function)
     if len(required) != len(contract.parameters):
         return False
     return inspect.iscoroutinefunction(function) or any(
@@ -159,7 +161,7 @@ def _acts(function: Any, contract: Contract) -> bool:
     )
 
 
-def _required(function: Any) -> list[inspect.Parameter]:
+def _required_parameters(function: Any) -> list[inspect.Parameter]:
     try:
         parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
     except (TypeError, ValueError):

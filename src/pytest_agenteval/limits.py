@@ -134,7 +134,7 @@ class Budget:
     def _settle(self) -> None:
         frozen = [span for span in self._spans if span.frozen]
         own = [span for span in self._spans if span.own]
-        forgiven = _covered(self._spans) - _covered(own + frozen) + _covered(frozen)
+        forgiven = _covered_seconds(self._spans) - _covered_seconds(own + frozen) + _covered_seconds(frozen)
         changed, self._forgiven_of_spans = forgiven - self._forgiven_of_spans, forgiven
         if not self._open:
             self._spans, self._forgiven_of_spans = [], 0.0
@@ -168,7 +168,7 @@ class Budget:
         raise self.reached
 
 
-def _covered(spans: Iterable[Span]) -> float:
+def _covered_seconds(spans: Iterable[Span]) -> float:
     """Give the seconds that lie in any of the spans."""
     covered, until = 0.0, float("-inf")
     for span in sorted(spans, key=lambda span: span.began):

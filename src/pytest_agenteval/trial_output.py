@@ -109,12 +109,12 @@ def redirect(streams: Iterable[Any]) -> Callable[[], None]:
 def _route_one(stream: Any) -> Callable[[], None]:
     write = stream.write
 
-    def routed(text: str) -> int:
+    def write_to_trial(text: str) -> int:
         captured = current_output.get()
         return int(write(text)) if captured is None else captured.print(text)
 
     try:
-        stream.write = routed
+        stream.write = write_to_trial
     except AttributeError:  # a stream that takes no attributes keeps its output
         return lambda: None
     return lambda: stream.__dict__.pop("write", None)

@@ -46,7 +46,11 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def schedule(self) -> None:
         """Share out the first tests, or look at every worker again."""
-        if self.collection is None and self._planned() and self._check_nodes_have_same_collection():
+        if (
+            self.collection is None
+            and self._has_planned_trials()
+            and self._check_nodes_have_same_collection()
+        ):
             collected = next(iter(self.node2collection.values()))
             self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
             if self._trials:
@@ -83,7 +87,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         crashed: str | None = super().remove_node(node)
         return crashed
 
-    def _planned(self) -> bool:
+    def _has_planned_trials(self) -> bool:
         """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
         info = self.config.stash.get(run_info_key, None)
         return info is not None and (info.folder / PLANNED).exists()
@@ -126,7 +130,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         """Fill a worker's queue, when half of it is empty."""
         queued = len(self.node2pending[node])
         # Near the end everyone gets a share: a deep queue here would leave other workers idle.
-        share = (len(self._trials) + self._queued()) // max(1, len(self.node2pending))
+        share = (len(self._trials) + self._queue_length()) // max(1, len(self.node2pending))
         depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
         if queued <= depth // 2:
             chosen = self._trials[: depth - queued]
@@ -142,7 +146,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             self.node2pending[node].extend(chosen)
             node.send_runtest_some(chosen)
 
-    def _queued(self) -> int:
+    def _queue_length(self) -> int:
         return sum(map(len, self.node2pending.values()))
 
 

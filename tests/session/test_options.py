@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import RecordMode
-from pytest_agenteval.session.options import Chosen, Option, RawValue, whole
+from pytest_agenteval.session.options import Option, OptionValues, RawValue, whole
 from pytest_agenteval.session.options_page import options_page
 from pytest_agenteval.session.settings import CHAT_MODES, Settings, read_settings
 
@@ -58,7 +58,7 @@ def test_each_option_can_be_said_in_three_places(
 def test_a_new_option_is_one_row(tmp_path: Path) -> None:
     """A row has its flag, variable and refusal, and is read with its own type."""
 
-    class Wider(Chosen):
+    class Wider(OptionValues):
         most_tokens: Option[int | None] = Option(
             "most_tokens", "N", "tokens of each trial", whole(1), None, "a whole number, 1 or more"
         )
@@ -66,9 +66,9 @@ def test_a_new_option_is_one_row(tmp_path: Path) -> None:
     row = Wider.most_tokens
     assert (row.flag, row.variable) == ("--agent-most-tokens", "AGENTEVAL_MOST_TOKENS")
     assert Wider().most_tokens is None
-    assert Wider({"most_tokens": row.parsed(RawValue("7", "here", tmp_path))}).most_tokens == 7
+    assert Wider({"most_tokens": row.parse_value(RawValue("7", "here", tmp_path))}).most_tokens == 7
     with pytest.raises(UsageMistake, match=r"^here: expected a whole number, 1 or more; found '0'$"):
-        row.parsed(RawValue("0", "here", tmp_path))
+        row.parse_value(RawValue("0", "here", tmp_path))
 
 
 def test_the_modes_of_recording_are_those_of_a_plan() -> None:

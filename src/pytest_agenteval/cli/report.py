@@ -60,7 +60,7 @@ def add_scorecard_options(
     for scorecard in registry.scorecards():
         options[scorecard.name] = []
         try:
-            for option in _checked(scorecard.options(), scorecard.name):
+            for option in _check_options(scorecard.options(), scorecard.name):
                 parser.add_argument(
                     option.flag,
                     dest=option.flag,  # as no argument of ours is called
@@ -77,7 +77,7 @@ def add_scorecard_options(
     return options
 
 
-def _checked(options: object, scorecard: str) -> Iterator[ReportOption]:
+def _check_options(options: object, scorecard: str) -> Iterator[ReportOption]:
     """Give a scorecard's options one by one; raises UsageMistake at what is none."""
     from pytest_agenteval.reports.scorecard import ReportOption
 

@@ -135,7 +135,7 @@ class WorkerContext:
 
         suites = (tool for tools in self._tools.values() for tool in tools.values())
         can = can_replay((*self.registry.tools.values(), *suites), agents=self._has_user_agents)
-        return {cassette.name: _unused(cassette, can) for cassette in cassettes}
+        return {cassette.name: _unused_recordings_of(cassette, can) for cassette in cassettes}
 
     @property
     def _has_user_agents(self) -> bool:
@@ -185,7 +185,7 @@ class WorkerContext:
             await close_clients()
 
 
-def _unused(cassette: Cassette, can_be_asked: Callable[[Request], bool]) -> UnusedRecordings:
+def _unused_recordings_of(cassette: Cassette, can_be_asked: Callable[[Request], bool]) -> UnusedRecordings:
     stale = [slot for slot, request in enumerate(cassette.requests) if not can_be_asked(request)]
     return UnusedRecordings(len(cassette), tuple(sorted(cassette.unused_slots)), tuple(stale))
 

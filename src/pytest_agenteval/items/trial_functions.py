@@ -17,7 +17,7 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.session.parametrization import Case
-from pytest_agenteval.session.prefetch import replaced
+from pytest_agenteval.session.prefetch import replaced_fixtures
 from pytest_agenteval.tasks.documents import short_path
 
 RESERVED = frozenset(
@@ -128,7 +128,7 @@ class TrialFunctions:
     def _conditions_of(self, file: pytest.Module) -> FolderConditions:
         conditions = self._conditions.get(file.parent)
         if conditions is None:
-            changed = replaced(file)
+            changed = replaced_fixtures(file)
             _refuse_wide(changed)
             conditions = self._conditions[file.parent] = FolderConditions(
                 tuple(name for name, _ in changed),

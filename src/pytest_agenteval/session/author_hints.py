@@ -93,8 +93,10 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
         if above.isdisjoint(misnamed) and above.isdisjoint(tasks) and _looks_like_tasks(path):
             tasks[path.parent] = path
     return [
-        *_few([f"{short_path(path)}: did you mean {right!r}? {_RULES}" for path, right in misnamed.values()]),
-        *_few(
+        *_first_few(
+            [f"{short_path(path)}: did you mean {right!r}? {_RULES}" for path, right in misnamed.values()]
+        ),
+        *_first_few(
             [
                 f"{short_path(path)} looks like a task, but no suite.yaml rules its folder"
                 for path in tasks.values()
@@ -106,7 +108,7 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
 _RULES = "It makes the files below it tasks"
 
 
-def _few(lines: list[str]) -> list[str]:
+def _first_few(lines: list[str]) -> list[str]:
     left = len(lines) - MOST_FOLDERS
     more = [f"and the same in {left} more {'folder' if left == 1 else 'folders'}"] if left > 0 else []
     return [*lines[:MOST_FOLDERS], *more]

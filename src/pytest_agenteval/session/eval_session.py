@@ -22,7 +22,7 @@ from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.secrets import hide_in_log_file, hide_on_terminal, learn_secrets
-from pytest_agenteval.session.selection import left_out_of, none_ended_so, select
+from pytest_agenteval.session.selection import empty_selection_reason, select, unselectable_lines
 from pytest_agenteval.session.settings import Settings, read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
 
@@ -69,7 +69,7 @@ class EvalSession:
         self.calibrations: list[CalibrationTest] = []
         self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
-        self._none_ended_so = ""
+        self._empty_selection = ""
         self._unreadable: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
 
@@ -108,8 +108,8 @@ class EvalSession:
         """Say what this process has neither tried nor kept, though somebody may have expected it."""
         if self.refusal:
             return
-        if self._none_ended_so:
-            yield self._none_ended_so
+        if self._empty_selection:
+            yield self._empty_selection
         yield from self._unreadable
         if self.stored is not None:
             yield from self.stored.remarks()
@@ -138,7 +138,7 @@ class EvalSession:
     def select(self, items: list[pytest.Item]) -> list[PlannedItem]:
         """Keep the items that are to be run; give those left out."""
         trials = [item for item in items if isinstance(item, PlannedItem)]
-        selected = set(map(id, self._selected(trials))) if trials else set()
+        selected = set(map(id, self._select_trials(trials))) if trials else set()
         if self.refusal:
             del items[:]
             return []
@@ -147,16 +147,16 @@ class EvalSession:
         items[:] = [item for item in items if id(item) not in out]
         return left_out
 
-    def _selected(self, trials: list[PlannedItem]) -> list[PlannedItem]:
+    def _select_trials(self, trials: list[PlannedItem]) -> list[PlannedItem]:
         try:
             earlier = get_run_info(self.config).earlier if self.settings.only else None
             if earlier is not None:
                 self._unreadable = tuple(
-                    f"{earlier.name}: {problem}" for problem in left_out_of(self.settings, earlier)
+                    f"{earlier.name}: {problem}" for problem in unselectable_lines(self.settings, earlier)
                 )
             selected = select(self.settings, trials, earlier)
             if earlier is not None and not selected:
-                self._none_ended_so = none_ended_so(self.settings, trials, earlier)
+                self._empty_selection = empty_selection_reason(self.settings, trials, earlier)
             return selected
         except UsageMistake as mistake:
             self.refuse(mistake)
@@ -175,7 +175,7 @@ class EvalSession:
             self._end_session()
             return
         coming: list[PlannedItem | CalibrationTest] = [*self.selected, *self.calibrations]
-        if coming and not dry and not _interrupted(coming[0].session):
+        if coming and not dry and not _was_interrupted(coming[0].session):
             freeze_once("collected")
             try:
                 self._begin_run()
@@ -215,7 +215,7 @@ def _is_calibration(item: object) -> TypeGuard[CalibrationTest]:
     return hasattr(item, "calibration")
 
 
-def _interrupted(session: pytest.Session) -> bool:
+def _was_interrupted(session: pytest.Session) -> bool:
     """Whether pytest will run nothing, for something could not be collected; under xdist it runs the rest."""
     alone = not hasattr(session.config, "workerinput")
     return alone and bool(session.testsfailed) and not session.config.option.continue_on_collection_errors

@@ -105,7 +105,7 @@ class Option(Generic[T]):
         typed = config.getoption(self.flag.lstrip("-").replace("-", "_"), default=None)
         return None if typed in ([], False) else typed
 
-    def parsed(self, raw: RawValue) -> T:
+    def parse_value(self, raw: RawValue) -> T:
         """Read a value; raises UsageMistake, naming the place, for one that cannot be obeyed."""
         try:
             return self.parse(raw)

@@ -114,7 +114,7 @@ class Attempts:
 
     def next(self, task: PlannedTask, case: Case) -> Plan:
         """Plan the next attempt at a trial; the first is 1."""
-        plan = Plan(self._limited(task), case.model, case.variant, case.repetition, 1, self.conditions)
+        plan = Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
         attempt = self._latest[plan.key] = self._latest.get(plan.key, 0) + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
 
@@ -126,7 +126,7 @@ class Attempts:
         """Count a trial that another process carried out."""
         self._latest[trial.key] = trial.attempt
 
-    def _limited(self, task: PlannedTask) -> PlannedTask:
+    def _with_limits(self, task: PlannedTask) -> PlannedTask:
         """Put the limits of the command line over the task's."""
         steps, seconds = self._settings.max_steps, self._settings.timeout
         if steps is None and seconds is None:

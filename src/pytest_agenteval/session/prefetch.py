@@ -165,7 +165,7 @@ class FixtureReadiness:
 
         Counts those that may never begin ahead, by the fixture that forbids it.
         """
-        narrow, wide = self._of(item)
+        narrow, wide = self._deciding_fixtures(item)
         if narrow:
             name = self._display_name(narrow[0])
             self.blocking_fixtures[name] = self.blocking_fixtures.get(name, 0) + 1
@@ -175,12 +175,12 @@ class FixtureReadiness:
         # Where a fixture broke, the item is set up in vain: nobody will ask for its trial.
         return "in turn" if any(definition.cached_result[2] is not None for definition in wide) else "now"
 
-    def _of(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
+    def _deciding_fixtures(self, item: pytest.Function) -> tuple[list[Any], list[Any]]:
         """Give the function-scoped fixtures and the wider ones that are not ours."""
         info = item._fixtureinfo
         entry = self._by_fixtureinfo.get(id(info))
         if entry is None:
-            definitions = self._others(item.fixturenames, info.name2fixturedefs)
+            definitions = self._deciding_definitions(item.fixturenames, info.name2fixturedefs)
             # A trial is in no class: there, pytest gives class scope the extent of function scope.
             narrow = [definition for definition in definitions if definition.scope in ("function", "class")]
             wide = [definition for definition in definitions if definition.scope not in ("function", "class")]
@@ -188,14 +188,14 @@ class FixtureReadiness:
             entry = self._by_fixtureinfo[id(info)] = (info, narrow, wide)
         return entry[1], entry[2]
 
-    def _others(self, names: Sequence[str], definitions: Any) -> list[Any]:
+    def _deciding_definitions(self, names: Sequence[str], definitions: Any) -> list[Any]:
         last = [definitions[name][-1] for name in names if definitions.get(name)]
         relevant = [
             definition for definition in last if not is_ours(definition) or definition.argname in CHANGEABLE
         ]
-        return [definition for definition in relevant if is_ours(definition) or self._users(definition)]
+        return [definition for definition in relevant if is_ours(definition) or self._is_of_user(definition)]
 
-    def _users(self, definition: Any) -> bool:
+    def _is_of_user(self, definition: Any) -> bool:
         """Whether a fixture is the user's: those that installed plugins hang onto every test do not count."""
         if definition.scope != "function":
             return True
@@ -228,7 +228,7 @@ def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> 
     return item.parent.parent is current.parent.parent
 
 
-def replaced(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
+def replaced_fixtures(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
     """Give those of our fixtures that a conftest above this collector replaces, with their definitions."""
     manager = item_parent.session._fixturemanager
     last = ((name, manager.getfixturedefs(name, item_parent)) for name in CHANGEABLE)

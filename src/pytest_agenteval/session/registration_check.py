@@ -77,11 +77,11 @@ class RegistrationCheck:
         key = ("agent", name, canonical(settings) if settings else "")
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
-            wrong = find_config_problems(name, factory, settings) or _unfit_settings(factory, settings)
+            wrong = find_config_problems(name, factory, settings) or _unaccepted_settings(factory, settings)
         wrong = tuple(mismatch.below("settings") for mismatch in wrong)
         if not wrong:
             self._accept(key)
-            wrong = self._without_tool(factory, settings, tools)
+            wrong = self._unknown_tools(factory, settings, tools)
         return [*wrong, *_input_problems(factory, task_input)]
 
     def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
@@ -157,7 +157,7 @@ class RegistrationCheck:
             self._accepted.clear()
         self._accepted.add(key)
 
-    def _without_tool(
+    def _unknown_tools(
         self, factory: Any, settings: Mapping[str, Any], tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
         """Say which tools are named that nobody offers."""
@@ -246,10 +246,10 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
         for key in settings
         if key not in names
     ]
-    return tuple(unknown) or _mistyped(name, factory, settings)
+    return tuple(unknown) or _type_problems(name, factory, settings)
 
 
-def _unfit_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     """Say which settings a class or a function does not take, or lacks."""
     accepted = None if is_dataclass(factory) else accepted_settings(factory)
     if accepted is None:
@@ -273,7 +273,7 @@ def _setting_names(factory: Any) -> Collection[str]:
     return () if accepted is None else accepted[0]
 
 
-def _mistyped(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+def _type_problems(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
     from pydantic import ValidationError
 
     try:

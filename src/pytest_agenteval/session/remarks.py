@@ -46,7 +46,7 @@ class Remarks(Record, frozen=True):
 
 def add_remarks(config: pytest.Config, remarks: Remarks) -> None:
     """Take note of what a worker, or the end of the run, has to tell."""
-    config.stash[remarks_key] = _others(config).merged(remarks)
+    config.stash[remarks_key] = _remarks_of_others(config).merged(remarks)
 
 
 def own_remarks(config: pytest.Config) -> Remarks:
@@ -62,7 +62,7 @@ def own_remarks(config: pytest.Config) -> Remarks:
 
 def remark_lines(config: pytest.Config) -> Iterator[str]:
     """Say all that this process and its workers have to tell."""
-    remarks = _others(config).merged(own_remarks(config))
+    remarks = _remarks_of_others(config).merged(own_remarks(config))
     for name, count in remarks.blocking_fixtures.items():
         yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
     yield from format_unused(remarks.unused_recordings)
@@ -125,7 +125,7 @@ def _unused_workspaces(evals: EvalSession) -> Iterator[str]:
         yield f"{short_path(path)}: no task starts from it; {how}"
 
 
-def _others(config: pytest.Config) -> Remarks:
+def _remarks_of_others(config: pytest.Config) -> Remarks:
     """Give what other processes of this run have said so far."""
     remarks: Remarks = config.stash.get(remarks_key, Remarks())
     return remarks

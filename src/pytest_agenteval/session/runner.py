@@ -147,14 +147,14 @@ class TrialRunner:
 
     def _wait(self, slot: Slot, item: pytest.Item) -> Trial:
         try:
-            return self._when_ended(slot, item)
+            return self._wait_until_ended(slot, item)
         except OSError as failed:  # a full disk: what cannot be written down is not given out
             problem = f"the run cannot be written to {self._folder}: {failed.strerror or failed}"
             if not hasattr(self._config, "workerinput"):
                 item.session.shouldstop = f"{problem}; nothing more is begun"
             pytest.fail(problem, pytrace=False)
 
-    def _when_ended(self, slot: Slot, item: pytest.Item) -> Trial:
+    def _wait_until_ended(self, slot: Slot, item: pytest.Item) -> Trial:
         trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: no line is shown, nothing looked at
         while trial is None:
             self._progress.show(len(self._pool.running), self.journal.totals)

@@ -42,14 +42,14 @@ def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> lis
     return selected
 
 
-def none_ended_so(settings: Settings, trials: Iterable[T], earlier: Path) -> str:
+def empty_selection_reason(settings: Settings, trials: Iterable[T], earlier: Path) -> str:
     """Say where endings were looked up, for a selection that has come out empty."""
     number = len(_of_split(settings, trials))
     reason = f"--agent-only={settings.only}: nothing to try: none of {pluralize(number, 'trial')} ended so"
     return f"{reason} in run {earlier.name}" if number else ""
 
 
-def left_out_of(settings: Settings, earlier: Path) -> Iterator[str]:
+def unselectable_lines(settings: Settings, earlier: Path) -> Iterator[str]:
     """Say what nothing could be chosen from: what cannot be read, and trials that have no ending."""
     run = load_run(earlier)
     if run.never_ended and "not_run" not in _parse_only(settings.only)[0]:

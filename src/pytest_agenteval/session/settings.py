@@ -246,7 +246,7 @@ def read_settings(config: pytest.Config) -> Settings:
     for row in Settings.rows():
         raw = _raw_value(row, config, project)
         if raw is not None:
-            values[row.attribute] = row.parsed(raw)
+            values[row.attribute] = row.parse_value(raw)
     if values.get("keep_workspaces") and values["results"] is None:
         from pytest_agenteval.errors import UsageMistake
 

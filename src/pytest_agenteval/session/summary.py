@@ -120,7 +120,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     reporter.write_sep("=", "agent evals")
     *tables, where = summary_lines(view, width)
     for line in (*_calibrations(config, width), *tables, *_scorecards(config, run, width, talkative), where):
-        _write(reporter, _where_kept(line, config))
+        _write(reporter, _run_folder_line(line, config))
     for remark in remark_lines(config):
         first, *traceback = remark.splitlines()
         for piece in (*wrap(first, width), *traceback):
@@ -194,7 +194,7 @@ def _write(reporter: Any, line: StyledLine) -> None:
     reporter.write_line(line.text, **looks.get(line.style, {}))
 
 
-def _where_kept(line: StyledLine, config: pytest.Config) -> StyledLine:
+def _run_folder_line(line: StyledLine, config: pytest.Config) -> StyledLine:
     """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
     if not line.text.startswith("run: "):
         return line

@@ -98,7 +98,7 @@ def run(pickled: bytes) -> bytes:
         if _Worker.stopping.is_set():
             return b""
         trial = _Worker.pool.wait(slot, TICK)
-    return _pickled(trial, request.plan)
+    return _pickle_trial(trial, request.plan)
 
 
 def calibrate(pickled: bytes) -> bytes:
@@ -122,7 +122,7 @@ def close() -> ExecutorReport:
     return _Worker.pool.report
 
 
-def _pickled(trial: Trial, plan: Plan) -> bytes:
+def _pickle_trial(trial: Trial, plan: Plan) -> bytes:
     """Pickle a trial, with the text of what cannot be sent: a run's files have no more of it either."""
     with suppress(Exception):  # somebody's object, in an agent's state for one
         return pickle.dumps(trial)
