@@ -147,8 +147,10 @@ class RetryingChat:
         retry_after_s = failed.retry_after_s
         if retry_after_s is None:
             doubled = self._first * 2.0 ** (attempt - 1)
+            # Spread out: trials that were refused together would else come again together.
             wait_s = min(doubled, self._longest) * self._random.uniform(0.5, 1)
         else:
+            # Never sooner than the provider said, though not all at its very moment.
             wait_s = min(retry_after_s, self._longest) * self._random.uniform(1, 1 + SPREAD)
         if failed.status == 429:
             until = time.monotonic() + wait_s

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pytest_agenteval.records.plan import Kind
 
-# As floats, 0.7 three times has a mean of 0.6999999999999998.
+# As floats, the mean of 0, 0 and 0.3 is 0.09999999999999999.
 ROUNDING = 1e-9
 
 

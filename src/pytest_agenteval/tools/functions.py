@@ -254,6 +254,7 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ProblemsFound([Problem(short_path(path), None, (), "a Python file", f"a {path.suffix} file")])
     module = importlib.util.module_from_spec(spec)
+    # Before it runs: dataclasses and pydantic look there for what the hints of a class of the file name.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -50,6 +50,8 @@ def files_of_tools(path: Path) -> tuple[Path, ...]:
     return tuple(file for file, _ in cached[0]) if cached else (path,)
 
 
+# For the life of the process: a Python file is not run again for each trial, and its tools stay the same
+# ones.
 _loaded: dict[Path, tuple[Stamps, dict[str, Tool]]] = {}
 
 

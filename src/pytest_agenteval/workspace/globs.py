@@ -62,8 +62,7 @@ def _fits(steps: Sequence[W | None], given: Sequence[G], fits: Callable[[W, G], 
         elif resume is None:
             return False
         else:
-            # Only to the last star, and never further back: so libraries come to take seconds for
-            # `*a*a*a*a*b`.
+            # Never back beyond the last star: libraries that go there take seconds for `*a*a*a*a*a*b`.
             here, there = resume[0], resume[1] + 1
             resume = here, there
     return all(rest is None for rest in steps[here:])

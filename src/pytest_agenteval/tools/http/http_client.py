@@ -38,6 +38,7 @@ class _OfLoop:
     locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
 
+# A client's connections can be used only on the loop on which they were opened.
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictionary()
 _tokens: dict[str, tuple[str, float]] = {}
 
