@@ -133,7 +133,7 @@ def _figures(run: Run, model: str = "") -> dict[str, tuple[str, str]]:
     """Give each suite's mean score and passes of a run, or of one of its models, without held-out tasks."""
     files = (ROOT / "evals").rglob("held_out/**/task.json")
     held_out = {json.loads(file.read_text(encoding="utf-8"))["id"] for file in files}
-    found = {}
+    figures = {}
     for suite in {entry.key.suite for entry in run.entries}:
         entries = [
             entry
@@ -142,8 +142,8 @@ def _figures(run: Run, model: str = "") -> dict[str, tuple[str, str]]:
         ]
         mean = sum(entry.score or 0.0 for entry in entries) / len(entries)
         passed = sum(entry.ending == "passed" for entry in entries)
-        found[suite] = (f"{mean:.2f}", f"{passed} of {len(entries)}")
-    return found
+        figures[suite] = (f"{mean:.2f}", f"{passed} of {len(entries)}")
+    return figures
 
 
 def _tasks(suite: str) -> list[dict[str, Any]]:
@@ -249,8 +249,8 @@ def test_oracle_passes_every_trial_with_every_code_grade_full(oracle: Run) -> No
     assert ids == {task["id"] for suite in ("card", "pkm") for task in _tasks(suite)}
     assert {entry.ending for entry in entries} == {"passed"}
     assert _figures(oracle) == _readme_says("oracle")
-    found = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
-    assert found <= {(False, 1.0), (True, None)}
+    kinds_and_scores = {(grade.grader in JUDGED, grade.score) for entry in entries for grade in entry.grades}
+    assert kinds_and_scores <= {(False, 1.0), (True, None)}
 
 
 def test_nop_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
@@ -281,12 +281,12 @@ def test_rules_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Pa
 
 def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
     """Give every message and call of each trial, without times."""
-    found = {}
+    lines_by_trial = {}
     for entry in run.entries:
         transcript = run.trial(entry).transcript
         lines = [(message.role, message.content, repr(message.calls)) for message in transcript.messages]
-        found[entry.key.task, entry.key.repetition] = lines
-    return found
+        lines_by_trial[entry.key.task, entry.key.repetition] = lines
+    return lines_by_trial
 
 
 def test_workers_lose_no_trial_and_run_none_twice(pytester: pytest.Pytester, evals: Path) -> None:

@@ -34,8 +34,10 @@ Json = dict[str, Any]
 @cache
 def oracle() -> dict[str, Json]:
     """Read what the benchmark's own code gives for the logs of eight models, by model."""
-    found: dict[str, Json] = json.loads((ROOT / "tests/oracle/ko-recorded.json").read_text(encoding="utf-8"))
-    return found
+    values_by_model: dict[str, Json] = json.loads(
+        (ROOT / "tests/oracle/ko-recorded.json").read_text(encoding="utf-8")
+    )
+    return values_by_model
 
 
 def recorded_models() -> list[str]:

@@ -29,7 +29,7 @@ def oracle(name: str) -> Any:
 
 def level(observed: list[TrialMetric], name: str) -> MetricGroup:
     """Give one level of those worked out."""
-    return next(each for each in levels_of(observed) if each.name == name)
+    return next(group for group in levels_of(observed) if group.name == name)
 
 
 def test_repetitions_then_tasks_then_metrics_are_averaged() -> None:
@@ -42,12 +42,12 @@ def test_repetitions_then_tasks_then_metrics_are_averaged() -> None:
         TrialMetric("L3", "ΔSteps_norm", "a", 1.0),
     ]
 
-    found = level(observed, "L3")
+    group = level(observed, "L3")
 
-    assert [each.value for each in found.metrics] == [0.5, 0.5, 1.0, None]
-    assert [each.tasks for each in found.metrics] == [2, 2, 1, 0]
-    assert found.value == pytest.approx((0.5 + 0.5 + 1.0) / 3)
-    assert found.total.tasks == 2
+    assert [metric.value for metric in group.metrics] == [0.5, 0.5, 1.0, None]
+    assert [metric.tasks for metric in group.metrics] == [2, 2, 1, 0]
+    assert group.value == pytest.approx((0.5 + 0.5 + 1.0) / 3)
+    assert group.total.tasks == 2
 
 
 def test_what_is_undecided_is_left_out_and_never_counted_as_nought() -> None:
@@ -55,10 +55,10 @@ def test_what_is_undecided_is_left_out_and_never_counted_as_nought() -> None:
     observed = [TrialMetric("L1", "ToolAcc", "a", 1.0), TrialMetric("L1", "ToolAcc", "b", None)]
     observed += [TrialMetric("L1", "ArgAcc", task, None) for task in "ab"]
 
-    found = level(observed, "L1")
+    group = level(observed, "L1")
 
-    assert (found.value, found.total.tasks) == (1.0, 1)
-    assert found.total.interval is None
+    assert (group.value, group.total.tasks) == (1.0, 1)
+    assert group.total.interval is None
     assert level(observed, "L2").value is None
 
 
@@ -72,10 +72,12 @@ def test_only_a_levels_own_metrics_make_its_value() -> None:
         TrialMetric("L2", "answer_matches", "a", 0.0),
     ]
 
-    found = level(observed, "L2")
+    group = level(observed, "L2")
 
-    assert found.value == 0.5
-    assert [(each.name, each.value) for each in found.beside] == [(name, 0.0) for name in COMMON_METRICS]
+    assert group.value == 0.5
+    assert [(metric.name, metric.value) for metric in group.beside] == [
+        (name, 0.0) for name in COMMON_METRICS
+    ]
 
 
 def test_no_metric_belongs_to_two_levels_or_to_all_of_them() -> None:
@@ -94,18 +96,18 @@ def test_the_interval_is_that_of_students_t_over_tasks(size: int) -> None:
     scores = {metric: [random.random() for _ in range(size)] for metric in LEVEL_METRICS["L6"]}
     observed = [
         TrialMetric("L6", metric, task, score)
-        for metric, found in scores.items()
-        for task, score in enumerate(found)
+        for metric, total in scores.items()
+        for task, score in enumerate(total)
     ]
     tasks = [fmean(task) for task in zip(*scores.values(), strict=True)]
     low, high = stats.t.interval(0.95, size - 1, loc=fmean(tasks), scale=stats.sem(tasks))
 
-    found = level(observed, "L6").total
+    total = level(observed, "L6").total
 
-    assert found.value == pytest.approx(fmean(tasks))
-    assert found.interval is not None
-    assert found.interval.low == pytest.approx(max(0.0, float(low)), abs=1e-9)
-    assert found.interval.high == pytest.approx(min(1.0, float(high)), abs=1e-9)
+    assert total.value == pytest.approx(fmean(tasks))
+    assert total.interval is not None
+    assert total.interval.low == pytest.approx(max(0.0, float(low)), abs=1e-9)
+    assert total.interval.high == pytest.approx(min(1.0, float(high)), abs=1e-9)
 
 
 def test_a_metric_alone_has_the_interval_of_the_clustered_mean() -> None:
@@ -133,32 +135,32 @@ def test_the_interval_knows_that_some_tasks_decide_fewer_metrics() -> None:
         return (fmean(score for score, _ in drawn) + fmean(second)) / 2
 
     drawn = sorted(value(random.choices(tasks, k=len(tasks))) for _ in range(4000))
-    found = level(observed, "L5").total
+    total = level(observed, "L5").total
 
-    assert found.value == pytest.approx(value(tasks))
-    assert found.interval is not None
-    assert found.interval.low == pytest.approx(drawn[100], abs=0.01)
-    assert found.interval.high == pytest.approx(drawn[3899], abs=0.01)
+    assert total.value == pytest.approx(value(tasks))
+    assert total.interval is not None
+    assert total.interval.low == pytest.approx(drawn[100], abs=0.01)
+    assert total.interval.high == pytest.approx(drawn[3899], abs=0.01)
 
 
 def test_tasks_that_are_all_alike_prove_no_certainty() -> None:
     """Ten full scores leave room below 1; one task alone has no interval at all."""
-    found = interval_over_tasks([1.0] * 10)
+    interval = interval_over_tasks([1.0] * 10)
 
-    assert found is not None
-    assert found.high == 1.0
-    assert 0.6 < found.low < 0.8
+    assert interval is not None
+    assert interval.high == 1.0
+    assert 0.6 < interval.low < 0.8
     assert interval_over_tasks([1.0]) is None
     assert interval_over_tasks([]) is None
 
 
 def test_an_interval_stays_on_the_scale() -> None:
     """A metric of the benchmark's own way may lie below 0: the interval still ends at 0 and 1."""
-    found = interval_over_tasks([-8.0, 1.0, 1.0])
+    interval = interval_over_tasks([-8.0, 1.0, 1.0])
 
-    assert found is not None
-    assert (found.low, found.high) == (0.0, 1.0)
-    assert not math.isnan(found.low)
+    assert interval is not None
+    assert (interval.low, interval.high) == (0.0, 1.0)
+    assert not math.isnan(interval.low)
 
 
 def test_a_metric_below_nothing_is_averaged_as_it_is() -> None:
@@ -167,38 +169,38 @@ def test_a_metric_below_nothing_is_averaged_as_it_is() -> None:
     observed = [TrialMetric("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
     observed += [TrialMetric("L6", "EffScore", task, 0.5) for task in range(15)]
 
-    found = level(observed, "L6")
-    rate = found.metrics[1]
+    group = level(observed, "L6")
+    rate = group.metrics[1]
 
     assert rate.value == pytest.approx(0.30)
     assert rate.interval is not None
     assert rate.interval.low == pytest.approx(0.30 - 2.144787 * stdev(scores) / math.sqrt(15), abs=1e-6)
     assert rate.interval.high == 1.0
-    assert found.value == pytest.approx(0.40)
-    assert found.total.interval is not None
-    assert found.total.interval.low < 0 < found.value < found.total.interval.high
+    assert group.value == pytest.approx(0.40)
+    assert group.total.interval is not None
+    assert group.total.interval.low < 0 < group.value < group.total.interval.high
 
 
 @given(scores=st.lists(st.floats(-50, 1), min_size=2, max_size=12))
 def test_an_interval_holds_its_mean_however_far_below_nothing(scores: list[float]) -> None:
     """Clipping moves an end of the interval, never past the figure that it is about."""
     observed = [TrialMetric("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
-    found = level(observed, "L6").metrics[1]
+    metric = level(observed, "L6").metrics[1]
 
-    assert found.value == pytest.approx(fmean(scores))
-    if found.interval is not None:
-        assert found.interval.low - 1e-9 <= found.value <= found.interval.high + 1e-9
+    assert metric.value == pytest.approx(fmean(scores))
+    if metric.interval is not None:
+        assert metric.interval.low - 1e-9 <= metric.value <= metric.interval.high + 1e-9
 
 
 def test_an_interval_ends_where_its_scale_does() -> None:
     """Where no value lies below 0 there is nothing below 0 to be expected: of a metric, and of its level."""
     metrics = ("RedundantCallRate", "EffScore")
     observed = [TrialMetric("L6", name, task, float(task == 3)) for name in metrics for task in range(4)]
-    found = level(observed, "L6")
+    group = level(observed, "L6")
 
-    measured = [each for each in (*found.metrics, found.total) if each.value is not None]
-    assert [each.value for each in measured] == [0.25] * 3
-    assert [each.interval and (each.interval.low, each.interval.high) for each in measured] == [
+    measured = [metric for metric in (*group.metrics, group.total) if metric.value is not None]
+    assert [metric.value for metric in measured] == [0.25] * 3
+    assert [metric.interval and (metric.interval.low, metric.interval.high) for metric in measured] == [
         (0.0, 1.0)
     ] * 3
 

@@ -26,21 +26,21 @@ def rows(page: str, heading: str) -> list[list[str]]:
     lines = iter((DOCS / page).read_text(encoding="utf-8").splitlines())
     assert any(line.startswith(f"| {heading}") for line in lines), heading
     next(lines)
-    found = []
+    table = []
     for line in lines:
         if not line.startswith("|"):
             break
-        found.append([cell.strip() for cell in line.strip("|").split("|")])
-    return found
+        table.append([cell.strip() for cell in line.strip("|").split("|")])
+    return table
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_the_benchmarks_commands_has_ours_beside_it(command: str) -> None:
     """Who comes from the benchmark finds each option, and what to say here in its place."""
     table = rows("ko-agentbench.md", command)
-    said = {name: ours for theirs, ours in table for name in re.findall(r"--([a-z-]+)", theirs)}
-    assert set(said) == set(COMMANDS[command].split())
-    assert all(said.values())
+    ours_by_option = {name: ours for theirs, ours in table for name in re.findall(r"--([a-z-]+)", theirs)}
+    assert set(ours_by_option) == set(COMMANDS[command].split())
+    assert all(ours_by_option.values())
 
 
 def test_our_options_in_the_table_are_options(pytestconfig: pytest.Config) -> None:

@@ -40,10 +40,10 @@ def test_the_work_of_the_pkm_agent_is_judged(wire: str, project: pytest.Pytester
         "conciseness": 0.8,
         "coherence": 0.8,
     }
-    said: list[str] = []
+    questions: list[str] = []
 
     def judge(body: Any, number: int) -> ReplyPlan:
-        said.append(json.dumps(body["messages"], ensure_ascii=False))
+        questions.append(json.dumps(body["messages"], ensure_ascii=False))
         return ReplyPlan(text=json.dumps({**scores, "rationale": "so"}))
 
     content = "Bread came out dense. case pkm"
@@ -72,8 +72,8 @@ def test_the_work_of_the_pkm_agent_is_judged(wire: str, project: pytest.Pytester
     assert done.ret == 0, done.stdout.str()
     insight, append = graded_trials(project.path)["one"].grades
     assert (insight.score, append.score) == (pytest.approx(0.8), 0.8)
-    shown = {"insight" if "insight to judge" in each else "append": each for each in said}
-    assert "The cold may be what changed." in shown["insight"]
-    assert "# Bread" in shown["append"]
-    assert "+- 17 Sep: dense." in shown["append"]
-    assert len(said) == 2
+    by_kind = {"insight" if "insight to judge" in question else "append": question for question in questions}
+    assert "The cold may be what changed." in by_kind["insight"]
+    assert "# Bread" in by_kind["append"]
+    assert "+- 17 Sep: dense." in by_kind["append"]
+    assert len(questions) == 2

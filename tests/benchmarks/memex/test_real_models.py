@@ -81,15 +81,15 @@ def _write(root: Path, tasks: Iterable[str], **servers: ModelServer) -> None:
     aliases = []
     for wire, server in servers.items():
         base = server.openai_base if wire == "openai" else server.anthropic_base
-        said = f'id = "{IDS[wire]}", api_base = "{base}"'
-        aliases += [f"{wire} = {{{said}, request_seconds = 60}}"]
-        aliases += [f"hurried_{wire} = {{{said}, request_seconds = 0.4}}"]
+        common = f'id = "{IDS[wire]}", api_base = "{base}"'
+        aliases += [f"{wire} = {{{common}, request_seconds = 60}}"]
+        aliases += [f"hurried_{wire} = {{{common}, request_seconds = 0.4}}"]
     (root / "pyproject.toml").write_text("\n".join(["[tool.agenteval.models]", *aliases, ""]))
 
 
 def _trials(root: Path) -> dict[tuple[str, str], Trial]:
-    found = load_run((root / ".agenteval/runs/latest").resolve())
-    return {(entry.key.model, entry.key.task): found.trial(entry) for entry in found.entries}
+    stored = load_run((root / ".agenteval/runs/latest").resolve())
+    return {(entry.key.model, entry.key.task): stored.trial(entry) for entry in stored.entries}
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,9 @@ def test_what_changed_is_what_memex_says_changed(case: Mapping[str, Any], tmp_pa
     """Snapshots of two real trees, compared: every list is the original's, sorted as it sorts."""
     before = snapshot(_written(tmp_path / "before", case["before"]))
     after = snapshot(_written(tmp_path / "after", case["after"]), earlier=before)
-    found, expect = diff(before, after), case["expect"]
+    changes, expect = diff(before, after), case["expect"]
 
     assert case["grader"] == "derive.workspace_diff"
-    assert list(found.created) == expect["created"]
-    assert list(found.modified) == expect["modified"]
-    assert list(found.deleted) == expect["deleted"]
+    assert list(changes.created) == expect["created"]
+    assert list(changes.modified) == expect["modified"]
+    assert list(changes.deleted) == expect["deleted"]

@@ -47,7 +47,7 @@ def tape(name: str) -> ToolTape:
 
 def says_the_facts(name: str, answer: str) -> bool:
     """Does an answer say the facts of a task? Nothing else of the task is asked."""
-    (facts,) = (one for one in task(name)["graders"] if one["name"] == "answer_matches")
+    (facts,) = (grader for grader in task(name)["graders"] if grader["name"] == "answer_matches")
     assert facts["require"]
     return AnswerMatches(**facts["config"]).grade(left(answer=answer)).score == 1.0
 
@@ -62,8 +62,8 @@ def unanswered(name: str, calls: Iterable[Mapping[str, Any]]) -> Iterator[tuple[
     box = tape(name)
     for tool, args in (item for call in calls for item in call.items()):
         assert tool in task(name)["settings"]["tools"]
-        found = played(box, tool, args)
-        if found is None or found.error is not None:
+        result = played(box, tool, args)
+        if result is None or result.error is not None:
             yield tool, args
 
 

@@ -43,6 +43,8 @@ def test_a_call_of_a_right_run_is_answered(name: str) -> None:
 def test_what_lies_around_a_place_is_within_the_radius(name: str) -> None:
     """A search around a place finds nothing that is farther than it was asked to look."""
     for item in tape(name).own.cassette.interactions:
-        asked = AROUND.search(item.request.uri)
-        told = DISTANCE.findall(text_of(item.response.body)) if asked else []
-        assert [one for one in told if asked and float(one) > float(asked[1])] == [], item.request.uri
+        radius = AROUND.search(item.request.uri)
+        distances = DISTANCE.findall(text_of(item.response.body)) if radius else []
+        assert [distance for distance in distances if radius and float(distance) > float(radius[1])] == [], (
+            item.request.uri
+        )

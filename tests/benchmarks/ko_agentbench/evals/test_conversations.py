@@ -23,9 +23,9 @@ def test_what_a_conversation_holds_is_what_its_tools_say(name: str) -> None:
     """Asking again gives the very same: who trusts the conversation, and who asks, know one thing."""
     box = tape(name)
     for given in _given(name):
-        found = played(box, given["tool"], given["args"])
-        assert found is not None, given
-        assert found.value == given["result"]
+        result = played(box, given["tool"], given["args"])
+        assert result is not None, given
+        assert result.value == given["result"]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if any(heard(name))])

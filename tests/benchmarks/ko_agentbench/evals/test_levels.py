@@ -42,7 +42,7 @@ def of_level(*levels: str) -> list[Task]:
 
 def told(task: Task) -> Mapping[str, Any]:
     """Give what the level's metrics know of a task."""
-    (config,) = (one["config"] for one in task["graders"] if one["name"] == f"ko_{task['id'][:2]}")
+    (config,) = (grader["config"] for grader in task["graders"] if grader["name"] == f"ko_{task['id'][:2]}")
     return config  # type: ignore[no-any-return]  # YAML has no types
 
 
@@ -119,6 +119,6 @@ def test_collecting_them_loads_nothing_that_asks_or_renders() -> None:
 
 def test_a_trial_may_take_what_the_benchmark_allows() -> None:
     """Ten steps and a minute, where nobody says otherwise."""
-    said = yaml.safe_load((ROOT / "evals" / "ko" / "suite.yaml").read_text(encoding="utf-8"))
-    assert said["defaults"]["limits"] == {"steps": 10, "seconds": 60}
-    assert said["on_miss"] == "tool_error"
+    suite_yaml = yaml.safe_load((ROOT / "evals" / "ko" / "suite.yaml").read_text(encoding="utf-8"))
+    assert suite_yaml["defaults"]["limits"] == {"steps": 10, "seconds": 60}
+    assert suite_yaml["on_miss"] == "tool_error"

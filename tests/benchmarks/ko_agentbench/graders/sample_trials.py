@@ -38,18 +38,18 @@ LABELS = {name: label for group in GROUPS.values() for name, label in group}
 
 def grader_class(name: str) -> type[KoGrader]:
     """Give a grader's class by its registered name."""
-    module, _, found = GRADERS[name].partition(":")
-    made: type[KoGrader] = getattr(import_module(f"pytest_agenteval.{module}"), found)
+    module, _, class_name = GRADERS[name].partition(":")
+    made: type[KoGrader] = getattr(import_module(f"pytest_agenteval.{module}"), class_name)
     return made
 
 
 def metrics() -> dict[str, CodeMetric | JudgedMetric]:
     """Give every metric by the label that the benchmark's reports have for it."""
-    found: dict[str, CodeMetric | JudgedMetric] = {}
+    by_label: dict[str, CodeMetric | JudgedMetric] = {}
     for name in GRADERS:
         metric: CodeMetric | JudgedMetric = getattr(grader_class(name), "metric")  # noqa: B009
-        found[metric.label.removesuffix(" share")] = metric
-    return found
+        by_label[metric.label.removesuffix(" share")] = metric
+    return by_label
 
 
 def synthetic() -> list[Case]:
@@ -67,18 +67,20 @@ def trace_of_case(case: Case) -> KoTrace:
     """Give the trace of a synthetic case."""
     logs = case["logs"]
     conversation = logs["conversation_log"]
-    messages = tuple(KoMessage(each["role"], each["content"]) for each in conversation.get("messages", ()))
+    messages = tuple(
+        KoMessage(message["role"], message["content"]) for message in conversation.get("messages", ())
+    )
     return KoTrace(
         calls=tuple(
             KoCall(
-                one["step"],
-                one["tool_name"],
-                one["arguments"],
-                one["success"],
-                one.get("error"),
-                one.get("result"),
+                call["step"],
+                call["tool_name"],
+                call["arguments"],
+                call["success"],
+                call.get("error"),
+                call.get("result"),
             )
-            for one in logs["tool_calls"]
+            for call in logs["tool_calls"]
         ),
         final_response=logs["final_response"],
         success=logs["success"],
@@ -176,16 +178,16 @@ def golden(*tools: str, step: int | None = None) -> list[Json]:
 def levels_of_logs(model: str) -> dict[str, list[Json]]:
     """Read the recorded results of a model, by level."""
     files = (LOGS / model).glob("*/L?.json")
-    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
-    return {level: found[level]["results"] for level in LEVELS}
+    logs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+    return {level: logs[level]["results"] for level in LEVELS}
 
 
 def config_of(logged: Json) -> Json:
     """Give what the benchmark's evaluator knows of a task, as a grader's config."""
     keys = ("golden_action", "arg_schema", "resp_schema", "minimum_steps", "data_flow")
     more = ("error_injection", "fallback_options", "instruction")
-    said = {key: logged[key] for key in (*keys, *more)}
-    return {**said, "task_level": logged["level"], "mode": "upstream"}
+    settings = {key: logged[key] for key in (*keys, *more)}
+    return {**settings, "task_level": logged["level"], "mode": "upstream"}
 
 
 def evidence_of(logged: Json) -> Evidence:
@@ -203,15 +205,15 @@ def evidence_of(logged: Json) -> Evidence:
     return Evidence({"content": logged["instruction"]}, transcript, Outcome(answer))
 
 
-def _message(one: Json) -> Message:
-    content = one["content"]
+def _message(message: Json) -> Message:
+    content = message["content"]
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    return Message(one["role"], text)
+    return Message(message["role"], text)
 
 
 def _calls(logged: Iterable[Json]) -> Iterable[ToolCall]:
-    for one in logged:
-        error = None if one["success"] else ToolError("tool_error", one["error"])
+    for call in logged:
+        error = None if call["success"] else ToolError("tool_error", call["error"])
         yield ToolCall(
-            "c", one["step"], 0, one["tool_name"], one["arguments"] or {}, None, one.get("result"), error
+            "c", call["step"], 0, call["tool_name"], call["arguments"] or {}, None, call.get("result"), error
         )

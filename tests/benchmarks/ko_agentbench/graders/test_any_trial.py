@@ -98,12 +98,12 @@ COMPUTED = {name: each for name, each in CLASSES.items() if issubclass(each, Com
 @MANY
 def test_a_score_that_is_computed_is_a_share_or_undecided(config: dict[str, Any], trace: KoTrace) -> None:
     """In mode ``default`` no score leaves 0 to 1, nothing is thrown, and the reason is never empty."""
-    for each in COMPUTED.values():
-        grader = each(**config)
-        found = grader.metric.of(grader, trace, "default")
-        assert found.score is None or 0.0 <= found.score <= 1.0
-        assert found.reason
-        assert found.details is None
+    for grader_type in COMPUTED.values():
+        grader = grader_type(**config)
+        result = grader.metric.of(grader, trace, "default")
+        assert result.score is None or 0.0 <= result.score <= 1.0
+        assert result.reason
+        assert result.details is None
 
 
 @given(TASKS, TRACES, st.lists(st.integers(0, 6), max_size=3))
@@ -114,15 +114,15 @@ def test_a_score_that_is_judged_is_a_share_or_undecided(
     """Whatever judges say, also beside their scale, no score leaves 0 to 1."""
 
     async def every() -> None:
-        for each in CLASSES.values():
-            if issubclass(each, JudgedMetricGrader):
-                grader = each(**config)
+        for grader_type in CLASSES.values():
+            if issubclass(grader_type, JudgedMetricGrader):
+                grader = grader_type(**config)
                 dimension = own_rubric(grader.metric.rubrics["default"]).names[0]
                 judges = tuple(says(json.dumps({dimension: number})) for number in numbers)
-                found = await grader.metric.of(grader, trace, "default", JudgePanel(judges))  # type: ignore[arg-type]
-                assert found.score is None or 0.0 <= found.score <= 1.0
-                assert found.reason
-                json.dumps(dict(found.more))
+                result = await grader.metric.of(grader, trace, "default", JudgePanel(judges))  # type: ignore[arg-type]
+                assert result.score is None or 0.0 <= result.score <= 1.0
+                assert result.reason
+                json.dumps(dict(result.more))
 
     asyncio.run(every())
 
@@ -131,13 +131,13 @@ def test_a_score_that_is_judged_is_a_share_or_undecided(
 @MANY
 def test_what_upstream_throws_is_told(config: dict[str, Any], trace: KoTrace) -> None:
     """In mode ``upstream`` an odd trial gives a score, or the benchmark's own exception as a 0."""
-    for each in COMPUTED.values():
-        grader = each(**config, mode="upstream")
-        found = grader.metric.of(grader, trace, "upstream")
-        assert found.score is None or found.score <= 1.0
-        assert found.reason
-        if "upstream_error" in found.more:
-            assert (found.score, found.details) == (0.0, None)
+    for grader_type in COMPUTED.values():
+        grader = grader_type(**config, mode="upstream")
+        result = grader.metric.of(grader, trace, "upstream")
+        assert result.score is None or result.score <= 1.0
+        assert result.reason
+        if "upstream_error" in result.more:
+            assert (result.score, result.details) == (0.0, None)
 
 
 @given(TRACES)
@@ -145,6 +145,6 @@ def test_what_upstream_throws_is_told(config: dict[str, Any], trace: KoTrace) ->
 def test_an_empty_task_is_not_applicable_to_what_needs_one(trace: KoTrace) -> None:
     """Where the task says nothing, metrics of its levels have nothing to say about any trial."""
     asks_nothing = {"ko_valid_calls", "ko_repeat_share", "ko_response_rate"}
-    for name, each in COMPUTED.items():
+    for name, grader_type in COMPUTED.items():
         if name not in asks_nothing:
-            assert each().metric.of(KoTask(), trace, "default").score is None
+            assert grader_type().metric.of(KoTask(), trace, "default").score is None

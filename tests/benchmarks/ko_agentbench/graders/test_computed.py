@@ -156,11 +156,11 @@ def test_an_exact_call_may_leave_defaults_out() -> None:
 
 def test_the_form_of_an_answer() -> None:
     """RespOK reads JSON where it is wanted; without a schema, or with none that is one, nothing is told."""
-    wanted = {"type": "object", "required": ["a"]}
-    assert score("ko_resp_ok", answer='{"a": 1}', resp_schema=wanted) == 1.0
-    assert score("ko_resp_ok", answer='{"b": 1}', resp_schema=wanted) == 0.0
-    assert score("ko_resp_ok", answer="no JSON", resp_schema=wanted) == 0.0
-    assert score("ko_resp_ok", answer="[" * 100_000, resp_schema=wanted) == 0.0
+    schema = {"type": "object", "required": ["a"]}
+    assert score("ko_resp_ok", answer='{"a": 1}', resp_schema=schema) == 1.0
+    assert score("ko_resp_ok", answer='{"b": 1}', resp_schema=schema) == 0.0
+    assert score("ko_resp_ok", answer="no JSON", resp_schema=schema) == 0.0
+    assert score("ko_resp_ok", answer="[" * 100_000, resp_schema=schema) == 0.0
     assert score("ko_resp_ok", answer="x", resp_schema={"type": "string"}) == 1.0
     assert score("ko_resp_ok", answer="", resp_schema={"type": "string"}) == 0.0
     assert score("ko_resp_ok", answer="x") is None

@@ -98,8 +98,8 @@ def test_data_flows_are_counted_once_each() -> None:
     both = [flow("longitude", "x"), flow("latitude", "y"), flow("latitude", "y")]
     assert prov(FIND, called("B", 2, x=126.97, y=0.5), flows=both) == 0.5
     assert prov(FIND, flows=[]) is None
-    told = [flow("longitude", "x"), {**flow("longitude", "x"), "note": ["twice"]}]
-    assert prov(FIND, called("B", 2, x=126.97), flows=told) == 1.0
+    flows = [flow("longitude", "x"), {**flow("longitude", "x"), "note": ["twice"]}]
+    assert prov(FIND, called("B", 2, x=126.97), flows=flows) == 1.0
 
 
 def test_a_path_without_steps_has_one_in_each_place() -> None:
@@ -150,13 +150,13 @@ def test_a_value_may_be_spelt_otherwise_and_not_be_that_of_another_item(
     output: str, value: Any, expected: float
 ) -> None:
     """Rounded or cut coordinates and names without spaces travel; the wrong list item's value does not."""
-    found = called("A", 1, result=SPOTS)
-    assert prov(found, called("B", 2, x=value), flows=[flow(output, "x")]) == expected
+    source = called("A", 1, result=SPOTS)
+    assert prov(source, called("B", 2, x=value), flows=[flow(output, "x")]) == expected
 
 
 def test_a_place_in_a_bare_list_is_told_too() -> None:
     """Some providers give a list and nothing around it."""
-    found = called("A", 1, result=[{"market": "KRW-BTC"}, {"market": "KRW-ETH"}, "KRW-XRP"])
+    source = called("A", 1, result=[{"market": "KRW-BTC"}, {"market": "KRW-ETH"}, "KRW-XRP"])
     for output, value, expected in (
         ("[1].market", "KRW-ETH", 1.0),
         ("[1].market", "KRW-BTC", 0.0),
@@ -165,18 +165,18 @@ def test_a_place_in_a_bare_list_is_told_too() -> None:
         ("[2]", "KRW-BTC", 0.0),
         ("[9]", "KRW-BTC", 0.0),
     ):
-        assert prov(found, called("B", 2, x=value), flows=[flow(output, "x")]) == expected, output
+        assert prov(source, called("B", 2, x=value), flows=[flow(output, "x")]) == expected, output
 
 
 @given(number=st.floats(-180, 180, allow_nan=False), digits=st.integers(4, 12))
 def test_a_coordinate_is_the_same_however_it_is_rounded(number: float, digits: int) -> None:
     """With three digits or more behind the point, and never one that lies further off than that."""
-    found, rounded = called("A", 1, result={"lon": number}), round(number, digits)
+    source, rounded = called("A", 1, result={"lon": number}), round(number, digits)
     assume(len(repr(rounded).partition(".")[2]) > 3)
     assume("e" not in repr(rounded))
 
-    assert prov(found, called("B", 2, x=rounded), flows=[flow("lon", "x")]) == 1.0
-    assert prov(found, called("B", 2, x=rounded + 0.01), flows=[flow("lon", "x")]) == 0.0
+    assert prov(source, called("B", 2, x=rounded), flows=[flow("lon", "x")]) == 1.0
+    assert prov(source, called("B", 2, x=rounded + 0.01), flows=[flow("lon", "x")]) == 0.0
 
 
 @pytest.mark.parametrize("name", ["ko_adaptive_routing", "ko_fallback_sr"])
@@ -218,8 +218,8 @@ def test_the_calls_of_one_reply_have_no_order(name: str) -> None:
 
 def test_who_gave_up_is_told_so() -> None:
     """What was called before the failure is no answer to it, and the reason does not say it never was."""
-    found = by_default("ko_fallback_sr", did(called("B", 1), called("A", 2, ok=False)), **BROKEN)
-    assert (found.score, found.reason) == (0.0, "A failed, and nothing else was tried after that")
+    result = by_default("ko_fallback_sr", did(called("B", 1), called("A", 2, ok=False)), **BROKEN)
+    assert (result.score, result.reason) == (0.0, "A failed, and nothing else was tried after that")
 
 
 def test_an_error_in_the_place_of_a_result_is_a_failure_too() -> None:
@@ -330,8 +330,8 @@ def test_a_repeat_is_seen_through_defaults_and_what_matching_ignores(
 ) -> None:
     """What a default says and what a tool's matching ignores is no other call; another page or word is."""
     golden = {"golden_action": [{"tool": tool, "args": given}, {"action": "context_used"}]}
-    for one, other in ((given, again), (again, given)):
-        calls = called(tool, 0, seeded=True, **one), called(tool, 1, **other)
+    for first, other in ((given, again), (again, given)):
+        calls = called(tool, 0, seeded=True, **first), called(tool, 1, **other)
         for name in ("ko_redundant_calls", "ko_reuse_rate"):
             assert score(name, *calls, **golden) == (0.0 if repeat else 1.0)
 
@@ -423,8 +423,8 @@ def test_upstream_a_failure_is_a_flag_or_an_error() -> None:
 
 def test_upstream_nothing_to_use_again_is_no_fault() -> None:
     """Without opportunities every rate is that of no repeat, whatever was repeated."""
-    found = upstream("ko_redundant_calls", called("A"), called("A"))
-    rates = (found["redundant_calls"], found["redundant_rate"], found["non_redundant_rate"])
+    details = upstream("ko_redundant_calls", called("A"), called("A"))
+    rates = (details["redundant_calls"], details["redundant_rate"], details["non_redundant_rate"])
 
     assert rates == (1, 0.0, 1.0)
 

@@ -56,10 +56,10 @@ def upstream(label: str, trace: Any, *judges: Any, **task: Any) -> MetricResult:
     """Work a metric out as the benchmark does."""
     metric = metrics()[label]
     assert isinstance(metric, JudgedMetric)
-    found: Coroutine[Any, Any, MetricResult] = metric.of(
+    judging: Coroutine[Any, Any, MetricResult] = metric.of(
         KoTask(**task), trace, "upstream", JudgePanel(judges)
     )  # type: ignore[assignment]
-    return asyncio.run(found)
+    return asyncio.run(judging)
 
 
 @pytest.mark.parametrize("name", SCALED)
@@ -69,8 +69,8 @@ def test_scores_of_several_judges_are_not_rounded(name: str) -> None:
     for scores, mean, median in [((5,), 1.0, 1.0), ((4, 5), 0.875, 0.875), ((1, 2, 5), 5 / 12, 0.25)]:
         for combine, expected in (("mean", mean), ("median", median)):
             judges = says_score(dimension, *scores)
-            found = judged_by_default(name, trace, *judges, combine=combine, **config)
-            assert found.score == pytest.approx(expected)
+            result = judged_by_default(name, trace, *judges, combine=combine, **config)
+            assert result.score == pytest.approx(expected)
             assert [len(judge.chat.asked) for judge in judges] == [1] * len(scores)
 
 
@@ -80,10 +80,10 @@ def test_a_judge_that_fails_is_left_out_and_named(name: str) -> None:
     dimension, trace, config = SCALED[name]
     good = says_score(dimension, 5)
     failing = [says(ProviderDown("no answer"), name="down"), says("no JSON", name="odd")]
-    found = judged_by_default(name, trace, *good, *failing, **config)
+    result = judged_by_default(name, trace, *good, *failing, **config)
 
-    assert found.score == 1.0
-    assert [row.partition(":")[0] for row in found.more["failed_judges"]] == ["down", "odd"]
+    assert result.score == 1.0
+    assert [row.partition(":")[0] for row in result.more["failed_judges"]] == ["down", "odd"]
     assert judged_by_default(name, trace, *says_score(dimension, 6), **config).score is None
     with pytest.raises(ProviderDown, match="no answer"):
         judged_by_default(name, trace, says(ProviderDown("no answer")), **config)
@@ -103,10 +103,10 @@ def test_what_was_not_recorded_is_no_judges_failure(name: str, mode: str) -> Non
 def test_nobody_decides_where_there_is_no_judge(name: str) -> None:
     """Undecided, and the reason says how to get one."""
     _, trace, config = SCALED.get(name, (None, did(CLOSE), {}))
-    found = judged_by_default(name, trace, **config)
+    result = judged_by_default(name, trace, **config)
 
-    assert (found.score, found.undecided) == (None, "no_judge")
-    assert "--agent-judge" in found.reason
+    assert (result.score, result.undecided) == (None, "no_judge")
+    assert "--agent-judge" in result.reason
 
 
 @pytest.mark.parametrize("answer", ["", "  ", None])
@@ -148,8 +148,8 @@ def test_a_repetition_counts_where_it_succeeded() -> None:
     """pass@k share follows SR: "I do not know" is no success, however politely it was answered."""
     trace = did(answer="잘 모르겠습니다", messages=TALK)
     for scores, expected in (((1,), 0.0), ((5, 4), 0.0), ((5, 5), 1.0)):
-        found = judged_by_default("ko_repeat_share", trace, *says_score("success", *scores))
-        assert (found.score, "succe" in found.reason) == (expected, True)
+        result = judged_by_default("ko_repeat_share", trace, *says_score("success", *scores))
+        assert (result.score, "succe" in result.reason) == (expected, True)
     assert judged_by_default("ko_repeat_share", did(answer=" ")).score == 0.0
     flags = did(answer=" ", success=False, repetition_results=(True, True))
     assert judged_by_default("ko_repeat_share", flags).score == 0.0
@@ -160,10 +160,10 @@ def test_a_repetition_counts_where_it_succeeded() -> None:
 def test_judges_are_asked_once_for_all_that_want_to_know_the_same() -> None:
     """SR and pass@k share are one judgement of a trial, paid for once; another trial is another one."""
     judge = says_score("success", 5)[0]
-    told = Transcript((Message("user", "서울 날씨?"), Message("assistant", "맑아요", turn=1)))
+    transcript = Transcript((Message("user", "서울 날씨?"), Message("assistant", "맑아요", turn=1)))
 
     async def graded(*names: str) -> list[Any]:
-        evidence = Evidence({"content": "서울 날씨?"}, told, Outcome(Answer("맑아요")))
+        evidence = Evidence({"content": "서울 날씨?"}, transcript, Outcome(Answer("맑아요")))
         asking = [grader_class(name)().with_judges((judge,)).grade(evidence) for name in names]  # type: ignore[attr-defined]
         return [grade.score for grade in await asyncio.gather(*asking)]
 
@@ -227,11 +227,11 @@ def test_a_logs_level_counts_where_the_task_says_none() -> None:
 
 def test_judges_of_success_see_what_tools_gave() -> None:
     """Results, the values that matter by their paths, the conversation before, and the last question."""
-    found = called("A", result={"items": [{"price": 71300}, {"price": 5}]})
+    search = called("A", result={"items": [{"price": 71300}, {"price": 5}]})
     fields = [{"tool": "A", "fields": ["items[0].price", "items[9].price"]}]
     judge = says_score("success", 5)[0]
-    other, failed = called("B", result=found.result), called("A", ok=False, result=found.result)
-    judged_by_default("ko_success", did(other, found, failed, messages=TALK), judge, golden_fields=fields)
+    other, failed = called("B", result=search.result), called("A", ok=False, result=search.result)
+    judged_by_default("ko_success", did(other, search, failed, messages=TALK), judge, golden_fields=fields)
 
     assert judge.chat.prompt.count("items[0].price") == 1
     assert "A items[0].price: 71300" in judge.chat.prompt
@@ -240,7 +240,7 @@ def test_judges_of_success_see_what_tools_gave() -> None:
     assert "내 이름이 뭐였지?" in judge.chat.prompt
     assert "[2] 비서 (주어짐): 반가워요" in judge.chat.prompt
     vote = says(verdict_text("SR", True))
-    upstream("SR", did(found, messages=TALK), vote, instruction="내 이름은 민아야", golden_fields=fields)
+    upstream("SR", did(search, messages=TALK), vote, instruction="내 이름은 민아야", golden_fields=fields)
     assert "71300" not in vote.chat.prompt
     assert "답입니다" in vote.chat.prompt
 
@@ -366,10 +366,10 @@ def test_upstream_a_context_is_cut_and_counted_by_messages() -> None:
     long = KoMessage("assistant", "가" * 501, seeded=True)
     messages = (TALK[0], KoMessage("tool", "{}"), long, TALK[2], TALK[3])
     judge = says(verdict_text("ContextRetention", 5))
-    found = upstream("ContextRetention", did(messages=messages), judge)
+    result = upstream("ContextRetention", did(messages=messages), judge)
 
-    assert found.details is not None
-    assert (found.details["total_messages"], found.details["evaluated_messages"]) == (5, 4)
+    assert result.details is not None
+    assert (result.details["total_messages"], result.details["evaluated_messages"]) == (5, 4)
     assert f"[3] 비서: {'가' * 500}\n" in judge.chat.prompt
     assert "가" * 501 not in judge.chat.prompt
     assert "주어짐):" not in judge.chat.prompt
@@ -383,8 +383,8 @@ def test_a_verdict_can_be_written_so_that_it_is_read_again(label: str) -> None:
     two = label in ("SR", "EffScore")
     for verdict in (True, False) if two else (1, 2, 3, 4, 5):
         reply = verdict_text(label, verdict, '까닭 "하나"')
-        found = upstream(label, trace, says(reply), **task)
-        assert found.score == (float(verdict) if two else (verdict - 1) / 4)
+        result = upstream(label, trace, says(reply), **task)
+        assert result.score == (float(verdict) if two else (verdict - 1) / 4)
     lowest = 0.0
     for none in (0.5, 7, 2.5):
         assert upstream(label, trace, says(verdict_text(label, none)), **task).score == lowest

@@ -45,14 +45,14 @@ def day_of(model: str) -> str:
 def published(model: str) -> dict[str, dict[str, Json]]:
     """Read the published metrics of a model, by level and task."""
     return {
-        level: {task["task_id"]: task["metrics"] for task in found["task_evaluations"]}
-        for level, found in published_levels(model).items()
+        level: {task["task_id"]: task["metrics"] for task in report["task_evaluations"]}
+        for level, report in published_levels(model).items()
     }
 
 
 def published_means(model: str) -> dict[str, dict[str, float]]:
     """Give the published means of a model, by level."""
-    return {level: found["metrics"] for level, found in published_levels(model).items()}
+    return {level: report["metrics"] for level, report in published_levels(model).items()}
 
 
 @cache
@@ -74,8 +74,8 @@ def judges_of(label: str, metric: Json) -> list[Scripted]:
         return [says(verdict_text(label, round(details["llm_judge_score"] * 4) + 1))]
     key = "success" if label == "EffScore" else "score"
     return [
-        says(verdict_text(label, one[key], one["reason"]), name=one["judge_model"])
-        for one in details["individual_judges"]
+        says(verdict_text(label, judge_vote[key], judge_vote["reason"]), name=judge_vote["judge_model"])
+        for judge_vote in details["individual_judges"]
     ]
 
 
@@ -101,7 +101,7 @@ def all_grades(model: str) -> dict[str, dict[str, dict[str, Grade]]]:
     async def everything() -> dict[str, dict[str, dict[str, Grade]]]:
         logs = levels_of_logs(model)
         return {
-            level: {one["task_id"]: await graded(model, level, one) for one in logs[level]}
+            level: {logged["task_id"]: await graded(model, level, logged) for logged in logs[level]}
             for level in LEVELS
         }
 
@@ -113,7 +113,7 @@ def without_words(details: Any) -> Any:
     if isinstance(details, dict):
         plain = {key: "words" if key in FREE else without_words(value) for key, value in details.items()}
         return {key: sorted(value) if key in OF_A_SET else value for key, value in plain.items()}
-    return [without_words(one) for one in details] if isinstance(details, list) else details
+    return [without_words(item) for item in details] if isinstance(details, list) else details
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -167,8 +167,8 @@ def test_level_means_are_those_published(model: str) -> None:
         tasks = all_grades(model)[level].values()
         for label, mean in expected.items():
             scores = [grades[label].value for grades in tasks]
-            told = [score for score in scores if score is not None]
-            assert (fmean(told) if told else 0.0) == pytest.approx(mean, abs=1e-9), (level, label)
+            decided = [score for score in scores if score is not None]
+            assert (fmean(decided) if decided else 0.0) == pytest.approx(mean, abs=1e-9), (level, label)
 
 
 def test_all_else_of_a_group_is_undecided_upstream() -> None:

@@ -172,7 +172,7 @@ def test_an_agent_with_a_model_of_its_own_has_an_answer() -> None:
 
     assert (trace.success, trace.answer) == (True, "넷")
     assert (trace.instruction, trace.question) == ("하나", "셋")
-    assert [(each.role, each.seeded) for each in trace.messages or ()] == [
+    assert [(message.role, message.seeded) for message in trace.messages or ()] == [
         ("user", True),
         ("assistant", True),
         ("user", True),
@@ -182,8 +182,8 @@ def test_an_agent_with_a_model_of_its_own_has_an_answer() -> None:
 
 def test_calls_of_replies_that_nobody_saw_come_one_after_another() -> None:
     """An agent with a model of its own asks for tools in replies unknown: values travel all the same."""
-    found = ToolCall("a", 0, 0, "A", {}, result={"x": 126.97})
-    calls = (found, ToolCall("b", 0, 0, "B", {"q": 126.97}))
+    source = ToolCall("a", 0, 0, "A", {}, result={"x": 126.97})
+    calls = (source, ToolCall("b", 0, 0, "B", {"q": 126.97}))
     trial = Evidence({"content": "부탁"}, Transcript((), calls), Outcome(Answer("넷")))
     flow = {"from_step": 1, "from_output": "x", "to_step": 2, "to_parameter": "q"}
     made = grader_class("ko_prov_acc")(golden_action=[{"tool": "A"}, {"tool": "B"}], data_flow=[flow])
@@ -200,8 +200,8 @@ def test_an_imported_trial_is_seen_as_its_log_says() -> None:
     assert (trace.success, trace.answer, trace.final_response) == (False, "", "넷")
     assert (trace.repetition_results, trace.repetitions) == ((True, False), 3)
     assert (trace.messages, trace.level) == (None, 0)
-    told = trace_of(evidence(SAID, state={"ko_agentbench": {**log, "expected_tools": ["A"]}}))
-    assert (told.offered, trace.offered) == (("A",), ())
+    from_log = trace_of(evidence(SAID, state={"ko_agentbench": {**log, "expected_tools": ["A"]}}))
+    assert (from_log.offered, trace.offered) == (("A",), ())
     assert trace_of(evidence(SAID, state={"ko_agentbench": None})).success
 
 

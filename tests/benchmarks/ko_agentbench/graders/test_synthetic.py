@@ -37,16 +37,20 @@ CASES = synthetic()
 
 def judges_of(case: Case) -> list[Scripted]:
     """Give judges that reply as those of the case do."""
-    return [says(*(reply(case["metric"], one) for one in replies)) for replies in case["judges"] or ()]
+    return [
+        says(*(reply(case["metric"], verdict) for verdict in replies)) for replies in case["judges"] or ()
+    ]
 
 
-def reply(label: str, said: Any) -> str | BaseException:
+def reply(label: str, verdict: Any) -> str | BaseException:
     """Give a case's reply as one of ours: what it says is the same, its form is not."""
-    if said == "RAISE":
+    if verdict == "RAISE":
         return ProviderDown("out of reach")
-    if isinstance(said, str):
-        return said
-    return verdict_text(label, said["success"] if "success" in said else said["score"], said["reason"])
+    if isinstance(verdict, str):
+        return verdict
+    return verdict_text(
+        label, verdict["success"] if "success" in verdict else verdict["score"], verdict["reason"]
+    )
 
 
 def found(case: Case, judges: list[Scripted]) -> MetricResult:
@@ -67,8 +71,8 @@ def test_every_synthetic_case_scores_as_upstream(label: str) -> None:
         if case["judges"] is None and got.undecided == "no_judge":
             assert (got.score, expected["score"], case["tag"]) == (None, mean_upstream([])[2], case["tag"])
             continue
-        wanted = 0.0 if expected["raises"] else expected["score"]
-        assert got.score == (None if wanted is None else pytest.approx(wanted, abs=1e-12)), case
+        score = 0.0 if expected["raises"] else expected["score"]
+        assert got.score == (None if score is None else pytest.approx(score, abs=1e-12)), case
         assert ("upstream_error" in got.more) == bool(expected["raises"]), case
         assert [len(judge.chat.asked) for judge in judges] == expected["calls_per_judge"], case
         seen.add(got.score)
@@ -141,15 +145,15 @@ def test_a_reply_without_a_reason_is_no_vote(label: str, reason: Any) -> None:
     """The original wants a reason, a text that may be empty: a reply without one fails, whatever it says."""
     metric = METRICS[label]
     assert isinstance(metric, JudgedMetric)
-    said = json.loads(metric.reply(True if REPLIES[label] == "success" else 5, ""))
+    verdict = json.loads(metric.reply(True if REPLIES[label] == "success" else 5, ""))
     if reason is None:
-        del said["rationale"]
+        del verdict["rationale"]
     else:
-        said["rationale"] = reason
+        verdict["rationale"] = reason
     golden = [{"tool": "A", "args": {"q": 1}}]
     talk = (KoMessage("user", "하나"), KoMessage("assistant", "둘"), KoMessage("user", "셋"))
     trace = did(called("A", q=1), answer="넷입니다", messages=talk)
 
-    got = run(metric.of(KoTask(golden), trace, "upstream", JudgePanel((says(json.dumps(said)),))))  # type: ignore[arg-type]
+    got = run(metric.of(KoTask(golden), trace, "upstream", JudgePanel((says(json.dumps(verdict)),))))  # type: ignore[arg-type]
 
     assert got.score == (1.0 if reason == "" else 0.0)

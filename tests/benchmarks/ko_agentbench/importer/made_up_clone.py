@@ -49,14 +49,14 @@ def cached(clone: Path, tool: str, args: dict[str, Any], data: Any, at: str, key
 def result(id: str, **more: Any) -> dict[str, Any]:
     """Give a logged result: one call that worked, then an answer."""
     call = {"step": 1, "tool_name": "PlaceSearch_kakao", "arguments": {"keyword": "도서관"}, "success": True}
-    said = [
+    messages = [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": ""},
         {"role": "tool", "tool_call_id": "abc", "content": PLACE},
         {"role": "assistant", "content": "한빛도서관입니다."},
     ]
     golden = [{"tool": "PlaceSearch_kakao", "args": {"keyword": "한빛역 도서관"}}]
-    told = {"task_id": id, "instruction": QUESTION, "level": int(id[1]), "category": "Made Up"}
+    about = {"task_id": id, "instruction": QUESTION, "level": int(id[1]), "category": "Made Up"}
     took = {
         "success": True,
         "execution_time": 3.0,
@@ -67,8 +67,8 @@ def result(id: str, **more: Any) -> dict[str, Any]:
     stats = {"average": 1.5, "min": 1.0, "max": 2.0, "count": 2}
     tokens = {"prompt_tokens": 30, "completion_tokens": 12, "total_tokens": 42}
     calls = {"tool_calls": [{**call, "error": None, "result": PLACE}], "golden_action": golden}
-    ends = {"final_response": "한빛도서관입니다.", "conversation_log": {"messages": said}}
-    return {**told, **took, "ttft_stats": stats, "token_usage": tokens, **calls, **ends, **more}
+    ends = {"final_response": "한빛도서관입니다.", "conversation_log": {"messages": messages}}
+    return {**about, **took, "ttft_stats": stats, "token_usage": tokens, **calls, **ends, **more}
 
 
 def log(clone: Path, level: str, *results: dict[str, Any], model: str = MODEL, stamp: str = STAMP) -> Path:

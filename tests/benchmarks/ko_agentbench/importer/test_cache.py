@@ -34,14 +34,14 @@ def imported(whole_benchmark: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def _golden_tools() -> dict[str, set[str]]:
     """Give the tools of each task's golden calls, of those it may fall back on, and of its conversation."""
-    found: dict[str, set[str]] = {}
+    tools: dict[str, set[str]] = {}
     for file in TASKS.glob("L*.json"):
         for task in json.loads(file.read_text(encoding="utf-8")):
             turns = (task.get("conversation_tracking") or {}).get("turns", ())
             actions = [*(task.get("golden_action") or ()), *(task.get("fallback_options") or ())]
             actions += [turn.get("action") or {} for turn in turns]
-            found[task["task_id"]] = {action["tool"] for action in actions if action.get("tool")}
-    return found
+            tools[task["task_id"]] = {action["tool"] for action in actions if action.get("tool")}
+    return tools
 
 
 def _asked() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -64,16 +64,16 @@ def test_what_the_recorded_models_asked_is_found(imported: Path, capsys: pytest.
     for kind, call in _asked():
         tool, args = tools[call["tool_name"]], call["arguments"] or {}
         tape = ToolTape(library.open(own, "none", "tool"), shared=shared, retry_command="")
-        asked = ToolCall("1", 1, 0, tool.spec.name, args)
-        hit = not complaint(tool.spec, args) and tape.play(asked, tool) is not None
+        tool_call = ToolCall("1", 1, 0, tool.spec.name, args)
+        hit = not complaint(tool.spec, args) and tape.play(tool_call, tool) is not None
         counts[kind, hit] += 1
         variants[kind, tool.spec.name, json.dumps(args, sort_keys=True)] = hit
     with capsys.disabled():
         print()
         for kind in ("worked", "failed", "injected"):
             distinct = [hit for (of, *_), hit in variants.items() if of == kind]
-            told = f"{counts[kind, True]} of {counts[kind, True] + counts[kind, False]} calls"
-            print(f"calls, {kind}: {told} hit, {sum(distinct)} of {len(distinct)} distinct ones")
+            share = f"{counts[kind, True]} of {counts[kind, True] + counts[kind, False]} calls"
+            print(f"calls, {kind}: {share} hit, {sum(distinct)} of {len(distinct)} distinct ones")
     assert counts["worked", False] == 0
     assert counts["worked", True] == 703
     assert counts["injected", True] > counts["injected", False]
@@ -82,15 +82,15 @@ def test_what_the_recorded_models_asked_is_found(imported: Path, capsys: pytest.
 def test_oracle_runs_on_the_imported_cache_without_a_socket(imported: Path) -> None:
     """All 91 tasks end with a score; a golden call that the cache does not hold is told as a miss."""
     command = [sys.executable, str(ROOT / "tests" / "without_sockets.py"), "-q", "--agent-model=oracle"]
-    said = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout[-3000:]
+    finished = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout[-3000:]
     run = load_run(find_run(imported / ".agenteval" / "runs", "latest"))
     assert len(run.entries) == 91
     assert {entry.ending for entry in run.entries} <= {"passed", "missed"}
     misses = sum(entry.tool_tape.misses for entry in run.entries)
-    asked = misses + sum(entry.tool_tape.hits for entry in run.entries)
-    assert f"{misses} of {asked} calls not recorded" in said.stdout
-    assert 0 < misses < asked / 3
+    calls = misses + sum(entry.tool_tape.hits for entry in run.entries)
+    assert f"{misses} of {calls} calls not recorded" in finished.stdout
+    assert 0 < misses < calls / 3
 
 
 def test_recorded_trials_are_graded_again_as_they_were(imported: Path) -> None:
@@ -98,12 +98,12 @@ def test_recorded_trials_are_graded_again_as_they_were(imported: Path) -> None:
     runs = imported / ".agenteval" / "runs"
     before = load_run(find_run(runs, "azure/gpt-4o@20251219"))
     command = [sys.executable, "-m", "pytest", "-q", "--agent-regrade=azure/gpt-4o@20251219"]
-    said = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
+    finished = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
     after = {entry.key: entry for entry in load_run(find_run(runs, "latest")).entries}
-    assert len(after) == len(before.entries) == 91, said.stdout[-3000:]
+    assert len(after) == len(before.entries) == 91, finished.stdout[-3000:]
     changed = {entry.key.task for entry in before.entries if after[entry.key].cause == "input_changed"}
     assert len(changed) == 13
     for entry in before.entries:
         if entry.key.task not in changed:
-            found = {grade.grader: grade.score for grade in after[entry.key].grades}
-            assert found == {grade.grader: grade.score for grade in entry.grades}, entry.key
+            scores = {grade.grader: grade.score for grade in after[entry.key].grades}
+            assert scores == {grade.grader: grade.score for grade in entry.grades}, entry.key

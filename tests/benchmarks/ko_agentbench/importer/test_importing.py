@@ -46,8 +46,8 @@ def to(tmp_path: Path) -> Path:
 def written(to: Path, id: str) -> dict[str, object]:
     """Read a task file that was written."""
     path = to / "evals" / "ko-agentbench" / id[:2] / f"{id}.yaml"
-    found: dict[str, object] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, object] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
 
 
 def only_trial(to: Path) -> Trial:
@@ -61,13 +61,13 @@ def test_a_task_keeps_the_benchmarks_keys_as_the_config_of_its_level(clone: Path
     """A task file holds the question, the tools to offer, a solution, and the data as it stands."""
     assert agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs") == 0
 
-    found = written(to, "L1-001")
-    (grader,) = found["graders"]  # type: ignore[misc]
-    assert found["input"] == {"content": QUESTION}
-    assert found["settings"] == {"tools": ["PlaceSearch_kakao"]}
+    content = written(to, "L1-001")
+    (grader,) = content["graders"]  # type: ignore[misc]
+    assert content["input"] == {"content": QUESTION}
+    assert content["settings"] == {"tools": ["PlaceSearch_kakao"]}
     assert grader["name"] == "ko_L1"
     assert grader["config"]["golden_action"] == task("L1-001")["golden_action"]
-    assert found["reference_solution"]["turns"][-1] == {"text": "확인한 내용: places[0].name = 한빛도서관"}  # type: ignore[index]
+    assert content["reference_solution"]["turns"][-1] == {"text": "확인한 내용: places[0].name = 한빛도서관"}  # type: ignore[index]
     assert QUESTION in (to / "evals" / "ko-agentbench" / "L1" / "L1-001.yaml").read_text(encoding="utf-8")
 
 
@@ -120,11 +120,11 @@ def test_a_conversation_is_evaluated_at_a_users_turn(clone: Path, to: Path) -> N
 
     agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
 
-    found = written(to, "L7-001")
-    given = found["input"]["turns"]  # type: ignore[index]
+    content = written(to, "L7-001")
+    given = content["input"]["turns"]  # type: ignore[index]
     assert [turn["role"] for turn in given] == ["user", "assistant", "user"]
     assert given[1]["calls"] == [{**call, "result": PLACE}]
-    assert found["reference_solution"]["turns"] == [{"calls": [call]}, {"text": "한빛도서관이었어요."}]  # type: ignore[index]
+    assert content["reference_solution"]["turns"] == [{"calls": [call]}, {"text": "한빛도서관이었어요."}]  # type: ignore[index]
     page = (to / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
     assert "L7-001: evaluated at turn 3, the last user turn before the named turn 4" in page
 
@@ -137,9 +137,9 @@ def test_the_failing_tool_of_a_task_fails_on_purpose(clone: Path, to: Path) -> N
 
     agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
 
-    found = written(to, "L5-001")
-    assert found["faults"] == [{"tool": "PlaceSearch_kakao", "type": "complete_unavailable"}]
-    assert found["settings"] == {"tools": ["PlaceSearch_kakao", "WebSearch_naver"]}
+    content = written(to, "L5-001")
+    assert content["faults"] == [{"tool": "PlaceSearch_kakao", "type": "complete_unavailable"}]
+    assert content["settings"] == {"tools": ["PlaceSearch_kakao", "WebSearch_naver"]}
     page = (to / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
     assert "L5-001: the fault 'meteor' is acted out as complete_unavailable" in page
 
@@ -182,13 +182,13 @@ def test_a_logged_result_becomes_a_trial_with_everything_the_log_says(clone: Pat
     agenteval_import("ko-agentbench", clone, "--to", to, "--runs-only")
 
     trial = only_trial(to)
-    said, grades = trial.transcript, {grade.grader: grade for grade in trial.grades}
+    transcript, grades = trial.transcript, {grade.grader: grade for grade in trial.grades}
     assert find_run(to / ".agenteval" / "runs", f"{MODEL}@20260301").name.startswith("20260301-090000")
     assert (trial.key.suite, trial.key.task, trial.bucket) == ("ko-agentbench", "L1-001", "L1")
-    assert [message.turn for message in said.messages] == [0, 1, 1, 2]
-    assert [(call.id, call.turn, call.result) for call in said.calls] == [("abc", 1, PLACE)]
-    assert [call.id for message in said.messages for call in message.calls] == ["abc"]
-    assert [ask.ended - ask.started for ask in said.asks] == [1.0, 2.0]
+    assert [message.turn for message in transcript.messages] == [0, 1, 1, 2]
+    assert [(call.id, call.turn, call.result) for call in transcript.calls] == [("abc", 1, PLACE)]
+    assert [call.id for message in transcript.messages for call in message.calls] == ["abc"]
+    assert [ask.ended - ask.started for ask in transcript.asks] == [1.0, 2.0]
     assert (trial.usage.input_tokens, trial.usage.output_tokens, trial.usage.cost_usd) == (30, 12, None)
     assert (trial.seconds, trial.started_at, trial.outcome.answer.text) == (
         3.0,
@@ -290,8 +290,8 @@ def test_what_the_user_put_into_the_suite_is_never_removed(
 
     assert [path.read_text(encoding="utf-8") for path in own] == ["# mine\n"] * 3
     assert written(to, "L1-001")["id"] == "L1-001"
-    told = capsys.readouterr().out.splitlines()[-1]
-    assert told == f"not of this import, left as they are: {own[2]}, {own[0]}, {own[1]}"
+    last_line = capsys.readouterr().out.splitlines()[-1]
+    assert last_line == f"not of this import, left as they are: {own[2]}, {own[0]}, {own[1]}"
 
 
 def test_a_suite_that_is_no_import_is_never_written_over(clone: Path, to: Path) -> None:
@@ -339,13 +339,13 @@ def test_tasks_may_stand_one_on_a_line(clone: Path, to: Path) -> None:
 
 def test_what_is_no_clone_is_refused(tmp_path: Path, clone: Path, to: Path) -> None:
     """A folder without tasks, one that is not there, and a target inside of the clone: one sentence each."""
-    for source, target, said in (
+    for source, target, message in (
         (tmp_path / "nothing", to, "there is no such folder"),
         (clone / "bench", to, "there is no bench/tasks"),
         (clone, clone / "mine", "expected a folder outside of the clone"),
         (clone, clone / "bench" / "tasks" / "L1.json", "outside of the clone"),
     ):
-        with pytest.raises(UsageMistake, match=said):
+        with pytest.raises(UsageMistake, match=message):
             agenteval_import("ko-agentbench", source, "--to", target)
     assert not to.exists()
 
@@ -362,16 +362,16 @@ def test_broken_json_is_told_by_its_line_and_nothing_is_written(clone: Path, to:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('[\n {"task_id": "L1-001",\n  oops}\n]', encoding="utf-8")
 
-    with pytest.raises(ProblemsFound) as found:
+    with pytest.raises(ProblemsFound) as refused:
         agenteval_import("ko-agentbench", clone, "--to", to)
 
-    (problem,) = found.value.problems
+    (problem,) = refused.value.problems
     assert (problem.file, problem.line, problem.expected) == (str(path), 3, "JSON")
     assert not to.exists()
 
 
 @pytest.mark.parametrize(
-    ("level", "content", "said"),
+    ("level", "content", "message"),
     [
         ("L1", [7], "[0]\n  expected: a task"),
         ("L1", [{"task_id": "L1 001", "instruction": "?"}], "[0].task_id\n  expected: an id with no space"),
@@ -381,19 +381,19 @@ def test_broken_json_is_told_by_its_line_and_nothing_is_written(clone: Path, to:
     ],
 )
 def test_a_task_of_another_shape_is_told_by_its_place(
-    clone: Path, to: Path, level: str, content: list[object], said: str
+    clone: Path, to: Path, level: str, content: list[object], message: str
 ) -> None:
     """What the benchmark itself would stumble over is a problem with file and key."""
     path = dump(clone / "bench" / "tasks" / f"{level}.json", content)
 
-    with pytest.raises(ProblemsFound) as found:
+    with pytest.raises(ProblemsFound) as refused:
         agenteval_import("ko-agentbench", clone, "--to", to)
 
-    assert f"{path}: {said}" in str(found.value)
+    assert f"{path}: {message}" in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"execution_time": "fast"}, "results[0].execution_time\n  expected: a number"),
         ({"execution_time": float("nan")}, "results[0].execution_time\n  expected: a number"),
@@ -402,20 +402,20 @@ def test_a_task_of_another_shape_is_told_by_its_place(
     ],
 )
 def test_a_result_of_another_shape_is_told_by_its_place(
-    clone: Path, to: Path, more: dict[str, object], said: str
+    clone: Path, to: Path, more: dict[str, object], message: str
 ) -> None:
     """A figure of a log that is none is a problem with file and key, and nothing is written."""
     path = log(clone, "L1", result("L1-001", **more))
 
-    with pytest.raises(ProblemsFound) as found:
+    with pytest.raises(ProblemsFound) as refused:
         agenteval_import("ko-agentbench", clone, "--to", to)
 
-    assert f"{path}: {said}" in str(found.value)
+    assert f"{path}: {message}" in str(refused.value)
     assert not to.exists()
 
 
 @pytest.mark.parametrize(
-    ("level", "said"),
+    ("level", "message"),
     [
         ([7], "by_level.L1\n  expected: a level"),
         ({"task_evaluations": ["L1-001"]}, "by_level.L1.task_evaluations[0]\n  expected: a task"),
@@ -426,16 +426,16 @@ def test_a_result_of_another_shape_is_told_by_its_place(
     ],
 )
 def test_a_report_of_another_shape_is_told_by_its_place(
-    clone: Path, to: Path, level: object, said: str
+    clone: Path, to: Path, level: object, message: str
 ) -> None:
     """Verdicts are not guessed from what is no evaluation of the benchmark's."""
     report = {"summary": {"model": MODEL, "execution_date": "20260301"}, "by_level": {"L1": level}}
     dump(clone / "reports" / "small" / "evaluation_report.json", report)
 
-    with pytest.raises(ProblemsFound) as found:
+    with pytest.raises(ProblemsFound) as refused:
         agenteval_import("ko-agentbench", clone, "--to", to)
 
-    assert said in str(found.value)
+    assert message in str(refused.value)
     assert not to.exists()
 
 

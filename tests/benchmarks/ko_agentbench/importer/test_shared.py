@@ -33,20 +33,20 @@ def tasks(whole_benchmark: Path) -> Mapping[str, LoadedTask]:
     folder = whole_benchmark / "evals" / "ko-agentbench"
     suite = load_suite(folder / "suite.yaml")
     files = sorted(folder.glob("L*/*.yaml"))
-    return {one.task.id: one for file in files for one in load_tasks(file, suite, folder)}
+    return {loaded.task.id: loaded for file in files for loaded in load_tasks(file, suite, folder)}
 
 
 @pytest.fixture(scope="module")
 def recorded(whole_benchmark: Path) -> Mapping[tuple[str, str], bool]:
     """Give every call that the cassettes answer, and whether the answer is stale."""
-    found = {}
+    stale_by_call = {}
     for path in (whole_benchmark / "cassettes" / "ko-agentbench").glob("*.json"):
-        for each in read(path).interactions:
-            tool, args = tool_call(each.request)
+        for interaction in read(path).interactions:
+            tool, args = tool_call(interaction.request)
             assert tool == path.stem
-            assert tool_answer(each.response).error is None
-            found[tool, canonical(args)] = bool(each.response.extra.get("stale"))
-    return found
+            assert tool_answer(interaction.response).error is None
+            stale_by_call[tool, canonical(args)] = bool(interaction.response.extra.get("stale"))
+    return stale_by_call
 
 
 @pytest.fixture(scope="module")
@@ -60,21 +60,21 @@ def runs(whole_benchmark: Path) -> Mapping[str, Run]:
 
 def test_every_task_of_the_benchmark_loads(tasks: Mapping[str, LoadedTask]) -> None:
     """91 tasks, each in the folder of its level, which is its bucket."""
-    assert Counter(one.bucket for one in tasks.values()) == LEVELS
-    assert all(one.task.id.startswith(one.bucket) for one in tasks.values())
-    assert all(one.task.graders[0].name == f"ko_{one.bucket}" for one in tasks.values())
+    assert Counter(loaded.bucket for loaded in tasks.values()) == LEVELS
+    assert all(loaded.task.id.startswith(loaded.bucket) for loaded in tasks.values())
+    assert all(loaded.task.graders[0].name == f"ko_{loaded.bucket}" for loaded in tasks.values())
 
 
 def test_the_candidates_of_the_second_level_are_all_offered(tasks: Mapping[str, LoadedTask]) -> None:
     """In L2 a tool is to be chosen: what the data declares is offered."""
-    offered = [len(one.task.settings["tools"]) for one in tasks.values() if one.bucket == "L2"]
+    offered = [len(loaded.task.settings["tools"]) for loaded in tasks.values() if loaded.bucket == "L2"]
     assert min(offered) >= 3
 
 
 def test_every_conversation_ends_with_a_user(tasks: Mapping[str, LoadedTask]) -> None:
     """No answer is given away: each seeded conversation ends with the user's turn that is to be answered."""
-    for one in (one for one in tasks.values() if one.bucket in ("L6", "L7")):
-        assert one.task.input["turns"][-1]["role"] == "user"
+    for loaded in (loaded for loaded in tasks.values() if loaded.bucket in ("L6", "L7")):
+        assert loaded.task.input["turns"][-1]["role"] == "user"
 
 
 def test_the_cassettes_hold_what_the_cache_holds(recorded: Mapping[tuple[str, str], bool]) -> None:
@@ -109,7 +109,7 @@ def _calls(kind: str, level: str) -> int:
 def test_the_oddities_that_are_known_are_found_by_rule(whole_benchmark: Path) -> None:
     """Missing levels, odd steps, misspelt outputs, wrong stock codes, leaked answers: all are listed."""
     page = (whole_benchmark / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
-    for said in (
+    for oddity in (
         "L5-016: task_level is missing",
         "L3-003: minimum_steps is missing",
         "L3-009: minimum_steps is 2, the golden path has 3 calls",
@@ -128,7 +128,7 @@ def test_the_oddities_that_are_known_are_found_by_rule(whole_benchmark: Path) ->
         "L7-003: context_plants: 'parameter_filling' is no kind of plant",
         "L7-004, L7-006, L7-008, L7-009, L7-010: evaluated at turn 3",
     ):
-        assert said in page
+        assert oddity in page
 
 
 def test_each_model_is_a_run_that_can_be_named(whole_benchmark: Path, runs: Mapping[str, Run]) -> None:
@@ -164,9 +164,9 @@ def test_the_logs_come_through_whole(runs: Mapping[str, Run]) -> None:
     counted: Counter[str] = Counter()
     for run in runs.values():
         for entry in run.entries:
-            said = run.trial(entry).transcript
-            asked = {call.id for message in said.messages for call in message.calls}
-            counted.update(call.by for call in said.calls)
-            counted["unasked"] += sum(call.id not in asked for call in said.calls)
-            counted["broke"] += any(event.kind == "agent_error" for event in said.events)
+            transcript = run.trial(entry).transcript
+            requested = {call.id for message in transcript.messages for call in message.calls}
+            counted.update(call.by for call in transcript.calls)
+            counted["unasked"] += sum(call.id not in requested for call in transcript.calls)
+            counted["broke"] += any(event.kind == "agent_error" for event in transcript.events)
     assert counted == {"agent": 1088, "seed": 280, "broke": 5, "unasked": 0}

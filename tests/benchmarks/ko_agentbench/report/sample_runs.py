@@ -100,6 +100,6 @@ def ko_run(
     """Write a run and read it back; what is planned is what was tried and these besides."""
     trials = list(trials)
     folder = new_run(root, RunHeader(at, models=models, suites=(SUITE,), judges=(JUDGE,)))
-    write_planned(folder, planned_groups([*((each.key, each.bucket) for each in trials), *planned]))
+    write_planned(folder, planned_groups([*((trial.key, trial.bucket) for trial in trials), *planned]))
     JournalWriter(folder, "main").finished(trials)
     return load_run(folder)

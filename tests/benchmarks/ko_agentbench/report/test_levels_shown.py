@@ -33,13 +33,13 @@ LONG = RunModel("bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0", "x")
 
 def board(*runs: Run) -> Leaderboard:
     """Give the only board of these runs."""
-    (found,) = leaderboards_of(runs, SCORECARDS)
-    return found
+    (leaderboard,) = leaderboards_of(runs, SCORECARDS)
+    return leaderboard
 
 
-def text(found: Leaderboard, width: int = 120) -> list[str]:
+def text(leaderboard: Leaderboard, width: int = 120) -> list[str]:
     """Give a board as lines of a terminal."""
-    return [line.text for table in leaderboard_tables(found) for line in table_lines(table, width)]
+    return [line.text for table in leaderboard_tables(leaderboard) for line in table_lines(table, width)]
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def runs(tmp_path: Path) -> list[Run]:
 
 def test_the_best_composite_comes_first_and_none_last(runs: list[Run]) -> None:
     """A composite that cannot be told is never worked out from what is there, however good that is."""
-    found = board(*runs)
+    leaderboard = board(*runs)
 
-    assert [row.view.model for row in found.standings] == [LONG.name, "gpt", "none"]
-    assert [row.value for row in found.standings] == [0.75, 0.5, None]
-    assert "  none: no composite, nothing is decided in L6" in text(found)
+    assert [row.view.model for row in leaderboard.standings] == [LONG.name, "gpt", "none"]
+    assert [row.value for row in leaderboard.standings] == [0.75, 0.5, None]
+    assert "  none: no composite, nothing is decided in L6" in text(leaderboard)
 
 
 def test_errored_and_planned_trials_are_counted_beside_every_figure(runs: list[Run]) -> None:
@@ -138,9 +138,9 @@ def test_different_rulers_are_never_compared_in_silence(tmp_path: Path) -> None:
 def test_a_single_model_has_its_levels_with_the_way_to_the_composite(tmp_path: Path) -> None:
     """Each metric, its interval and how many tasks decided it; then what the composite is made of."""
     trials = [*every_level(0.5), ko_trial("L3-003", {"FSM": 1.0, "PSM": None})]
-    (found,) = board(ko_run(tmp_path, trials)).standings
-    assert found.scorecard is not None
-    tables = scorecard_tables(found, found.scorecard)
+    (standing,) = board(ko_run(tmp_path, trials)).standings
+    assert standing.scorecard is not None
+    tables = scorecard_tables(standing, standing.scorecard)
     lines = [line.text for table in tables for line in table_lines(table, 80)]
 
     assert any(line.split() == ["L3", "FSM", "0.67", "0.00-1.00", "3"] for line in lines)
@@ -166,9 +166,9 @@ def test_a_level_without_a_value_says_what_it_lacks(tmp_path: Path) -> None:
 def test_markdown_has_every_column_in_one_table(runs: list[Run]) -> None:
     """A page scrolls: nothing is cut, and no name can end a cell."""
     tricky = ko_run(Path(runs[0].folder).parent, every_level(0.1, "a|b"), (RunModel("a|b", "x"),))
-    said = table_markdown(next(leaderboard_tables(board(*runs, tricky))))
+    markdown = table_markdown(next(leaderboard_tables(board(*runs, tricky))))
 
-    head, rule, *rows = [line for line in said.splitlines() if line.startswith("|")]
+    head, rule, *rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert head.count("|") == rule.count("|") == 12
     assert LONG.name in rows[0]
     assert any("a\\|b" in row for row in rows)

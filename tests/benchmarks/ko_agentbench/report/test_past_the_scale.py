@@ -44,8 +44,8 @@ def said(*args: str) -> int:
 def model(root: Path, name: str, level: float, rates: tuple[float, ...]) -> None:
     """Store a run in which each metric has the same value, but for the rate of repeats."""
     trials = [
-        ko_trial(f"{each}-001", dict.fromkeys(metrics, level), key=key(f"{each}-001", name))
-        for each, metrics in FINE.items()
+        ko_trial(f"{level_name}-001", dict.fromkeys(metrics, level), key=key(f"{level_name}-001", name))
+        for level_name, metrics in FINE.items()
     ]
     for number, rate in enumerate(rates, 1):
         task = f"L6-{number:03}"

@@ -73,15 +73,15 @@ def timeless(report: dict[str, Any]) -> dict[str, Any]:
 def wordless(value: Any) -> Any:
     """Leave out what is said in words, and what order sets happen to have."""
     if isinstance(value, dict):
-        found = {key: True if key in FREE else wordless(inner) for key, inner in value.items()}
-        return found | {key: sorted(found[key]) for key in UNORDERED if key in found}
+        values = {key: True if key in FREE else wordless(inner) for key, inner in value.items()}
+        return values | {key: sorted(values[key]) for key in UNORDERED if key in values}
     return [wordless(inner) for inner in value] if isinstance(value, list) else value
 
 
 def read(path: Path) -> dict[str, Any]:
     """Read a report."""
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return wordless(timeless(found))  # type: ignore[no-any-return]  # a dict stays a dict
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return wordless(timeless(report))  # type: ignore[no-any-return]  # a dict stays a dict
 
 
 def test_every_model_has_its_folder(ours: Path) -> None:
@@ -92,17 +92,17 @@ def test_every_model_has_its_folder(ours: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_json_holds_the_same_scores_counts_flags_and_votes(ours: Path, name: str) -> None:
     """In the same order and of the same types, for every task and metric."""
-    found = read(ours / name / "evaluation_report.json")
+    report = read(ours / name / "evaluation_report.json")
     published = read(REPORTS / name / "evaluation_report.json")
 
-    assert json.dumps(found["summary"]) == json.dumps(published["summary"])
+    assert json.dumps(report["summary"]) == json.dumps(published["summary"])
     for level in published["by_level"]:
-        ours_, theirs = found["by_level"][level], published["by_level"][level]
+        ours_, theirs = report["by_level"][level], published["by_level"][level]
         tasks, their_tasks = ours_.pop("task_evaluations"), theirs.pop("task_evaluations")
         assert json.dumps(ours_) == json.dumps(theirs)
         for task, their_task in zip(tasks, their_tasks, strict=True):
             assert task == their_task
-    assert list(found["by_level"]) == list(published["by_level"])
+    assert list(report["by_level"]) == list(published["by_level"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,12 +117,12 @@ def test_the_csv_is_the_same_byte_for_byte(ours: Path, name: str) -> None:
 def test_the_page_has_the_same_lines_but_for_words(ours: Path, name: str) -> None:
     """Every heading, table and number stands where theirs does; titles and explanations are ours."""
     file = Path(name) / "evaluation_report.md"
-    found, published = (
+    page, published = (
         [WORDS.sub(lambda match: next(filter(None, match.groups())), line) for line in text.splitlines()]
         for text in ((root / file).read_text(encoding="utf-8") for root in (ours, REPORTS))
     )
 
-    assert found == published
+    assert page == published
 
 
 def test_the_table_of_all_models_holds_the_published_figures(ours: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_table_of_all_models_holds_the_published_figures(ours: Path) -> None
     for name in NAMES:
         row = rows[name.rpartition("_")[0]]
         with (REPORTS / name / "evaluation_summary.csv").open(encoding="utf-8", newline="") as file:
-            published = {each["Level"]: each for each in csv.DictReader(file)}
+            published = {published_row["Level"]: published_row for published_row in csv.DictReader(file)}
         for title in list(row)[3:]:
             level, _, column = title.replace("L1_TooAcc", "L1_ToolAcc").partition("_")
             assert float(row[title]) == float(published[level][column]), (name, title)
@@ -158,7 +158,7 @@ def test_the_composite_is_that_of_the_published_levels(runs: list[Run]) -> None:
             level: [mean for metric, mean in levels[level]["metrics"].items() if metric not in common]
             for level in LEVELS
         }
-        value = {level: sum(found) / len(found) for level, found in means.items()}
+        value = {level: sum(scores) / len(scores) for level, scores in means.items()}
         basic = (value["L1"] + value["L2"] + value["L3"]) / 3
         by_hand = 0.4 * basic + 0.2 * value["L5"] + 0.25 * value["L6"] + 0.15 * value["L7"]
         assert row.value == pytest.approx(by_hand, abs=1e-12)

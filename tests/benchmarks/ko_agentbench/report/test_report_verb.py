@@ -17,8 +17,8 @@ __all__ = ["here"]
 
 def test_a_run_of_the_korean_benchmark_has_its_levels(capsys: pytest.CaptureFixture[str]) -> None:
     """They follow the run's own table, with the composite; other weights make another one."""
-    trials = [each for each in every_level(0.5) if each.bucket != "L7"] + [
-        each for each in every_level(1.0) if each.bucket == "L7"
+    trials = [trial for trial in every_level(0.5) if trial.bucket != "L7"] + [
+        trial for trial in every_level(1.0) if trial.bucket == "L7"
     ]
     ko_run(Path(RUNS), trials)
 
@@ -64,8 +64,8 @@ def test_machines_and_pages_get_files(here: Path, capsys: pytest.CaptureFixture[
 
 def test_a_run_is_written_in_the_benchmarks_shape(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every path that was written is printed."""
-    kept = Path("kept")
-    ko_run(kept, every_level(0.5))
+    results = Path("kept")
+    ko_run(results, every_level(0.5))
 
     assert said("latest", "--results", "kept", "--as", "ko-agentbench", "-o", "out") == 0
 

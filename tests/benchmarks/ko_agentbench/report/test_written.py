@@ -43,8 +43,8 @@ def written(tmp_path: Path, trials: Sequence[Trial], **run: Any) -> Path:
 
 def report(folder: Path) -> dict[str, Any]:
     """Read the JSON report."""
-    found: dict[str, Any] = json.loads((folder / "evaluation_report.json").read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads((folder / "evaluation_report.json").read_text(encoding="utf-8"))
+    return content
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -66,10 +66,10 @@ def test_a_run_becomes_a_folder_with_three_files(tmp_path: Path) -> None:
 def test_the_report_says_what_was_evaluated(tmp_path: Path) -> None:
     """Model, judge, day and counts; a broken trial is planned and not evaluated."""
     trials = [*every_level(0.5, tasks=1), broken("L2-002"), ko_trial("L5-002", {"FallbackSR": 1.0})]
-    found = report(written(tmp_path, trials, planned=[(key("L1-002"), "L1")]))
+    content = report(written(tmp_path, trials, planned=[(key("L1-002"), "L1")]))
 
-    assert list(found) == ["summary", "by_level"]
-    assert found["summary"] == {
+    assert list(content) == ["summary", "by_level"]
+    assert content["summary"] == {
         "model": "azure/gpt-4o",
         "judge_model": "azure/judge",
         "execution_date": "20261121",
@@ -80,7 +80,7 @@ def test_the_report_says_what_was_evaluated(tmp_path: Path) -> None:
         "levels_evaluated": 7,
     }
     assert [
-        (name, level["total_tasks"], level["evaluated_tasks"]) for name, level in found["by_level"].items()
+        (name, level["total_tasks"], level["evaluated_tasks"]) for name, level in content["by_level"].items()
     ][:3] == [("L1", 2, 1), ("L2", 2, 1), ("L3", 1, 1)]
 
 
@@ -187,23 +187,23 @@ def test_a_metric_that_broke_upstream_says_so_in_place_of_details(tmp_path: Path
     """Its score is 0, or the one outside 0..1 that is no score of ours."""
     thrown = Grade("FSM", 0.0, "", details={"upstream_error": "no list"})
     below = Grade("PSM", 0.0, "", details={"upstream": {"x": 1}}, unclamped=-8.0)
-    found = report(written(tmp_path, [ko_trial("L3-001", {}, grades=(thrown, below))]))
-    metrics = found["by_level"]["L3"]["task_evaluations"][0]["metrics"]
+    content = report(written(tmp_path, [ko_trial("L3-001", {}, grades=(thrown, below))]))
+    metrics = content["by_level"]["L3"]["task_evaluations"][0]["metrics"]
 
     assert metrics == {
         "FSM": {"score": 0.0, "error": "no list"},
         "PSM": {"score": -8.0, "details": {"x": 1}},
     }
-    assert "mode" not in found["summary"]
+    assert "mode" not in content["summary"]
 
 
 def test_only_figures_of_another_mode_are_marked(tmp_path: Path) -> None:
     """The shape stays; the summary says that the metrics are not counted in the benchmark's way."""
     folder = written(tmp_path, [ko_trial("L2-001", {"SelectAcc": 1.0}, mode="default")])
-    found = report(folder)
-    metric = found["by_level"]["L2"]["task_evaluations"][0]["metrics"]["SelectAcc"]
+    content = report(folder)
+    metric = content["by_level"]["L2"]["task_evaluations"][0]["metrics"]["SelectAcc"]
 
-    assert found["summary"]["mode"] == "default"
+    assert content["summary"]["mode"] == "default"
     assert metric == {"score": 1.0, "details": {"reason": "why SelectAcc"}}
     assert "- **모드**: default" in (folder / "evaluation_report.md").read_text(encoding="utf-8")
 
@@ -263,7 +263,7 @@ def test_several_models_have_a_table_of_all(tmp_path: Path) -> None:
         ko_run(tmp_path / "runs", every_level(0.5)),
         ko_run(
             tmp_path / "runs",
-            [each for each in every_level(0.25, "claude") if each.bucket in ("L1", "L3")],
+            [trial for trial in every_level(0.25, "claude") if trial.bucket in ("L1", "L3")],
             (claude,),
         ),
     ]

@@ -43,11 +43,11 @@ async def made(tool: Tool, args: Mapping[str, Any]) -> Any:
     return await tool.function(args)
 
 
-def stocks(asked: Asked) -> Answer:
+def stocks(request: Asked) -> Answer:
     """Play LS: a token, then one stock; an unknown one is told of with status 200."""
-    if asked.path == "/oauth2/token":
+    if request.path == "/oauth2/token":
         return 200, {"access_token": "ls-token", "expires_in": 86400}
-    code = json.loads(asked.body)["t1102InBlock"]["shcode"]
+    code = json.loads(request.body)["t1102InBlock"]["shcode"]
     if code == "000000":
         return 200, {"rsp_cd": "IGW00215", "rsp_msg": "없는 종목입니다."}
     return 200, {"rsp_cd": "00000", "rsp_msg": "정상", "t1102OutBlock": {"price": 71000}}
@@ -55,14 +55,14 @@ def stocks(asked: Asked) -> Answer:
 
 def test_a_key_in_a_header_comes_from_the_environment() -> None:
     """Kakao is asked with the documented query and header, and its places come in our shape."""
-    with playing(lambda asked: (200, PLACES)) as kakao:
+    with playing(lambda request: (200, PLACES)) as kakao:
         tool = tool_at("PlaceSearch_kakao", "kakao", kakao.base)
         result = asyncio.run(made(tool, {"keyword": "성수 카페", "x": 127.0, "size": 2}))
 
-    (asked,) = kakao.asked
-    assert (asked.method, asked.path) == ("GET", "/v2/local/search/keyword.json")
-    assert asked.query == {"query": "성수 카페", "x": "127", "size": "2", "sort": "accuracy"}
-    assert asked.headers["authorization"] == "KakaoAK the-kakao_rest_api_key"
+    (request,) = kakao.asked
+    assert (request.method, request.path) == ("GET", "/v2/local/search/keyword.json")
+    assert request.query == {"query": "성수 카페", "x": "127", "size": "2", "sort": "accuracy"}
+    assert request.headers["authorization"] == "KakaoAK the-kakao_rest_api_key"
     assert result["keyword"] == "성수 카페"
     assert result["places"][0]["latitude"] == 37.54
 
@@ -72,13 +72,13 @@ def test_a_transaction_code_stands_in_header_and_body() -> None:
     with playing(stocks) as ls:
         result = asyncio.run(made(tool_at("StockPrice_ls", "ls", ls.base), {"shcode": "005930"}))
 
-    token, asked = ls.asked
+    token, request = ls.asked
     assert token.body == (
         "grant_type=client_credentials&appkey=the-ls_app_key&appsecretkey=the-ls_app_secret&scope=oob"
     )
-    assert asked.headers["tr_cd"] == "t1102"
-    assert asked.headers["authorization"] == "Bearer ls-token"
-    assert json.loads(asked.body) == {"t1102InBlock": {"shcode": "005930", "exchgubun": "K"}}
+    assert request.headers["tr_cd"] == "t1102"
+    assert request.headers["authorization"] == "Bearer ls-token"
+    assert json.loads(request.body) == {"t1102InBlock": {"shcode": "005930", "exchgubun": "K"}}
     assert result["t1102OutBlock"] == {"price": 71000}
 
 
@@ -94,8 +94,8 @@ def test_a_failure_told_with_status_200_is_a_failure() -> None:
 def test_a_token_is_asked_for_once() -> None:
     """Calls at the same time and in later loops share one token."""
 
-    def quotes(asked: Asked) -> Answer:
-        if asked.path == "/oauth2/tokenP":
+    def quotes(request: Asked) -> Answer:
+        if request.path == "/oauth2/tokenP":
             return 200, {"access_token": f"token-{len(kis.asked)}", "expires_in": 86400}
         return 200, {"rt_cd": "0", "output": {"stck_prpr": "254500", "prdy_ctrt": "-1.36", "acml_vol": "7"}}
 
@@ -107,13 +107,13 @@ def test_a_token_is_asked_for_once() -> None:
         results = asyncio.run(three(tool))
         asyncio.run(made(tool, {"symbol": "4"}))
 
-    tokens = [asked for asked in kis.asked if asked.path == "/oauth2/tokenP"]
-    quoted = [asked for asked in kis.asked if asked.path != "/oauth2/tokenP"]
+    tokens = [request for request in kis.asked if request.path == "/oauth2/tokenP"]
+    quoted = [request for request in kis.asked if request.path != "/oauth2/tokenP"]
     assert len(tokens) == 1
     assert json.loads(tokens[0].body)["appkey"] == "the-kis_app_key"
     assert len(quoted) == 4
-    assert {asked.headers["authorization"] for asked in quoted} == {"Bearer token-1"}
-    assert {asked.headers["tr_id"] for asked in quoted} == {"FHKST01010100"}
+    assert {request.headers["authorization"] for request in quoted} == {"Bearer token-1"}
+    assert {request.headers["tr_id"] for request in quoted} == {"FHKST01010100"}
     assert quoted[0].headers["appsecret"] == "the-kis_app_secret"
     assert results[0] == {
         "symbol": "1",
@@ -128,17 +128,17 @@ def test_a_token_is_asked_for_once() -> None:
 def test_a_refused_token_is_forgotten() -> None:
     """After a 401 the next call asks for a token again: it may have been called back."""
     answers = iter([(200, {"access_token": "a"}), (401, {"rsp_cd": "IGW00121", "rsp_msg": "만료"})] * 2)
-    with playing(lambda asked: next(answers)) as ls:
+    with playing(lambda request: next(answers)) as ls:
         tool = tool_at("StockPrice_ls", "ls", ls.base)
         for _ in range(2):
             with pytest.raises(ToolFailed, match="만료"):
                 asyncio.run(made(tool, {"shcode": "005930"}))
-    assert [asked.path for asked in ls.asked] == ["/oauth2/token", "/stock/market-data"] * 2
+    assert [request.path for request in ls.asked] == ["/oauth2/token", "/stock/market-data"] * 2
 
 
 def test_no_token_is_a_failed_call() -> None:
     """Where the provider gives no token, the agent is told, without the provider's text."""
-    with playing(lambda asked: (403, {"error": "no"})) as ls:
+    with playing(lambda request: (403, {"error": "no"})) as ls:
         tool = tool_at("StockPrice_ls", "ls", ls.base)
         with pytest.raises(ToolFailed, match="gave no token: HTTP 403") as failed:
             asyncio.run(made(tool, {"shcode": "005930"}))
@@ -147,7 +147,7 @@ def test_no_token_is_a_failed_call() -> None:
 
 def test_what_is_kept_of_a_response_is_enough_and_no_more() -> None:
     """A recorded response holds its body and content type; arguments that are shown come from the call."""
-    with playing(lambda asked: (200, PLACES)) as kakao:
+    with playing(lambda request: (200, PLACES)) as kakao:
         wire = tool_at("PlaceSearch_kakao", "kakao", kakao.base).wire
         assert wire is not None
         response = asyncio.run(wire.send({"keyword": "숲"}))
@@ -159,7 +159,7 @@ def test_what_is_kept_of_a_response_is_enough_and_no_more() -> None:
 
 def test_the_address_can_be_replaced_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable named after the provider sends its tools elsewhere: through a proxy, or to a test."""
-    with playing(lambda asked: (200, [{"market": "KRW-BTC"}])) as bithumb:
+    with playing(lambda request: (200, [{"market": "KRW-BTC"}])) as bithumb:
         monkeypatch.setenv("AGENTEVAL_TOOLS_BASE_BITHUMB", bithumb.base + "/proxy/")
         asyncio.run(made(korean_tools()["MarketList_bithumb"], {}))
     assert bithumb.asked[0].path == "/proxy/v1/market/all"
@@ -185,7 +185,7 @@ def test_a_provider_out_of_reach_is_a_failed_call() -> None:
 @pytest.mark.filterwarnings("error")
 def test_a_loop_that_ends_closes_its_client() -> None:
     """Nothing stays open: neither a client nor what belongs to a loop that is gone."""
-    with playing(lambda asked: (200, PLACES)) as kakao:
+    with playing(lambda request: (200, PLACES)) as kakao:
         tool = tool_at("PlaceSearch_kakao", "kakao", kakao.base)
         asyncio.run(made(tool, {"keyword": "숲"}))
         assert not http_client._of_loops
@@ -208,7 +208,7 @@ def test_a_request_that_cannot_be_written_is_the_agents_mistake(text: str) -> No
             "request": {"url": "http://127.0.0.1:9/q", "query": {"q": "{q}"}, "headers": {"X-Q": "{q}"}},
         }
     )
-    with playing(lambda asked: (200, {})) as provider:
+    with playing(lambda request: (200, {})) as provider:
         provider_spec = ProviderSpec(name="p", base="http://127.0.0.1:9")
         tool = http_tool(declared, provider_spec, provider.base)
         with pytest.raises(ToolFailed, match="no request to") as failed:

@@ -62,9 +62,9 @@ CATALOGUE = [
 
 def wire(name: str) -> HttpWire:
     """Give a tool's wire."""
-    found = TOOLS[name].wire
-    assert isinstance(found, HttpWire)
-    return found
+    http_wire = TOOLS[name].wire
+    assert isinstance(http_wire, HttpWire)
+    return http_wire
 
 
 def shown(name: str, body: Any, status: int = 200, **args: Any) -> Any:
@@ -100,7 +100,7 @@ def test_a_tool_is_declared_well(name: str) -> None:
     """Its schema is JSON Schema, it and its parameters are described in Korean, and its rules are rules."""
     spec = TOOLS[name].spec
     Draft202012Validator.check_schema(dict(spec.parameters))
-    texts = [spec.description, *(one["description"] for one in spec.parameters["properties"].values())]
+    texts = [spec.description, *(schema["description"] for schema in spec.parameters["properties"].values())]
     assert all(any("가" <= c <= "힣" for c in text) for text in texts)
     ParamMatchers(TOOLS[name].matching)
 
@@ -121,7 +121,9 @@ def test_a_request_holds_its_arguments(name: str, data: st.DataObject) -> None:
     if name.startswith("CryptoCandle") and "minutes" not in args.values():
         args = {key: value for key, value in args.items() if key != "unit"}  # only minutes have a unit
         read.pop("unit", None)
-        properties = {key: one for key, one in schema["properties"].items() if key != "unit"}
+        properties = {
+            key: property_schema for key, property_schema in schema["properties"].items() if key != "unit"
+        }
         schema = {"properties": properties}
     if name != "CryptoCandle_upbit":  # there the provider's own default for minutes is read
         assert read == normalize_arguments(args, schema)
@@ -142,12 +144,14 @@ def test_defaults_are_those_of_the_benchmark() -> None:
     differ = []
     for call in json.loads(ORACLE.read_text(encoding="utf-8"))["calls"]:
         ours = normalize_arguments(call["args"], TOOLS[call["tool"]].spec.parameters)
-        known = {key: ours[key] for key in ours if key in TOOLS[call["tool"]].spec.parameters["properties"]}
-        if {key: str(one) for key, one in known.items()} != {
-            key: str(one).removesuffix(".0") if isinstance(one, float) else str(one)
-            for key, one in call["normalised"].items()
+        declared = {
+            key: ours[key] for key in ours if key in TOOLS[call["tool"]].spec.parameters["properties"]
+        }
+        if {key: str(value) for key, value in declared.items()} != {
+            key: str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+            for key, value in call["normalised"].items()
         }:
-            differ.append((call["task_id"], call["tool"], known, call["normalised"]))
+            differ.append((call["task_id"], call["tool"], declared, call["normalised"]))
     assert not differ
 
 
@@ -172,8 +176,8 @@ def test_places_have_our_names() -> None:
 
 def test_addresses_and_coordinates_are_flat() -> None:
     """One address in, one flat map out; what Kakao does not know is null."""
-    found = {"x": "127.0", "y": "37.5", "address_name": "서울 중구"}
-    assert shown("AddressToCoord_kakao", {"documents": [found]}, address="중구") == {
+    place = {"x": "127.0", "y": "37.5", "address_name": "서울 중구"}
+    assert shown("AddressToCoord_kakao", {"documents": [place]}, address="중구") == {
         "address": "중구",
         "latitude": 37.5,
         "longitude": 127.0,
@@ -254,7 +258,7 @@ def test_books_may_come_as_xml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "body", "status", "told"),
+    ("name", "body", "status", "result"),
     [
         (
             "CryptoPrice_bithumb",
@@ -288,9 +292,9 @@ def test_books_may_come_as_xml() -> None:
         ("ItemList_aladin", {"errorCode": 23, "errorMessage": "분야"}, 200, "분야 / 23"),
     ],
 )
-def test_what_a_provider_refuses_is_a_failure(name: str, body: Any, status: int, told: str) -> None:
+def test_what_a_provider_refuses_is_a_failure(name: str, body: Any, status: int, result: str) -> None:
     """Each provider's own way to say no makes the call fail, with whatever status it comes."""
-    assert shown(name, body, status) == told
+    assert shown(name, body, status) == result
 
 
 def test_nothing_heavy_is_loaded_before_something_is_sent() -> None:

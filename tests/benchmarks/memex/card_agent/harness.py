@@ -133,14 +133,14 @@ class CardTask:
         finally:
             ctx.workspace.remove()
 
-    def grades(self, found: Evidence) -> dict[str, Grade]:
+    def grades(self, evidence: Evidence) -> dict[str, Grade]:
         """Apply the task's graders."""
-        known, grades = registry(), {}
-        for asked in self.written["graders"]:
-            factory = known.grader_factory(asked["name"])
-            grade = factory(**asked.get("config", {})).grade(found)
+        names, grades = registry(), {}
+        for grader in self.written["graders"]:
+            factory = names.grader_factory(grader["name"])
+            grade = factory(**grader.get("config", {})).grade(evidence)
             assert not inspect.isawaitable(grade)
-            grades[asked["name"]] = replace(grade, threshold=factory.threshold)  # type: ignore[attr-defined]  # ours say it
+            grades[grader["name"]] = replace(grade, threshold=factory.threshold)  # type: ignore[attr-defined]  # ours say it
         return grades
 
 

@@ -210,6 +210,6 @@ def test_problems_of_the_input_are_told_before_any_trial(
     task_input: Mapping[str, Any], problems: list[tuple[str, str]]
 ) -> None:
     """No content, or an improper fact id, is the author's mistake: where, and what was found."""
-    found = CardAgent.input_problems(task_input)
+    found_problems = CardAgent.input_problems(task_input)
 
-    assert [(path[0], what) for path, _, what in found] == problems
+    assert [(path[0], what) for path, _, what in found_problems] == problems

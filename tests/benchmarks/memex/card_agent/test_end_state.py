@@ -28,10 +28,10 @@ def _calls(case: Mapping[str, Any]) -> list[ToolCall]:
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_evidence_is_as_upstream(case: Mapping[str, Any]) -> None:
     """Completeness and the missing requirements, in their order, are those of the original."""
-    found = CardEndState(
+    end_state = CardEndState(
         FACT, was_saved(FACT, _calls(case)), case["card"], save_required=case.get("require_save", True)
     )
-    state = found.state()
+    state = end_state.state()
 
     assert {key: state[key] for key in case["expect"]} == case["expect"]
 

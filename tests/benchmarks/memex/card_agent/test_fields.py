@@ -51,23 +51,23 @@ def test_the_required_fields_are_enough(id: str) -> None:
 def test_a_required_field_must_be_there(id: str, gone: str) -> None:
     """Without any one of its required fields a template is refused, and the field is named."""
     data = {name: value for name, value in LEAST[id].items() if name != gone}
-    found = template_problems(catalogue()[id], data)
+    problems = template_problems(catalogue()[id], data)
 
-    assert len(found) == 1
-    assert gone in found[0]
+    assert len(problems) == 1
+    assert gone in problems[0]
 
 
 @pytest.mark.parametrize(("id", "wrong"), ONE_GONE)
 def test_a_required_field_must_be_of_its_kind(id: str, wrong: str) -> None:
     """A required field of another kind is refused: true is no text, no number and no list."""
-    found = template_problems(catalogue()[id], {**LEAST[id], wrong: True})
+    problems = template_problems(catalogue()[id], {**LEAST[id], wrong: True})
 
-    assert len(found) == 1
-    assert wrong in found[0]
+    assert len(problems) == 1
+    assert wrong in problems[0]
 
 
 @pytest.mark.parametrize(
-    ("id", "data", "said"),
+    ("id", "data", "beginning"),
     [
         ("link", {"url": "  "}, "url must be a text that is not blank, not '  ' (text)"),
         ("metric", {"items": []}, "items must be a list of objects, at least one, not an empty list"),
@@ -90,11 +90,11 @@ def test_a_required_field_must_be_of_its_kind(id: str, wrong: str) -> None:
         ("mood", {"color_hex": "#fff"}, "one of mood_name, mood must be there, as a text"),
     ],
 )
-def test_a_complaint_says_where_and_what(id: str, data: Mapping[str, Any], said: str) -> None:
+def test_a_complaint_says_where_and_what(id: str, data: Mapping[str, Any], beginning: str) -> None:
     """A refusal names the place, what was expected and what was found."""
-    (found,) = template_problems(catalogue()[id], data)
+    (problem,) = template_problems(catalogue()[id], data)
 
-    assert found.startswith(said)
+    assert problem.startswith(beginning)
 
 
 def test_a_mood_may_go_by_either_name() -> None:

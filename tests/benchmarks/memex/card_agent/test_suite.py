@@ -20,18 +20,18 @@ EVERY_TASK = pytest.mark.parametrize("task", TASKS, ids=[task.id for task in TAS
 @EVERY_TASK
 def test_the_reference_solves_every_task(task: CardTask) -> None:
     """What a task's author calls a solution is complete and scores 1 with every grader of the task."""
-    found = task.play(Acted(task.reference))
+    evidence = task.play(Acted(task.reference))
 
-    assert found.state["is_complete"], found.state["missing_requirements"]
-    assert {name: grade.rationale for name, grade in task.grades(found).items() if grade.score != 1} == {}
+    assert evidence.state["is_complete"], evidence.state["missing_requirements"]
+    assert {name: grade.rationale for name, grade in task.grades(evidence).items() if grade.score != 1} == {}
 
 
 @EVERY_TASK
 def test_doing_nothing_passes_no_grader(task: CardTask) -> None:
     """A model that says nothing gets no credit from any grader, so none of them is vacuous."""
-    found = task.play(Acted([]))
+    evidence = task.play(Acted([]))
 
-    scores = {name: grade.score for name, grade in task.grades(found).items()}
+    scores = {name: grade.score for name, grade in task.grades(evidence).items()}
     assert len(scores) == len(task.written["graders"])
     # Where there is no card, there is no number on it that could come from elsewhere: undecided, no credit.
     assert scores == {name: None if name == "card_numbers_given" else 0.0 for name in scores}

@@ -52,7 +52,7 @@ def saved(ctx: AgentContext) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ({"title": None}, "title must be a text that is not empty"),
         ({"title": "  "}, "title must be a text that is not empty"),
@@ -81,12 +81,14 @@ def saved(ctx: AgentContext) -> dict[str, Any]:
         ({"address": 5}, "address must be a text, not 5"),
     ],
 )
-def test_a_wrong_argument_is_refused_and_named(ctx: AgentContext, args: Mapping[str, Any], said: str) -> None:
+def test_a_wrong_argument_is_refused_and_named(
+    ctx: AgentContext, args: Mapping[str, Any], message: str
+) -> None:
     """Whatever is wrong is told to the agent as the call's error, and nothing is written."""
     result = save(ctx, **args)
 
     assert result.error is not None
-    assert said in result.error.message
+    assert message in result.error.message
     assert not (ctx.path / CARD).exists()
 
 
@@ -146,14 +148,16 @@ def test_ui_configs_may_come_as_json_text(ctx: AgentContext) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "saved_configs"),
     [([PICTURE, SNIPPET], [SNIPPET]), ([PICTURE, PICTURE], [PICTURE]), ([PICTURE], [PICTURE])],
 )
-def test_a_snapshot_among_others_is_dropped(ctx: AgentContext, given: list[Any], kept: list[Any]) -> None:
+def test_a_snapshot_among_others_is_dropped(
+    ctx: AgentContext, given: list[Any], saved_configs: list[Any]
+) -> None:
     """A snapshot beside another template goes; of nothing but snapshots one stays."""
     save(ctx, ui_configs=given)
 
-    assert saved(ctx)["ui_configs"] == kept
+    assert saved(ctx)["ui_configs"] == saved_configs
 
 
 def test_what_a_card_had_survives(ctx: AgentContext) -> None:
@@ -175,9 +179,9 @@ def test_what_a_card_had_survives(ctx: AgentContext) -> None:
     (ctx.path / CARD).write_text(yaml.safe_dump(old), encoding="utf-8")
     save(ctx, title="New", tags=[])
 
-    kept = {"fact_id", "timestamp", "tags", "address", "user_fixed_title", "comments", "insight"}
+    surviving = {"fact_id", "timestamp", "tags", "address", "user_fixed_title", "comments", "insight"}
     assert saved(ctx) == {
-        **{key: value for key, value in old.items() if key in kept},
+        **{key: value for key, value in old.items() if key in surviving},
         "status": "completed",
         "ui_configs": [SNIPPET],
         "title": "New",

@@ -64,15 +64,15 @@ def tasks(suite: str) -> tuple[PlannedTask, ...]:
     """Plan every task of a suite of ours, held-out ones too."""
     planner = Planner(registry(), ROOT)
     files = sorted((ROOT / "evals" / suite).rglob("task.json"))
-    found = (task for file in files for task, _ in planner.tasks(file, named=True))
-    return tuple(replace(task, layers=tuple(map(str, task.layers))) for task in found)
+    planned = (task for file in files for task, _ in planner.tasks(file, named=True))
+    return tuple(replace(task, layers=tuple(map(str, task.layers))) for task in planned)
 
 
 def acted_out(spoilt: Sequence[Spoilt]) -> list[Trial]:
     """Carry out these trials; a judge is not asked."""
-    known, trials = registry(), []
+    names, trials = registry(), []
     for start in range(0, len(spoilt), AT_ONCE):
-        trials += execute(known, *(each.plan for each in spoilt[start : start + AT_ONCE]))
+        trials += execute(names, *(spoilt_task.plan for spoilt_task in spoilt[start : start + AT_ONCE]))
     return trials
 
 
@@ -93,8 +93,8 @@ def fact_of(task: PlannedTask) -> str:
 
 def outcome_of(task: PlannedTask) -> Mapping[str, Any]:
     """Give what the task says will be true afterwards."""
-    found: Mapping[str, Any] = (task.reference or {}).get("expected_outcome") or {}
-    return found
+    outcome: Mapping[str, Any] = (task.reference or {}).get("expected_outcome") or {}
+    return outcome
 
 
 def is_filed(task: PlannedTask) -> bool:
@@ -105,12 +105,12 @@ def is_filed(task: PlannedTask) -> bool:
 @cache
 def notes(task_layers: tuple[str, ...]) -> Mapping[str, str]:
     """Give the knowledge base that a task starts with."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for layer in task_layers:
         root = Path(layer) / "PKM"
         for path in sorted(root.rglob("*.md")):
-            found[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
-    return found
+            texts[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
+    return texts
 
 
 def other_entries(task: PlannedTask) -> list[tuple[str, str]]:
@@ -147,10 +147,10 @@ def call(tool: str, **args: Any) -> dict[str, Any]:
     return {"tool": tool, "args": args}
 
 
-def added(each: Mapping[str, Any]) -> str:
+def added(tool_call: Mapping[str, Any]) -> str:
     """Give what an Edit or a Write brings in."""
-    args = each["args"]
-    if each["tool"] == "Write":
+    args = tool_call["args"]
+    if tool_call["tool"] == "Write":
         return str(args["content"])
     old, new = args["old_string"], args["new_string"]
     return str(new.replace(old, "", 1)) if old.strip() and old in new else str(new)
@@ -159,12 +159,14 @@ def added(each: Mapping[str, Any]) -> str:
 def rewrite(turns: Turns, change: Callable[[str], str]) -> bool:
     """Change what the Edits and Writes bring in; whether anything changed."""
     changed = False
-    for each in calls(turns, "Edit", "Write"):
-        was = added(each)
+    for tool_call in calls(turns, "Edit", "Write"):
+        was = added(tool_call)
         now = change(was)
-        key = "content" if each["tool"] == "Write" else "new_string"
+        key = "content" if tool_call["tool"] == "Write" else "new_string"
         if now != was:
-            each["args"][key] = each["args"][key].replace(was, now) if was in each["args"][key] else now
+            tool_call["args"][key] = (
+                tool_call["args"][key].replace(was, now) if was in tool_call["args"][key] else now
+            )
             changed = True
     return changed
 
@@ -201,8 +203,8 @@ DATES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 def a_day_off(text: str) -> str:
     """Move every date of a text by a day; the ids of entries stay."""
-    kept = re.split(r"(\d{4}/\d\d/\d\d\.md#ts_\d+)", text)
-    for index in range(0, len(kept), 2):
+    parts = re.split(r"(\d{4}/\d\d/\d\d\.md#ts_\d+)", text)
+    for index in range(0, len(parts), 2):
         for pattern, moved in DATES:
-            kept[index] = pattern.sub(moved, kept[index])
-    return "".join(kept)
+            parts[index] = pattern.sub(moved, parts[index])
+    return "".join(parts)

@@ -60,11 +60,11 @@ def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRU
         path.write_text(path.read_text("utf-8").replace(f"agent: {suite}", "agent: foreign"), "utf-8")
     shutil.copytree(ROOT / "fixtures", pytester.path / "fixtures")
     shutil.copy(Path(__file__).with_name("foreign_agent.py"), pytester.path)
-    said = REGISTERED.replace("KIND", kind).replace("STATE", repr(dict(state)))
-    (pytester.path / "conftest.py").write_text(said, encoding="utf-8")
+    conftest = REGISTERED.replace("KIND", kind).replace("STATE", repr(dict(state)))
+    (pytester.path / "conftest.py").write_text(conftest, encoding="utf-8")
     run(pytester, "evals", "-q", "--agent-split=all", "--repetitions=1")
-    found = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
-    return {entry.key.task: entry for entry in found.entries}
+    stored = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    return {entry.key.task: entry for entry in stored.entries}
 
 
 @pytest.fixture(autouse=True)

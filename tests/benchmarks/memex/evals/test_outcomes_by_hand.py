@@ -20,7 +20,7 @@ ANY_INSIGHT = "A thought that ties this to what stood there before."
 def _calls(outcome: Mapping[str, Any], task: PlannedTask) -> Iterator[dict[str, Any]]:
     fact = fact_of(task)
     if "title" in outcome:
-        templates = [pair for each in outcome["templates"] for pair in each.items()]
+        templates = [pair for pair_map in outcome["templates"] for pair in pair_map.items()]
         configs = [{"template_id": id, "data": data} for id, data in templates]
         yield call("save_timeline_card", fact_id=fact, title=outcome["title"], ui_configs=configs)
         return
@@ -54,7 +54,7 @@ def left_behind() -> list[tuple[Mapping[str, Any], Trial]]:
     """Act out every outcome."""
     by_id = {task.id: task for suite in ("card", "pkm") for task in tasks(suite)}
     acted = [
-        Spoilt(task, [{"calls": [each]} for each in _calls(outcome, task)])
+        Spoilt(task, [{"calls": [tool_call]} for tool_call in _calls(outcome, task)])
         for outcome in BY_HAND
         for task in [by_id[outcome["task"]]]
     ]
@@ -63,7 +63,9 @@ def left_behind() -> list[tuple[Mapping[str, Any], Trial]]:
 
 def test_outcomes_are_what_people_say_they_are(left_behind: list[tuple[Mapping[str, Any], Trial]]) -> None:
     """Every right outcome passes, in whatever words and spellings; every wrong one misses."""
-    failed = [str(each) for _, trial in left_behind for each in trial.transcript.calls if each.error]
+    failed = [
+        str(tool_call) for _, trial in left_behind for tool_call in trial.transcript.calls if tool_call.error
+    ]
     wrong = {
         f"{number}: {outcome['task']}": [trial.ending, *_why(trial)]
         for number, (outcome, trial) in enumerate(left_behind)

@@ -49,8 +49,8 @@ def _skipped(task: PlannedTask) -> Iterator[Turns]:
 def _greeting_filed(task: PlannedTask) -> Iterator[Turns]:
     if not is_filed(task):
         text = f"# Notes\n\n- {task.input['content']}\n{FACT_MARK.format(fact_of(task))}\n"
-        told = call("update_timeline_card_insight", fact_id=fact_of(task), insight_text="A day begins.")
-        yield [{"calls": [call("Write", file_path="/Areas/Notes.md", content=text)]}, {"calls": [told]}]
+        insight = call("update_timeline_card_insight", fact_id=fact_of(task), insight_text="A day begins.")
+        yield [{"calls": [call("Write", file_path="/Areas/Notes.md", content=text)]}, {"calls": [insight]}]
 
 
 def _others_filed(task: PlannedTask, mark: bool) -> Iterator[Turns]:
@@ -85,8 +85,8 @@ def _half(task: PlannedTask, first: bool) -> Iterator[Turns]:
         body = text[heading.end() :] if heading else text
         words = re.findall(r"[\u3040-\u9fff]|[^\s\u3040-\u9fff]+\s*|\s+", body.replace(mark, ""))
         half = len(words) // 2
-        kept = words[half:] if first else words[:half]
-        return f"{heading[0] if heading else ''}{''.join(kept)}\n{mark}\n"
+        part = words[half:] if first else words[:half]
+        return f"{heading[0] if heading else ''}{''.join(part)}\n{mark}\n"
 
     if is_filed(task) and rewrite(turns, halved):
         yield turns
@@ -100,9 +100,9 @@ def _pasted(task: PlannedTask) -> Iterator[Turns]:
         and len(str(task.input["content"]).split()) + 2 * task.input["content"].count("，") > 12
     ):
         text = f"\n{task.input['content']}\n{FACT_MARK.format(fact_of(task))}\n"
-        for each in writes:
-            args = each["args"]
-            if each["tool"] == "Write":
+        for tool_call in writes:
+            args = tool_call["args"]
+            if tool_call["tool"] == "Write":
                 args["content"] = re.sub(r"\n\n[\s\S]*", "\n", args["content"], count=1) + text
             else:
                 args["new_string"] = args["old_string"] + text
@@ -112,23 +112,28 @@ def _pasted(task: PlannedTask) -> Iterator[Turns]:
 def _removed(task: PlannedTask) -> Iterator[Turns]:
     turns = turns_of(task)
     for move in [*calls(turns, "Move")]:
-        new = "\n".join(added(each) for each in calls(turns, "Edit"))
+        new = "\n".join(added(tool_call) for tool_call in calls(turns, "Edit"))
         gone = call("Remove", path=move["args"]["source_path"], confirm=True)
         path = move["args"]["destination_path"]
-        reads = [turn for turn in turns if any(each["tool"] == "Read" for each in turn["calls"])]
-        insight = [turn for turn in turns if any("insight" in each["tool"] for each in turn["calls"])]
-        last = [each for turn in insight for each in turn["calls"] if "insight" in each["tool"]]
-        written = call("Write", file_path=path, content=f"# Closed\n{new}")
-        yield [*reads, {"calls": [gone]}, {"calls": [written]}, {"calls": last}]
+        reads = [turn for turn in turns if any(tool_call["tool"] == "Read" for tool_call in turn["calls"])]
+        insight = [
+            turn for turn in turns if any("insight" in tool_call["tool"] for tool_call in turn["calls"])
+        ]
+        last = [
+            tool_call for turn in insight for tool_call in turn["calls"] if "insight" in tool_call["tool"]
+        ]
+        new_note = call("Write", file_path=path, content=f"# Closed\n{new}")
+        yield [*reads, {"calls": [gone]}, {"calls": [new_note]}, {"calls": last}]
 
 
 def _destroyed(task: PlannedTask) -> Iterator[Turns]:
     turns = turns_of(task)
     if is_filed(task):
         touched = {
-            str(each["args"].get("file_path", "")).strip("/") for each in calls(turns, "Edit", "Write")
+            str(tool_call["args"].get("file_path", "")).strip("/")
+            for tool_call in calls(turns, "Edit", "Write")
         }
-        touched |= {str(each["args"]["source_path"]).strip("/") for each in calls(turns, "Move")}
+        touched |= {str(tool_call["args"]["source_path"]).strip("/") for tool_call in calls(turns, "Move")}
         others = [path for path in notes(task.layers) if path not in touched]
         for path in others[:1] + others[-1:]:
             spare = call("Write", file_path=f"/{path}", content="# Notes\n\nRewritten.\n")
@@ -138,7 +143,7 @@ def _destroyed(task: PlannedTask) -> Iterator[Turns]:
 def _line_gone(task: PlannedTask) -> Iterator[Turns]:
     turns = turns_of(task)
     path = target(turns).strip("/") if is_filed(task) else ""
-    old = "\n".join(each["args"]["old_string"] for each in calls(turns, "Edit"))
+    old = "\n".join(tool_call["args"]["old_string"] for tool_call in calls(turns, "Edit"))
     text = notes(task.layers).get(path, "")
     lines = [
         line for line in text.splitlines() if len(line.split()) > 3 and line not in old and "<!--" not in line
@@ -150,7 +155,11 @@ def _line_gone(task: PlannedTask) -> Iterator[Turns]:
 
 def _number(task: PlannedTask) -> Iterator[Turns]:
     given = numbers_in(str(task.input["content"]))
-    new = "\n".join(added(each) for each in calls(turns_of(task), "Edit", "Write")) if is_filed(task) else ""
+    new = (
+        "\n".join(added(tool_call) for tool_call in calls(turns_of(task), "Edit", "Write"))
+        if is_filed(task)
+        else ""
+    )
     for number in [number for number in numbers_in(new) if number in given]:
         turns = turns_of(task)
         if rewrite(turns, lambda text, number=number: swapped(text, number)):
@@ -165,8 +174,8 @@ def _day_off(task: PlannedTask) -> Iterator[Turns]:
 
 def _empty_insight(task: PlannedTask) -> Iterator[Turns]:
     turns = turns_of(task)
-    for each in calls(turns, "update_timeline_card_insight"):
-        each["args"]["insight_text"] = " "
+    for tool_call in calls(turns, "update_timeline_card_insight"):
+        tool_call["args"]["insight_text"] = " "
         yield turns
 
 
@@ -232,8 +241,8 @@ def _as_number(value: Any, change: Callable[[str], str]) -> Any:
 def _card_number(task: PlannedTask) -> Iterator[Turns]:
     args = _saves(turns_of(task))
     given = numbers_in(str(task.input["content"]))
-    shown = numbers_in(" ".join(map(str, _every_leaf(args["ui_configs"]))))
-    for number in [number for number in shown if number in given]:
+    on_card = numbers_in(" ".join(map(str, _every_leaf(args["ui_configs"]))))
+    for number in [number for number in on_card if number in given]:
         yield from _data_changed(
             task, lambda value, number=number: _as_number(value, lambda text: swapped(text, number))
         )
@@ -242,8 +251,8 @@ def _card_number(task: PlannedTask) -> Iterator[Turns]:
 def _longer_number(task: PlannedTask) -> Iterator[Turns]:
     args = _saves(turns_of(task))
     given = numbers_in(str(task.input["content"]))
-    shown = numbers_in(" ".join(map(str, _every_leaf(args["ui_configs"]))))
-    for number in [number for number in shown if number in given]:
+    on_card = numbers_in(" ".join(map(str, _every_leaf(args["ui_configs"]))))
+    for number in [number for number in on_card if number in given]:
         pattern = re.compile(rf"(?<![\w.,#:/-]){re.escape(number)}(?![\w:/-]|[.,]\d)")
         for turns in _data_changed(
             task, lambda value, by=pattern: _as_number(value, lambda text: by.sub(r"1\g<0>", text))
@@ -253,9 +262,9 @@ def _longer_number(task: PlannedTask) -> Iterator[Turns]:
 
 
 def _every_leaf(value: Any) -> Iterator[Any]:
-    found: list[Any] = []
-    _leaves(value, found.append)
-    return (leaf for leaf in found if not isinstance(leaf, bool))
+    leaves: list[Any] = []
+    _leaves(value, leaves.append)
+    return (leaf for leaf in leaves if not isinstance(leaf, bool))
 
 
 def _card_day(task: PlannedTask) -> Iterator[Turns]:
@@ -271,7 +280,7 @@ def _other_host(task: PlannedTask, form: str) -> Iterator[Turns]:
 
 def _second_template(task: PlannedTask) -> Iterator[Turns]:
     turns = turns_of(task)
-    choice = next(each for each in task.graders if each.name == "card_template_choice")
+    choice = next(grader for grader in task.graders if grader.name == "card_template_choice")
     extra = {"template_id": "procedure", "data": {"title": "How to", "steps": ["Think", "Do"]}}
     if "procedure" not in choice.config["expected_template_ids"]:
         _saves(turns)["ui_configs"].append(extra)
@@ -289,13 +298,17 @@ def _other_card(task: PlannedTask) -> Iterator[Turns]:
     for id, _ in other_entries(task):
         turns = turns_of(task)
         other = call("save_timeline_card", **{**_saves(turns_of(task)), "fact_id": id})
-        at = next(n for n, turn in enumerate(turns) if any("save" in each["tool"] for each in turn["calls"]))
+        at = next(
+            n
+            for n, turn in enumerate(turns)
+            if any("save" in tool_call["tool"] for tool_call in turn["calls"])
+        )
         turns[at]["calls"].append(other)
         yield turns
 
 
 def _emptied(task: PlannedTask) -> Iterator[Turns]:
-    needles = next((each for each in task.graders if each.name == "card_must_contain"), None)
+    needles = next((grader for grader in task.graders if grader.name == "card_must_contain"), None)
     if needles is not None:
         turns = turns_of(task)
         _saves(turns)["title"] = "A note"
@@ -373,17 +386,19 @@ def test_every_reference_passes_as_it_stands() -> None:
 def _other_notes(task: PlannedTask, texts: Sequence[str]) -> Turns:
     turns, left = turns_of(task), iter(texts)
     mark = FACT_MARK.format(fact_of(task))
-    for each in calls(turns, "Edit", "Write"):
-        text = next(left).replace("@", mark) if mark in added(each) else ""
+    for tool_call in calls(turns, "Edit", "Write"):
+        text = next(left).replace("@", mark) if mark in added(tool_call) else ""
         if not text:
             # A second place in the same file, which no entry needs.
-            each["tool"], each["args"] = "Read", {"file_path": each["args"]["file_path"]}
-        elif each["tool"] == "Write":
-            each["args"]["content"] = text
+            tool_call["tool"], tool_call["args"] = "Read", {"file_path": tool_call["args"]["file_path"]}
+        elif tool_call["tool"] == "Write":
+            tool_call["args"]["content"] = text
         else:
-            old = each["args"]["old_string"]
+            old = tool_call["args"]["old_string"]
             whole = old.strip() in text
-            each["args"]["new_string"] = text if whole else old + ("" if old.endswith("\n") else "\n") + text
+            tool_call["args"]["new_string"] = (
+                text if whole else old + ("" if old.endswith("\n") else "\n") + text
+            )
     assert not [*left]
     return turns
 
@@ -393,15 +408,15 @@ def right() -> list[tuple[str, Trial]]:
     """Act out right answers that no reference gives."""
     by_id = {task.id: task for suite in ("card", "pkm") for task in tasks(suite)}
     spoilt = []
-    for each in RIGHT["notes"]:
-        task = by_id[f"pkm_{each['task']}"]
-        spoilt.append(Spoilt(task, _other_notes(task, each["texts"])))
-    for each in RIGHT["cards"]:
-        task = by_id[f"card_{each['task']}"]
+    for outcome in RIGHT["notes"]:
+        task = by_id[f"pkm_{outcome['task']}"]
+        spoilt.append(Spoilt(task, _other_notes(task, outcome["texts"])))
+    for outcome in RIGHT["cards"]:
+        task = by_id[f"card_{outcome['task']}"]
         turns = turns_of(task)
-        _saves(turns).update(title=each["title"], ui_configs=each["templates"])
+        _saves(turns).update(title=outcome["title"], ui_configs=outcome["templates"])
         spoilt.append(Spoilt(task, turns))
-    return [(each.task.id, trial) for each, trial in zip(spoilt, acted_out(spoilt), strict=True)]
+    return [(outcome.task.id, trial) for outcome, trial in zip(spoilt, acted_out(spoilt), strict=True)]
 
 
 def test_right_answers_in_other_words_pass(right: list[tuple[str, Trial]]) -> None:

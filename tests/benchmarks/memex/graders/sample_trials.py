@@ -75,7 +75,9 @@ def insight(fact: str = FACT, *, failed: bool = False) -> ToolCall:
 
 def given(*calls: ToolCall) -> Message:
     """Give a message that the task's conversation began with, with calls in it."""
-    return Message("assistant", "", tuple(replace(each, turn=0, by="seed") for each in calls), seeded=True)
+    return Message(
+        "assistant", "", tuple(replace(tool_call, turn=0, by="seed") for tool_call in calls), seeded=True
+    )
 
 
 def trial(

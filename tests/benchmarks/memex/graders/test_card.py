@@ -135,7 +135,7 @@ def test_half_credit_passes_and_full_credit_is_said(picked: list[str], score: fl
 
 
 @pytest.mark.parametrize(
-    ("needle", "found"),
+    ("needle", "is_said"),
     [
         ("camp: july 3-5", True),
         ("CAF\u00c9 A", True),
@@ -153,11 +153,11 @@ def test_half_credit_passes_and_full_credit_is_said(picked: list[str], score: fl
         ("null", False),
     ],
 )
-def test_default_mode_looks_at_what_the_card_says(needle: str, found: bool) -> None:
+def test_default_mode_looks_at_what_the_card_says(needle: str, is_said: bool) -> None:
     """Title and values count, each by itself and folded; keys, ids, tags, times and truth values do not."""
     grade = CardMustContain([needle]).grade(evidence({"card_yaml_blob": CARD}))
 
-    assert grade.score == float(found)
+    assert grade.score == float(is_said)
 
 
 def test_a_miss_names_the_text_and_shows_the_card() -> None:
@@ -187,7 +187,7 @@ def test_a_card_of_the_wrong_type_leaves_it_undecided(mode: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: CardMustContain([""]), "a blank text is said everywhere"),
         (lambda: CardMustContain(["a", " \n"]), "a blank text is said everywhere"),
@@ -200,12 +200,12 @@ def test_a_card_of_the_wrong_type_leaves_it_undecided(mode: Any) -> None:
         (lambda: CardCompletion("strict"), "mode must be default or upstream, not 'strict'"),  # type: ignore[arg-type]  # wrong on purpose
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
     """A mistake in a task's config shows when the task is loaded, with a hint where one is near."""
     with pytest.raises(ValueError) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_graders_are_values() -> None:

@@ -103,10 +103,10 @@ def test_a_card_that_is_only_told_is_none() -> None:
 
 def test_what_is_only_told_is_the_check_that_fails() -> None:
     """A template and a number that only the agent tells of earn nothing, and no check fails that is met."""
-    told = card(PENDING, {**TOLD, "card_yaml_blob": DONE.replace("Lantern walk", "Lantern walk 7")})
+    evidence = card(PENDING, {**TOLD, "card_yaml_blob": DONE.replace("Lantern walk", "Lantern walk 7")})
 
-    chosen = CardTemplateChoice(("event",)).grade(told)
-    numbers = CardNumbersGiven(also=("7",)).grade(told)
+    chosen = CardTemplateChoice(("event",)).grade(evidence)
+    numbers = CardNumbersGiven(also=("7",)).grade(evidence)
 
     assert chosen.score == 0.0
     assert [check.expected for check in chosen.checks if not check.passed] == ["[]"]
@@ -145,8 +145,8 @@ def test_an_entry_that_was_filed_by_hand_is_filed(mode: Any) -> None:
 
 def test_what_is_told_of_filing_and_what_is_there_are_both_shown() -> None:
     """A state that denies what lies there fails as one that claims what does not."""
-    told = {**FILED, "wrote_para": False, "updated_insight": False}
-    denied = trial(NOTE, MORE, state=told, calls=[insight()])
+    denial = {**FILED, "wrote_para": False, "updated_insight": False}
+    denied = trial(NOTE, MORE, state=denial, calls=[insight()])
     grade = PkmCompletion("persist").grade(denied)
     assert grade.score == 0.5
     assert "found no in the agent's state, Areas/Walks.md in the workspace" in grade.rationale
@@ -161,7 +161,7 @@ def test_the_insight_is_the_call_s_else_the_one_that_is_new_on_the_card() -> Non
     assert insight_of(trial(NOTE, MORE, calls=[insight()])) == Insight("so it is")
     old = replace(filed, outcome=replace(filed.outcome, before=filed.after))
     assert insight_of(old) is None
-    grades = [asyncio.run(PkmInsightQuality().grade(each)) for each in (filed, old)]
+    grades = [asyncio.run(PkmInsightQuality().grade(evidence)) for evidence in (filed, old)]
     assert [grade.score for grade in grades] == [None, 0.0]
 
 

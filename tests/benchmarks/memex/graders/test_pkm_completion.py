@@ -78,8 +78,8 @@ def test_an_end_state_alone_files_nothing() -> None:
         "newly holds the entry's id": "found yes in the agent's state, no file in the workspace",
         "an insight was given for the entry": "found yes in the agent's state, no insight in the workspace",
     }
-    for claim, found in claims.items():
-        assert f"{claim} (expected 2026/09/17.md#ts_1, {found})" in grade.rationale
+    for claim, finding in claims.items():
+        assert f"{claim} (expected 2026/09/17.md#ts_1, {finding})" in grade.rationale
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_an_id_that_was_there_before_is_nothing_new() -> None:
         "edited": {"Areas/Home.md": held["Areas/Home.md"] + "\n- more"},
         "added": {**held, "Inbox.md": FACT},
     }
-    found = {
+    filed = {
         name: PkmCompletion("persist").grade(trial(held, end)).checks[0].passed for name, end in ends.items()
     }
 
-    assert found == {"moved": False, "edited": False, "added": True}
+    assert filed == {"moved": False, "edited": False, "added": True}
 
 
 def test_an_id_outside_the_knowledge_base_files_nothing() -> None:

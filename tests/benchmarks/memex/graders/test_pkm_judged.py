@@ -50,8 +50,8 @@ def insight(text: str = "So it is.", *, failed: bool = False, **more: Any) -> An
 
 def _calls(case: Case) -> list[Any]:
     return [
-        call(each["t"], turn, failed=each.get("err", False), **each["a"])
-        for turn, each in enumerate(case.get("calls", []), 1)
+        call(made["t"], turn, failed=made.get("err", False), **made["a"])
+        for turn, made in enumerate(case.get("calls", []), 1)
     ]
 
 
@@ -83,12 +83,12 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
 
 def test_upstream_mode_cannot_tell_of_an_insight_that_is_no_text() -> None:
     """Memex casts the insight to a text, which throws for anything else: undecided, and no judge is asked."""
-    written, asked = call("update_timeline_card_insight", insight_text=4), judge()
-    grade = graded(PkmInsightQuality("upstream"), trial(calls=[written]), asked)
+    insight_call, silent_judge = call("update_timeline_card_insight", insight_text=4), judge()
+    grade = graded(PkmInsightQuality("upstream"), trial(calls=[insight_call]), silent_judge)
 
     assert (grade.score, grade.rationale) == (None, "the call's insight_text must be a text, not 4")
-    assert asked.chat.asked == []
-    assert graded(PkmInsightQuality(), trial(calls=[written])).score == 0.0
+    assert silent_judge.chat.asked == []
+    assert graded(PkmInsightQuality(), trial(calls=[insight_call])).score == 0.0
 
 
 def test_upstream_mode_takes_the_mean_of_several_judges() -> None:
@@ -101,8 +101,8 @@ def test_upstream_mode_takes_the_mean_of_several_judges() -> None:
 
 def test_upstream_mode_takes_an_edit_of_blank_text_for_a_new_file() -> None:
     """White space alone is nothing that an addition could fit."""
-    edit, asked = call("Edit", old_string=" \n", new_string="b"), judge()
-    grade = graded(PkmAppendCoherence("upstream"), trial(calls=[edit]), asked)
+    edit, silent_judge = call("Edit", old_string=" \n", new_string="b"), judge()
+    grade = graded(PkmAppendCoherence("upstream"), trial(calls=[edit]), silent_judge)
 
     assert (grade.score, grade.rationale) == (None, "the first edit made a new file")
 
@@ -127,10 +127,10 @@ def test_without_a_judge_it_says_what_decides(grader: Any) -> None:
 @pytest.mark.parametrize("grader", [PkmInsightQuality(), PkmAppendCoherence()])
 def test_a_skipped_entry_has_nothing_to_judge(grader: Any) -> None:
     """Nobody is asked about an entry that was to be left alone."""
-    asked = judge()
-    grade = graded(grader, trial(state=SKIPPED, calls=[insight()]), asked)
+    silent_judge = judge()
+    grade = graded(grader, trial(state=SKIPPED, calls=[insight()]), silent_judge)
 
-    assert (grade.score, asked.chat.asked) == (None, [])
+    assert (grade.score, silent_judge.chat.asked) == (None, [])
     assert "the entry was skipped" in grade.rationale
 
 
@@ -139,10 +139,10 @@ def test_a_skipped_entry_has_nothing_to_judge(grader: Any) -> None:
 )
 def test_an_insight_that_is_not_there_scores_nothing(calls: list[Any]) -> None:
     """The last insight that was really written counts; a missing or blank one is 0, with no judge asked."""
-    asked = judge()
-    grade = graded(PkmInsightQuality(), trial(calls=calls), asked)
+    silent_judge = judge()
+    grade = graded(PkmInsightQuality(), trial(calls=calls), silent_judge)
 
-    assert (grade.score, grade.passed, asked.chat.asked) == (0.0, False, [])
+    assert (grade.score, grade.passed, silent_judge.chat.asked) == (0.0, False, [])
     assert [check.passed for check in grade.checks] == [False]
 
 
@@ -195,33 +195,33 @@ def test_a_judge_of_insights_sees_what_they_rest_on() -> None:
         call("Read", failed=True, file_path="/Areas/Tea.md"),
         insight("It is the cold.", related_fact_ids=["2026/08/01.md#ts_2", "nowhere", 7]),
     ]
-    asked = judge(GOOD)
-    graded(PkmInsightQuality(), trial(before, after, calls=calls), asked)
-    told = prompt(asked)
+    one_judge = judge(GOOD)
+    graded(PkmInsightQuality(), trial(before, after, calls=calls), one_judge)
+    question = prompt(one_judge)
 
     for text in ("Baked with Ida.", "The oven runs hot.", "Flour from Zug.", "Salt, 2 %.", "It is the cold."):
-        assert text in told
-    assert "Areas/Bread.md:\n# Bread\n\n- 2 Sep: light.\n" in told
-    assert "--- Areas/Bread.md\n+++ Areas/Bread.md\n" in told
-    assert "+- 17 Sep: dense." in told
-    assert "--- /dev/null\n+++ Inbox.md\n@@ -0,0 +1 @@\n+Later." in told
+        assert text in question
+    assert "Areas/Bread.md:\n# Bread\n\n- 2 Sep: light.\n" in question
+    assert "--- Areas/Bread.md\n+++ Areas/Bread.md\n" in question
+    assert "+- 17 Sep: dense." in question
+    assert "--- /dev/null\n+++ Inbox.md\n@@ -0,0 +1 @@\n+Later." in question
     for text in ("Tea is tea.", "Rain.", "Snow.", "Nothing of it.", "PKM/"):
-        assert text not in told
+        assert text not in question
 
 
 def test_a_large_knowledge_base_does_not_make_an_endless_prompt() -> None:
     """However much was read and changed, a judge is shown a bounded part, which says what is left out."""
     base = {f"Areas/{number}.md": f"{number} " + "x" * 9_000 for number in range(40)}
     after = {path: text + "\nmore" for path, text in base.items()}
-    asked = judge(GOOD), judge(FITS)
+    judges = judge(GOOD), judge(FITS)
     evidence = trial(base, after, calls=[insight()])
-    graded(PkmInsightQuality(), evidence, asked[0])
-    graded(PkmAppendCoherence(), evidence, asked[1])
+    graded(PkmInsightQuality(), evidence, judges[0])
+    graded(PkmAppendCoherence(), evidence, judges[1])
 
-    assert len(prompt(asked[0])) < 70_000
-    assert len(prompt(asked[1])) < 70_000
-    assert "more left out …]" in prompt(asked[0])
-    assert "characters left out …]" in prompt(asked[1])
+    assert len(prompt(judges[0])) < 70_000
+    assert len(prompt(judges[1])) < 70_000
+    assert "more left out …]" in prompt(judges[0])
+    assert "characters left out …]" in prompt(judges[1])
 
 
 def test_a_judge_of_additions_sees_the_file_and_one_diff_of_all_edits() -> None:
@@ -232,37 +232,39 @@ def test_a_judge_of_additions_sees_the_file_and_one_diff_of_all_edits() -> None:
     ]
     before = {"Areas/Bread.md": f"{LOG}- 9 Sep: fine.\n"}
     after = {"Areas/Bread.md": f"{LONGER}- 18 Sep: better.\n", "Inbox.md": "x"}
-    asked = judge(FITS)
-    grade = graded(PkmAppendCoherence(), trial(before, after, calls=calls), asked)
+    one_judge = judge(FITS)
+    grade = graded(PkmAppendCoherence(), trial(before, after, calls=calls), one_judge)
 
     assert (grade.score, grade.passed) == (0.8, True)
-    told = prompt(asked)
-    assert ">\n# Bread\n\n- 2 Sep: light.\n- 9 Sep: fine.\n\n<" in told
-    assert told.count("--- Areas/Bread.md") == 1
-    assert "-- 9 Sep: fine.\n+- 17 Sep: dense.\n+- 18 Sep: better." in told
-    assert "Inbox" not in told
+    question = prompt(one_judge)
+    assert ">\n# Bread\n\n- 2 Sep: light.\n- 9 Sep: fine.\n\n<" in question
+    assert question.count("--- Areas/Bread.md") == 1
+    assert "-- 9 Sep: fine.\n+- 17 Sep: dense.\n+- 18 Sep: better." in question
+    assert "Inbox" not in question
 
 
 def test_several_files_that_were_added_to_are_told_apart() -> None:
     """Each file stands with its path above what it was."""
-    asked = judge(FITS)
+    one_judge = judge(FITS)
     before = {"a.md": "one\n", "b.md": "two\n", "c.md": "three\n"}
-    graded(PkmAppendCoherence(), trial(before, {**before, "a.md": "one\n1\n", "b.md": "two\n2\n"}), asked)
+    graded(PkmAppendCoherence(), trial(before, {**before, "a.md": "one\n1\n", "b.md": "two\n2\n"}), one_judge)
 
-    assert "a.md:\none\n\n\nb.md:\ntwo\n" in prompt(asked)
-    assert "three" not in prompt(asked)
+    assert "a.md:\none\n\n\nb.md:\ntwo\n" in prompt(one_judge)
+    assert "three" not in prompt(one_judge)
 
 
 def test_of_several_large_files_each_is_shown_in_part() -> None:
     """A file that fills the prompt leaves room for the next one."""
-    asked = judge(FITS)
+    one_judge = judge(FITS)
     before = {"a.md": "one\n" * 9_000, "b.md": "two\n" * 9_000}
     graded(
-        PkmAppendCoherence(), trial(before, {path: f"{text}more\n" for path, text in before.items()}), asked
+        PkmAppendCoherence(),
+        trial(before, {path: f"{text}more\n" for path, text in before.items()}),
+        one_judge,
     )
 
-    assert "a.md:\none\n" in prompt(asked)
-    assert "b.md:\ntwo\n" in prompt(asked)
+    assert "a.md:\none\n" in prompt(one_judge)
+    assert "b.md:\ntwo\n" in prompt(one_judge)
 
 
 @pytest.mark.parametrize(
@@ -279,10 +281,10 @@ def test_of_several_large_files_each_is_shown_in_part() -> None:
 )
 def test_where_nothing_was_added_there_is_nothing_to_judge(before: Any, after: Any, why: str) -> None:
     """New files, deletions and blank lines have no form to meet: undecided, with the reason, nobody asked."""
-    asked = judge()
-    grade = graded(PkmAppendCoherence(), trial(before, after), asked)
+    silent_judge = judge()
+    grade = graded(PkmAppendCoherence(), trial(before, after), silent_judge)
 
-    assert (grade.score, grade.rationale, asked.chat.asked) == (None, why, [])
+    assert (grade.score, grade.rationale, silent_judge.chat.asked) == (None, why, [])
 
 
 def test_files_outside_the_knowledge_base_are_not_judged() -> None:

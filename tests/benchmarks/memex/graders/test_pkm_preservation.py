@@ -257,9 +257,9 @@ def test_a_share_is_a_share(before: Files, after: Files) -> None:
     assert score is None or 0 <= score <= 1
     there = count_lines(str(text) for text in after.values())
     for text in map(str, before.values()):
-        found = line_survival(text, there, there)
-        assert found.lines == found.kept + found.edited + len(found.lost)
-        assert 0 <= found.share <= 1
+        survival = line_survival(text, there, there)
+        assert survival.lines == survival.kept + survival.edited + len(survival.lost)
+        assert 0 <= survival.share <= 1
 
 
 @given(trees.filter(said_something), trees)
@@ -268,7 +268,7 @@ def test_who_lost_every_line_never_passes(before: Files, after: Files) -> None:
     """However alike the new lines look: with no original line left, the score stays under the threshold."""
     gone = count_lines(str(text) for text in before.values())
     left = {
-        path: "\n".join(each for each in str(text).splitlines() if each.rstrip() not in gone)
+        path: "\n".join(line for line in str(text).splitlines() if line.rstrip() not in gone)
         for path, text in after.items()
     }
     grade = graded(ALL, trial(before, left))

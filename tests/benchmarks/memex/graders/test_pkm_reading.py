@@ -129,7 +129,7 @@ def test_a_file_is_changed_when_what_it_held_may_be_gone(change: ToolCall, chang
 
 
 @pytest.mark.parametrize(
-    ("calls", "found"),
+    ("calls", "finding"),
     [
         ([read(GARDEN, 1), edit(GARDEN, 2)], "a read first"),
         ([edit(ROOF, 1), read(GARDEN, 2)], "a write before it"),
@@ -137,11 +137,11 @@ def test_a_file_is_changed_when_what_it_held_may_be_gone(change: ToolCall, chang
     ],
     ids=["first", "second", "never"],
 )
-def test_upstream_mode_says_what_came_before_the_first_write(calls: list[ToolCall], found: str) -> None:
+def test_upstream_mode_says_what_came_before_the_first_write(calls: list[ToolCall], finding: str) -> None:
     """Both sides of its one check are told, whether it passed or not."""
     (check,) = judged(*calls, mode="upstream", required_read_path=GARDEN).checks
 
-    assert (check.passed, check.expected, check.found) == (found == "a read first", "a read first", found)
+    assert (check.passed, check.expected, check.found) == (finding == "a read first", "a read first", finding)
 
 
 def test_each_changed_file_is_asked_about() -> None:
@@ -203,10 +203,10 @@ def test_what_the_task_gave_to_read_was_read() -> None:
 
 def test_what_the_agent_asked_for_is_no_read_by_itself() -> None:
     """The conversation holds every call without what came of it: a read that failed stays one."""
-    asked = Message("assistant", "", (read(GARDEN, 1),), 1)
+    request = Message("assistant", "", (read(GARDEN, 1),), 1)
     calls = [read(GARDEN, 1, failed=True), edit(GARDEN, 2)]
 
-    assert graded(PkmReadBeforeWrite(), trial(OLD, calls=calls, messages=[asked])).score == 0.0
+    assert graded(PkmReadBeforeWrite(), trial(OLD, calls=calls, messages=[request])).score == 0.0
 
 
 def test_a_file_stays_the_same_file_when_it_is_moved() -> None:

@@ -235,7 +235,7 @@ def test_the_order_of_the_changes_does_not_matter(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: PkmRoutedCorrectly([]), "expected_buckets must name at least one bucket"),
         (lambda: PkmRoutedCorrectly([], ["A.md"], every_bucket=True), "must name at least one bucket"),
@@ -250,12 +250,12 @@ def test_the_order_of_the_changes_does_not_matter(data: st.DataObject) -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be_met_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_met_are_refused(make: Any, message: str) -> None:
     """A mistake in a task's config shows when the task is loaded."""
     with pytest.raises(ValueError) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_file_alone_may_be_expected() -> None:

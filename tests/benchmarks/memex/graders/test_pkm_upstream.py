@@ -36,8 +36,8 @@ def evidence(case: Case) -> Evidence:
         tree(dict.fromkeys([*created, *modified], "as it is")),
         state=case.get("state", {}),
         calls=[
-            call(each["t"], turn, failed=each.get("err", False), **each["a"])
-            for turn, each in enumerate(case.get("calls", []), 1)
+            call(made["t"], turn, failed=made.get("err", False), **made["a"])
+            for turn, made in enumerate(case.get("calls", []), 1)
         ],
     )
 
@@ -93,7 +93,7 @@ def test_the_texts_at_the_end_come_from_the_workspace_where_the_state_has_none()
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: PkmReadBeforeWrite(mode="upstream"), "required_read_path: mode upstream asks for one"),
         (lambda: PkmNoOverwrite(mode="upstream"), "seed_marker: mode upstream asks for one"),
@@ -102,9 +102,9 @@ def test_the_texts_at_the_end_come_from_the_workspace_where_the_state_has_none()
         (lambda: PkmRoutedCorrectly(["A/"], only=True, mode="upstream"), "only: there is no such thing"),
     ],
 )
-def test_upstream_mode_takes_the_settings_of_memex_and_no_others(make: Any, said: str) -> None:
+def test_upstream_mode_takes_the_settings_of_memex_and_no_others(make: Any, message: str) -> None:
     """What Memex demands is demanded, and what it does not know is refused, not passed over."""
     with pytest.raises(ValueError) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -68,13 +68,13 @@ def pkm_task(suite: Path, name: str, **more: Any) -> Path:
 def memex(tmp_path: Path) -> Path:
     """Give a folder in Memex's layout with one suite of one task."""
     suite = tmp_path / "memex" / "pkm_agent" / "suites" / "capability"
-    told = {
+    suite_json = {
         "name": "made_up_pkm",
         "agent_name": "pkm_agent",
         "kind": "capability",
         "task_pass_threshold": 1.0,
     }
-    dump(suite / "suite.json", told)
+    dump(suite / "suite.json", suite_json)
     garden = suite / "_garden_pkm" / "PKM" / "Areas" / "Garden.md"
     garden.parent.mkdir(parents=True)
     garden.write_text(GARDEN, encoding="utf-8")
@@ -162,12 +162,12 @@ def test_an_import_says_how_its_graders_count(memex: Path, pytester: pytest.Pyte
     exists = {"name": "file_exists", "config": {"paths": ["PKM/**"]}}
     pkm_task(suite, "odd/mixed", graders=[{"name": "pkm_completion"}, exists])
     assert agenteval_import("memex", memex, "--to", to, "--mode", "upstream") == 0
-    found = {
+    modes = {
         grader["name"]: grader.get("config")
         for path in sorted(to.rglob("task.json"))
         for grader in json.loads(path.read_text(encoding="utf-8"))["graders"]
     }
-    assert found == {
+    assert modes == {
         "pkm_completion": {"mode": "upstream"},
         "pkm_routed_correctly": {"expected_buckets": ["Areas/"], "mode": "upstream"},
         "pkm_no_overwrite": {"seed_marker": MARKER, "mode": "upstream"},
@@ -180,18 +180,24 @@ def test_what_their_suite_file_says_is_carried_over_or_told(
     memex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keys that we know are kept, unknown ones are named with the nearest; a wrong value stops the import."""
-    told = {"name": "mine", "agent_name": "pkm_agent", "kind": "capability", "desciption": "x", "owner": "me"}
-    kept = {"defaults": {"trials_per_run": 3}, "taskPassThreshold": 0.5, "on_miss": "tool_error"}
-    dump(suite_of(memex) / "suite.json", {**told, **kept})
+    suite_json = {
+        "name": "mine",
+        "agent_name": "pkm_agent",
+        "kind": "capability",
+        "desciption": "x",
+        "owner": "me",
+    }
+    carried_over = {"defaults": {"trials_per_run": 3}, "taskPassThreshold": 0.5, "on_miss": "tool_error"}
+    dump(suite_of(memex) / "suite.json", {**suite_json, **carried_over})
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
     out = capsys.readouterr().out
     assert "suite.json: unknown key 'desciption', left out; did you mean 'description'?" in out
     assert "suite.json: unknown key 'owner', left out" in out
-    said = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
-    assert (said["taskPassThreshold"], said["on_miss"]) == (0.5, "tool_error")
-    assert said["defaults"] == {"trials_per_run": 3, "clock": "2026-02-11T20:30:00+00:00"}
+    suite_yaml = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
+    assert (suite_yaml["taskPassThreshold"], suite_yaml["on_miss"]) == (0.5, "tool_error")
+    assert suite_yaml["defaults"] == {"trials_per_run": 3, "clock": "2026-02-11T20:30:00+00:00"}
 
-    dump(suite_of(memex) / "suite.json", {**told, "kind": "capabilty"})
+    dump(suite_of(memex) / "suite.json", {**suite_json, "kind": "capabilty"})
     with pytest.raises(ProblemsFound, match=r"suite.json:\d+: kind"):
         agenteval_import("memex", memex, "--to", tmp_path / "other")
     assert not (tmp_path / "other").exists()
@@ -205,9 +211,9 @@ def test_what_the_suite_file_says_otherwise_is_told(
 
     assert agenteval_import("memex", memex, "--to", tmp_path / "mine") == 0
 
-    said = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
-    assert (said["agent"], said["kind"]) == ("pkm", "capability")
-    assert said["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
+    suite_yaml = yaml.safe_load((tmp_path / "mine" / "suite.yaml").read_text("utf-8"))
+    assert (suite_yaml["agent"], suite_yaml["kind"]) == ("pkm", "capability")
+    assert suite_yaml["defaults"]["clock"] == "2026-02-11T20:30:00+00:00"
     out = capsys.readouterr().out
     assert "pkm_capability: 1 task files, 0 cannot run" in out
     assert "the agent is pkm, as the folder is named" in out
@@ -279,12 +285,12 @@ def test_what_the_user_put_into_the_suite_is_never_removed(
 def test_what_is_no_folder_of_memex_is_refused(memex: Path, tmp_path: Path) -> None:
     """A folder that is not there, one without tasks, a target inside, two suites of a name: one sentence."""
     (tmp_path / "empty").mkdir()
-    for source, target, said in (
+    for source, target, message in (
         (tmp_path / "nothing", "mine", "there is no such folder"),
         (tmp_path / "empty", "mine", "there is no task.json"),
         (memex, "memex/mine", "expected a folder outside"),
     ):
-        with pytest.raises(UsageMistake, match=said):
+        with pytest.raises(UsageMistake, match=message):
             agenteval_import("memex", source, "--to", tmp_path / target)
     again = memex / "pkm_agent" / "suites" / "regression"
     dump(again / "suite.json", {"name": "made_up_pkm", "agent_name": "pkm_agent"})
@@ -312,8 +318,8 @@ def test_the_expected_outcome_of_a_task_is_graded(memex: Path, pytester: pytest.
         for name, turns in (("skipped", [skip]), ("filed", filed)):
             for mode, graders in (("", None), ("_upstream", upstream), ("_either", either)):
                 reference = {"source": "manual", "expected_outcome": outcome, "turns": turns}
-                asked = graders or [{"name": "pkm_completion"}]
-                pkm_task(suite, f"{kind}_{name}{mode}", reference_solution=reference, graders=asked)
+                graders_of_task = graders or [{"name": "pkm_completion"}]
+                pkm_task(suite, f"{kind}_{name}{mode}", reference_solution=reference, graders=graders_of_task)
     assert agenteval_import("memex", memex, "--to", to) == 0
     run(pytester, "evals", "--agent-model=oracle", "--repetitions=1")
 

@@ -135,10 +135,10 @@ def test_long_texts_are_not_folded() -> None:
 
 def test_half_a_character_does_not_break_the_file() -> None:
     """A lone surrogate, which a model's JSON can hold, is written as the replacement character."""
-    written = card_yaml.write({"k": "a\ud83d"})
+    text = card_yaml.write({"k": "a\ud83d"})
 
-    assert written.encode("utf-8")
-    assert card_yaml.read(written) == {"k": "a\ufffd"}
+    assert text.encode("utf-8")
+    assert card_yaml.read(text) == {"k": "a\ufffd"}
 
 
 @pytest.mark.parametrize("text", ["a: b: c", "- list", "", "\x00", "when: 2026-99-99"])

@@ -62,22 +62,22 @@ def test_what_is_no_fact_id_is_refused(text: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "written", "text"),
+    ("id", "clock", "text"),
     [
         ("ts_1", "08:30:00", "Heron again."),
         ("ts_12", "12:55:00", "Soup.\n## not a heading of ours\nMore soup."),
         ("ts_2", "17:42:00", ""),
     ],
 )
-def test_an_entry_runs_to_the_next_heading(id: str, written: str, text: str) -> None:
+def test_an_entry_runs_to_the_next_heading(id: str, clock: str, text: str) -> None:
     """An entry is found by its own number, not by a longer one that begins alike."""
     fact = fact_id(f"2026/09/17.md#{id}")
     assert fact is not None
-    found = find_entry(DAY, fact)
+    entry = find_entry(DAY, fact)
 
-    assert found is not None
-    assert found.written_at == datetime.fromisoformat(f"2026-09-17T{written}")
-    assert found.text == text
+    assert entry is not None
+    assert entry.written_at == datetime.fromisoformat(f"2026-09-17T{clock}")
+    assert entry.text == text
 
 
 @pytest.mark.parametrize("daily", [None, "", DAY, "## <id:ts_3> 25:00:00"])

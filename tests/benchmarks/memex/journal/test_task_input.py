@@ -79,8 +79,8 @@ def test_the_journal_gives_an_id_and_writes_the_entry_down(
 
 def test_a_number_that_is_taken_is_not_given_again() -> None:
     """Two entries of a day never have one id."""
-    taken = OTHER.replace("ts_1", "ts_3168")
-    assert prepared({"content": TEXT}, "walk", CLOCK, read(taken).get)[0]["fact_id"].endswith("#ts_3169")
+    daily = OTHER.replace("ts_1", "ts_3168")
+    assert prepared({"content": TEXT}, "walk", CLOCK, read(daily).get)[0]["fact_id"].endswith("#ts_3169")
 
 
 @pytest.mark.posix
@@ -104,17 +104,17 @@ def test_a_task_is_an_entry_and_its_graders(
     """Without an id and without a fixture the card, PKM and foreign agents do their task, each time alike."""
     only_our_plugin(monkeypatch)
     filed = {"name": "pkm_completion", "config": {"expected_path": "persist"}}
-    one = {"id": "walk", "input": {"content": TEXT}, "graders": [filed]}
+    task = {"id": "walk", "input": {"content": TEXT}, "graders": [filed]}
     write(
         pytester.path,
         {
             "conftest.py": FOREIGN,
             "evals/card/suite.yaml": "name: cards\nagent: card\nkind: regression\n",
-            "evals/card/walk.json": {**one, "graders": [{"name": "card_completion"}]},
+            "evals/card/walk.json": {**task, "graders": [{"name": "card_completion"}]},
             "evals/pkm/suite.yaml": NOTES,
-            "evals/pkm/walk.json": one,
-            "evals/pkm/hand.json": {**one, "id": "hand", "agent": "by_hand"},
-            "evals/pkm/bad.json": {**one, "id": "bad", "input": {"content": TEXT, "fact_id": "2026-11-03"}},
+            "evals/pkm/walk.json": task,
+            "evals/pkm/hand.json": {**task, "id": "hand", "agent": "by_hand"},
+            "evals/pkm/bad.json": {**task, "id": "bad", "input": {"content": TEXT, "fact_id": "2026-11-03"}},
         },
     )
     refused = run(pytester, "evals", "--agent-model=rules")

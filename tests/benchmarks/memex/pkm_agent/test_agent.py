@@ -44,7 +44,7 @@ def reply(*calls: tuple[str, Mapping[str, Any]], text: str = "") -> Mapping[str,
 
 def played(layer: Path, *script: Mapping[str, Any], model: str = "scripted", **more: Any) -> Trial:
     """Let an offline model, as a rule the scripted one, play the PKM agent."""
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "agent": "pkm",
         "input": {"fact_id": FACT, "content": ENTRY},
         "layers": (str(layer),),
@@ -53,7 +53,7 @@ def played(layer: Path, *script: Mapping[str, Any], model: str = "scripted", **m
         "script": script,
         **more,
     }
-    planned = replace(plan(**said), model=Model(model, model, offline=True))
+    planned = replace(plan(**settings), model=Model(model, model, offline=True))
     (trial,) = execute(registry(), planned)
     return trial
 
@@ -153,7 +153,7 @@ def test_a_dirty_skip_can_be_made_good(layer: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("half", "told", "not_told"),
+    ("half", "words", "not_told"),
     [
         (reply(edit()), "update_timeline_card_insight", "by Edit or Write"),
         (reply(INSIGHT), f"`{MARKER}`", "- Missing: its insight"),
@@ -161,12 +161,12 @@ def test_a_dirty_skip_can_be_made_good(layer: Path) -> None:
     ],
     ids=["filed", "insight", "nothing"],
 )
-def test_the_missing_half_is_named(layer: Path, half: Mapping[str, Any], told: str, not_told: str) -> None:
+def test_the_missing_half_is_named(layer: Path, half: Mapping[str, Any], words: str, not_told: str) -> None:
     """An unfinished run is followed by one that begins with what is missing, and only with that."""
     trial = played(layer, half, *[SILENT] * 4)
     reminder = users(trial)[1]
 
-    assert told in reminder
+    assert words in reminder
     assert not_told not in reminder
     assert ("skip_pkm_organization" in reminder) == (not state(trial)["successful_pkm_mutation"])
 
@@ -320,6 +320,6 @@ def test_problems_of_the_input_are_told_before_any_trial(
     task_input: Mapping[str, Any], problems: list[tuple[str, str]]
 ) -> None:
     """No content, or an improper fact id, is the author's mistake: where, and what was found."""
-    found = PkmAgent.input_problems(task_input)
+    found_problems = PkmAgent.input_problems(task_input)
 
-    assert [(path[0], what) for path, _, what in found] == problems
+    assert [(path[0], what) for path, _, what in found_problems] == problems

@@ -31,9 +31,9 @@ def card(tools: Called) -> Any:
 
 def test_the_insight_goes_on_the_card(tools: Called) -> None:
     """Text, related entries and the speaker are added; all else on the card stays, in its order."""
-    said = tools.ok(TOOL, fact_id=FACT, insight_text=" Third coat: it holds. ", related_fact_ids=[OTHER])
+    result = tools.ok(TOOL, fact_id=FACT, insight_text=" Third coat: it holds. ", related_fact_ids=[OTHER])
 
-    assert said == f"The insight is on the card of {FACT}, tied to 1 other fact."
+    assert result == f"The insight is on the card of {FACT}, tied to 1 other fact."
     assert card(tools)["insight"] == {
         "text": "Third coat: it holds.",
         "related_facts": [{"id": OTHER}],
@@ -95,7 +95,7 @@ def test_a_card_that_is_not_there_is_begun(tools: Called, content: bytes | None)
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "related"),
     [
         (None, []),
         ([], []),
@@ -105,15 +105,15 @@ def test_a_card_that_is_not_there_is_begun(tools: Called, content: bytes | None)
         ([THIRD, FACT, OTHER], [THIRD, OTHER]),
     ],
 )
-def test_related_entries_are_others_and_come_once(tools: Called, given: object, kept: list[str]) -> None:
+def test_related_entries_are_others_and_come_once(tools: Called, given: object, related: list[str]) -> None:
     """An entry is not related to itself, and no entry is named twice; the order is the agent's."""
     tools.ok(TOOL, fact_id=FACT, insight_text="x", related_fact_ids=given)
 
-    assert card(tools)["insight"]["related_facts"] == [{"id": one} for one in kept]
+    assert card(tools)["insight"]["related_facts"] == [{"id": id} for id in related]
 
 
 @pytest.mark.parametrize(
-    ("args", "kind", "said"),
+    ("args", "kind", "words"),
     [
         ({"fact_id": "2026/09/17.md#ts_2"}, "not_found", "there is no entry ts_2 in Facts/2026/09/17.md"),
         ({"fact_id": "2026/09/16.md#ts_1"}, "not_found", "there is no entry ts_1 in Facts/2026/09/16.md"),
@@ -133,14 +133,14 @@ def test_related_entries_are_others_and_come_once(tools: Called, given: object, 
     ],
 )
 def test_an_insight_that_fits_no_entry_is_refused(
-    tools: Called, args: dict[str, object], kind: str, said: str
+    tools: Called, args: dict[str, object], kind: str, words: str
 ) -> None:
     """An entry that is not in its daily file, ids that are none, and a blank text change nothing."""
     before = tools.tree()
 
-    found, message = tools.refused(TOOL, **{"fact_id": FACT, "insight_text": "x", **args})
+    error_type, message = tools.refused(TOOL, **{"fact_id": FACT, "insight_text": "x", **args})
 
-    assert (found, said in message) == (kind, True), message
+    assert (error_type, words in message) == (kind, True), message
     assert tools.tree() == before
 
 

@@ -29,7 +29,7 @@ def call(tool: str, *, error: ToolError | None = None, raw: str | None = None, *
 def test_evidence_is_as_upstream(case: Mapping[str, Any]) -> None:
     """Every flag, and the missing requirements in their order, are those of the original."""
     calls = [
-        call(each["t"], error=REFUSED if each.get("err") else None, **each["a"]) for each in case["calls"]
+        call(made["t"], error=REFUSED if made.get("err") else None, **made["a"]) for made in case["calls"]
     ]
     state = pkm_end_state(FACT, calls).state()
 
@@ -89,10 +89,10 @@ def test_an_unknown_fact_is_filed_nowhere() -> None:
 
 
 @given(st.builds(PkmEndState, *[st.booleans()] * 4))
-def test_what_is_complete_misses_nothing(found: PkmEndState) -> None:
+def test_what_is_complete_misses_nothing(end_state: PkmEndState) -> None:
     """Nothing is missing exactly where the entry is dealt with; a skip that was made is not missing."""
-    assert found.is_complete == (found.missing == [])
-    assert not (found.skipped_pkm and "skip_pkm_organization" in found.missing)
+    assert end_state.is_complete == (end_state.missing == [])
+    assert not (end_state.skipped_pkm and "skip_pkm_organization" in end_state.missing)
 
 
 @given(st.lists(st.sampled_from(("Write", "Edit", "Move", "Remove", "LS", INSIGHT, SKIP)), max_size=6))

@@ -44,7 +44,7 @@ def test_no_match_is_no_error(tools: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "shown"),
+    ("args", "result"),
     [
         ({}, "/Projects/Kayak.md:3:- bought the varnish"),
         ({"n": False}, "/Projects/Kayak.md:- bought the varnish"),
@@ -59,9 +59,11 @@ def test_no_match_is_no_error(tools: Called) -> None:
         ({"C": 9, "A": 0, "B": 1}, "/Projects/Kayak.md-2-\n/Projects/Kayak.md:3:- bought the varnish"),
     ],
 )
-def test_lines_are_shown_with_what_is_around_them(tools: Called, args: dict[str, object], shown: str) -> None:
+def test_lines_are_shown_with_what_is_around_them(
+    tools: Called, args: dict[str, object], result: str
+) -> None:
     """In content mode a match has colons and its context dashes; A and B say more than C."""
-    assert tools.ok("Grep", pattern="bought", output_mode="content", **args) == shown
+    assert tools.ok("Grep", pattern="bought", output_mode="content", **args) == result
 
 
 def test_groups_are_parted(tools: Called) -> None:
@@ -69,10 +71,10 @@ def test_groups_are_parted(tools: Called) -> None:
     tools.put("PKM/Notes/a.md", b"x\n1\n2\n3\nx\ny\nx\n")
     tools.put("PKM/Notes/b.md", b"x\n")
 
-    shown = tools.ok("Grep", pattern="x", path="/Notes", output_mode="content", A=1, n=False).split("\n")
+    lines = tools.ok("Grep", pattern="x", path="/Notes", output_mode="content", A=1, n=False).split("\n")
 
     a, b = "/Notes/a.md", "/Notes/b.md"
-    assert shown == [f"{a}:x", f"{a}-1", "--", f"{a}:x", f"{a}-y", f"{a}:x", "--", f"{b}:x"]
+    assert lines == [f"{a}:x", f"{a}-1", "--", f"{a}:x", f"{a}-y", f"{a}:x", "--", f"{b}:x"]
 
 
 def test_wide_context_costs_no_more_than_the_file(tools: Called) -> None:
@@ -80,9 +82,9 @@ def test_wide_context_costs_no_more_than_the_file(tools: Called) -> None:
     tools.put("PKM/Many.txt", b"x\n" * 50_000)
     began = time.monotonic()
 
-    said = tools.ok("Grep", pattern="x", type="txt", output_mode="content", C=10**9, head_limit=1)
+    result = tools.ok("Grep", pattern="x", type="txt", output_mode="content", C=10**9, head_limit=1)
 
-    assert said == "/Many.txt:1:x\n\n(Stopped after 1 line. There is more.)"
+    assert result == "/Many.txt:1:x\n\n(Stopped after 1 line. There is more.)"
     assert time.monotonic() - began < 30
 
 
@@ -121,10 +123,10 @@ def test_matches_are_counted(tools: Called) -> None:
 )
 def test_options_say_where_and_how_to_look(tools: Called, args: dict[str, object], files: int) -> None:
     """Case, folder, glob, kind of file and matches across lines are as they are asked for."""
-    said = tools.ok("Grep", **args)
+    result = tools.ok("Grep", **args)
 
-    found = re.match("Found in ([0-9]+) file", said)
-    assert (int(found[1]) if found else 0) == files
+    match = re.match("Found in ([0-9]+) file", result)
+    assert (int(match[1]) if match else 0) == files
 
 
 @pytest.mark.parametrize(
@@ -157,9 +159,9 @@ def test_a_match_across_lines_shows_all_of_them(tools: Called) -> None:
 
 def test_a_head_limit_cuts_the_result(tools: Called) -> None:
     """No more lines than wanted are shown, and that there is more is said."""
-    said = tools.ok("Grep", pattern="^- ", output_mode="content", head_limit=2, n=False)
+    result = tools.ok("Grep", pattern="^- ", output_mode="content", head_limit=2, n=False)
 
-    assert said == (
+    assert result == (
         "/Areas/Choir/Repertoire.md:- two madrigals\n/Areas/Choir/Voice.md:- hum first\n\n"
         "(Stopped after 2 lines. There is more.)"
     )
@@ -183,15 +185,17 @@ def test_files_that_are_not_text_are_passed_by_and_named(tools: Called) -> None:
     """What is no UTF-8 is not searched, does not stop the search, and stays as it is."""
     tools.put("PKM/Photo.jpg", b"varnish\xff\xd8")
 
-    said = tools.ok("Grep", pattern="varnish")
+    result = tools.ok("Grep", pattern="varnish")
 
-    assert said == "Found in 1 file:\n/Projects/Kayak.md\n\n(Not searched, as they are not text: /Photo.jpg)"
+    assert (
+        result == "Found in 1 file:\n/Projects/Kayak.md\n\n(Not searched, as they are not text: /Photo.jpg)"
+    )
     assert tools.refused("Grep", pattern="varnish", path="/Photo.jpg")[0] == "not_text"
     assert tools.file("Photo.jpg") == b"varnish\xff\xd8"
 
 
 @pytest.mark.parametrize(
-    ("args", "kind", "said"),
+    ("args", "kind", "words"),
     [
         ({"pattern": "("}, "bad_arguments", "missing ), unterminated subpattern at position 0"),
         ({"pattern": "*x"}, "bad_arguments", "nothing to repeat at position 0"),
@@ -211,12 +215,12 @@ def test_files_that_are_not_text_are_passed_by_and_named(tools: Called) -> None:
     ],
 )
 def test_a_search_that_makes_no_sense_is_an_error(
-    tools: Called, args: dict[str, object], kind: str, said: str
+    tools: Called, args: dict[str, object], kind: str, words: str
 ) -> None:
     """A broken pattern is quoted with what is wrong with it, and so is every other argument."""
-    found, message = tools.refused("Grep", **args)
+    error_type, message = tools.refused("Grep", **args)
 
-    assert (found, said in message) == (kind, True), message
+    assert (error_type, words in message) == (kind, True), message
 
 
 def test_a_pattern_that_never_ends_is_given_up(tools: Called, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,8 +79,8 @@ def everything_but_the_knowledge_base(tools: Called) -> Mapping[str, bytes]:
     """Look at each file around the knowledge base."""
     top = tools.root.parent
     files = (Path(folder, name) for folder, _, names in os.walk(top) for name in names)
-    kept = (file for file in files if not file.is_relative_to(tools.root / "PKM"))
-    return {str(file): file.read_bytes() for file in kept}
+    outside = (file for file in files if not file.is_relative_to(tools.root / "PKM"))
+    return {str(file): file.read_bytes() for file in outside}
 
 
 @careful
@@ -98,12 +98,20 @@ def test_whatever_path_is_given_nothing_outside_is_touched(tools: Called, path: 
 @given(paths, paths)
 def test_whatever_path_is_given_it_is_the_tool_that_says_no(tools: Called, path: str, other: str) -> None:
     """A path that is no good is an error of the tool's own, which names no place on the real disk."""
-    known = {"outside", "not_found", "not_a_folder", "is_a_folder", "bad_arguments", "exists", "same_place"}
-    known |= {"no_match", "not_text", "ambiguous", "disk"}
+    error_types = {
+        "outside",
+        "not_found",
+        "not_a_folder",
+        "is_a_folder",
+        "bad_arguments",
+        "exists",
+        "same_place",
+    }
+    error_types |= {"no_match", "not_text", "ambiguous", "disk"}
     for tool, args in every_file_tool(path, other):
         error = tools.call(tool, args).error
         if error is not None:
-            assert error.type in known
+            assert error.type in error_types
             assert str(tools.root) not in error.message
 
 

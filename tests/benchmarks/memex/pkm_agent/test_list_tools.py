@@ -115,20 +115,20 @@ def test_the_overview_shows_everything(tools: Called) -> None:
     """The first message's tree goes all the way down, and counts the names it shows."""
     tools.put("PKM/Areas/Choir/Old/2019/May.md")
 
-    found = overview(tools.workspace)
+    view = overview(tools.workspace)
 
-    assert found.tree == TREE.replace(
+    assert view.tree == TREE.replace(
         "    Choir/\n", "    Choir/\n      Old/\n        2019/\n          May.md\n"
     )
-    assert (found.entries, found.truncated) == (12, False)
+    assert (view.entries, view.truncated) == (12, False)
 
 
 @pytest.mark.parametrize("files", [{}, {"PKM/.keep": ""}, {"Facts/2026/09/17.md": "x"}])
 def test_the_overview_of_a_new_user_is_empty(tmp_path: Path, files: dict[str, str]) -> None:
     """No folder, an empty one, or one with hidden names only: there is nothing."""
-    found = overview(Called(tmp_path, files).workspace)
+    view = overview(Called(tmp_path, files).workspace)
 
-    assert (found.tree, found.entries, found.truncated) == ("/", 0, False)
+    assert (view.tree, view.entries, view.truncated) == ("/", 0, False)
 
 
 def test_the_overview_says_that_it_was_cut(tools: Called) -> None:
@@ -136,20 +136,20 @@ def test_the_overview_says_that_it_was_cut(tools: Called) -> None:
     for number in range(1100):
         tools.put(f"PKM/Areas/Choir/Songs/{number:04}.md")
 
-    found = overview(tools.workspace)
+    view = overview(tools.workspace)
 
-    assert (found.entries, found.truncated) == (1000, True)
-    assert "  Resources/\n    Bread.md" in found.tree
-    assert "        … 110 more\n" in found.tree
+    assert (view.entries, view.truncated) == (1000, True)
+    assert "  Resources/\n    Bread.md" in view.tree
+    assert "        … 110 more\n" in view.tree
 
 
 def test_exactly_a_thousand_names_are_not_cut(tmp_path: Path) -> None:
     """The limit itself may be reached."""
     tools = Called(tmp_path, {f"PKM/{number:04}.md": "" for number in range(1000)})
 
-    found = overview(tools.workspace)
+    view = overview(tools.workspace)
 
-    assert (found.entries, found.truncated) == (1000, False)
+    assert (view.entries, view.truncated) == (1000, False)
 
 
 def test_a_tree_deeper_than_an_agent_files_is_drawn(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_drawn_tree_can_be_read_back(
 
 
 @pytest.mark.parametrize(
-    ("args", "found"),
+    ("args", "files"),
     [
         ({"pattern": "*.md"}, ["/Inbox.md"]),
         ({"pattern": "/*.md"}, ["/Inbox.md"]),
@@ -198,11 +198,11 @@ def test_a_drawn_tree_can_be_read_back(
         ({"pattern": "*.MD"}, []),
     ],
 )
-def test_globs_find_files(tools: Called, args: dict[str, str], found: list[str]) -> None:
+def test_globs_find_files(tools: Called, args: dict[str, str], files: list[str]) -> None:
     """A pattern is read from the folder, with a first slash from the root; only files are found."""
-    said = tools.ok("Glob", **args)
+    result = tools.ok("Glob", **args)
 
-    assert said == "\n".join(found) if found else said.startswith("No file below /")
+    assert result == "\n".join(files) if files else result.startswith("No file below /")
 
 
 def test_what_was_written_last_is_found_first(tools: Called) -> None:
@@ -251,10 +251,10 @@ def test_a_glob_gives_a_hundred_files(tools: Called) -> None:
     for number in range(101):
         tools.put(f"PKM/Many/{number:03}.md")
 
-    shown, _, said = tools.ok("Glob", pattern="/Many/*").partition("\n\n")
+    listed, _, note = tools.ok("Glob", pattern="/Many/*").partition("\n\n")
 
-    assert shown.split("\n") == [f"/Many/{number:03}.md" for number in range(100)]
-    assert said == "(The first 100 of 101. A narrower pattern shows others.)"
+    assert listed.split("\n") == [f"/Many/{number:03}.md" for number in range(100)]
+    assert note == "(The first 100 of 101. A narrower pattern shows others.)"
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_name_that_is_no_text_is_shown_and_spares_the_rest(tools: Called) -> N
     with open(bytes(tools.root / "PKM") + b"/\xff.md", "wb") as file:
         file.write(b"x")
 
-    found = tools.ok("Glob", pattern="*")
+    result = tools.ok("Glob", pattern="*")
 
-    assert found.encode("utf-8").decode().split("\n") == ["/Inbox.md", "/Line?break.md", "/?.md"]
+    assert result.encode("utf-8").decode().split("\n") == ["/Inbox.md", "/Line?break.md", "/?.md"]
     assert "  Line?break.md\n" in tools.ok("LS", path="/")

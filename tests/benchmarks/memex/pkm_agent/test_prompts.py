@@ -32,16 +32,16 @@ def test_every_template_is_in_use() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "words",
     [
         *("/Projects", "/Areas", "/Resources", "/Archives", "/Inbox.md"),
         *("skip_pkm_organization", "update_timeline_card_insight", "related_fact_ids", "evidence"),
         *("<!-- fact_id: ", "4 levels", "2000 lines", "in any language"),
     ],
 )
-def test_the_rules_name_what_the_model_must_know(said: str) -> None:
+def test_the_rules_name_what_the_model_must_know(words: str) -> None:
     """Folders, tools, arguments, the marker and the limits stand in the prompt as they are checked."""
-    assert said in system()
+    assert words in system()
 
 
 def test_no_template_knows_a_task() -> None:
@@ -55,18 +55,18 @@ def test_no_template_knows_a_task() -> None:
 )
 def test_the_overview_says_what_it_shows(entries: int, truncated: bool, header: str) -> None:
     """An empty, a whole and a cut tree each have their own header; only an empty one is not drawn."""
-    shown = Prompts(PkmAgent.templates, {}).render(
+    prompt = Prompts(PkmAgent.templates, {}).render(
         "overview", tree="TREE", entries=entries, truncated=truncated
     )
 
-    assert header in shown
-    assert ("TREE" in shown) == (entries > 0)
+    assert header in prompt
+    assert ("TREE" in prompt) == (entries > 0)
 
 
 def test_a_tree_with_template_marks_is_shown_as_it_is() -> None:
     """File names are data: braces in them are not filled in."""
-    shown = Prompts(PkmAgent.templates, {}).render(
+    prompt = Prompts(PkmAgent.templates, {}).render(
         "overview", tree="{{ language }}.md", entries=1, truncated=False
     )
 
-    assert "{{ language }}.md" in shown
+    assert "{{ language }}.md" in prompt

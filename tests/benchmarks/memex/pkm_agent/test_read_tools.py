@@ -50,9 +50,9 @@ def test_offset_and_limit_choose_lines(tools: Called) -> None:
     """The first line wanted counts from 1, and what is left out is said with how to go on."""
     tools.put("PKM/Long.md", numbered(10))
 
-    shown = tools.ok("Read", file_path="Long.md", offset=3, limit=2)
+    result = tools.ok("Read", file_path="Long.md", offset=3, limit=2)
 
-    assert shown == "     3\tline 3\n     4\tline 4\n\n(Lines 3 to 4 of 10. Go on with offset 5.)"
+    assert result == "     3\tline 3\n     4\tline 4\n\n(Lines 3 to 4 of 10. Go on with offset 5.)"
     assert tools.ok("Read", file_path="Long.md", offset=10).endswith(
         "    10\tline 10\n\n(Lines 10 to 10 of 10.)"
     )
@@ -68,8 +68,8 @@ def test_two_thousand_lines_are_the_most(tools: Called) -> None:
     tools.put("PKM/Long.md", numbered(2500))
 
     for args in ({}, {"limit": 2400}):
-        shown = tools.ok("Read", file_path="Long.md", **args)
-        assert "\n  2000\tline 2000\n\n(Lines 1 to 2000 of 2500. Go on with offset 2001.)" in shown
+        result = tools.ok("Read", file_path="Long.md", **args)
+        assert "\n  2000\tline 2000\n\n(Lines 1 to 2000 of 2500. Go on with offset 2001.)" in result
 
 
 def test_a_long_line_is_cut(tools: Called) -> None:
@@ -86,10 +86,10 @@ def test_a_quarter_of_a_megabyte_is_the_most(tools: Called) -> None:
     """A large file is shown as far as the cap goes, in whole lines, with where to go on."""
     tools.put("PKM/Large.md", (("x" * 1000 + "\n") * 500).encode())
 
-    shown = tools.ok("Read", file_path="Large.md")
+    result = tools.ok("Read", file_path="Large.md")
 
-    assert 255_000 < len(shown.encode()) < 262_144 + 100
-    assert "Go on with offset 261.)" in shown
+    assert 255_000 < len(result.encode()) < 262_144 + 100
+    assert "Go on with offset 261.)" in result
 
 
 @given(st.lists(st.text(max_size=9)), st.integers(1, 12), st.integers(1, 12))
@@ -99,9 +99,9 @@ def test_an_excerpt_goes_on_where_the_last_one_ended(lines: list[str], first: in
     seen: list[str] = []
     at = first
     while at <= len(lines):
-        shown = excerpt(lines, at, limit)
-        seen += shown.text.split("\n")
-        at = shown.last + 1
+        part = excerpt(lines, at, limit)
+        seen += part.text.split("\n")
+        at = part.last + 1
     assert seen == [f"{n:6}\t{line}" for n, line in enumerate(lines, 1) if n >= first]
 
 
@@ -109,14 +109,14 @@ def test_an_empty_file_says_so_and_is_no_reason_to_tidy_up(tools: Called) -> Non
     """An empty file is told from a missing one, by a reminder that keeps no run going."""
     tools.put("PKM/Empty.md")
 
-    shown = tools.ok("Read", file_path="/Empty.md")
+    result = tools.ok("Read", file_path="/Empty.md")
 
-    assert shown == "<reminder>\n/Empty.md is there, and empty.\n</reminder>"
-    assert REMINDER not in shown
+    assert result == "<reminder>\n/Empty.md is there, and empty.\n</reminder>"
+    assert REMINDER not in result
 
 
 @pytest.mark.parametrize(
-    ("args", "kind", "said"),
+    ("args", "kind", "words"),
     [
         ({"file_path": "/Areas/Sleep.md"}, "not_found", "there is no /Areas/Sleep.md"),
         ({"file_path": "/Areas/Choir/voice.md"}, "not_found", "did you mean 'Voice.md'?"),
@@ -141,13 +141,13 @@ def test_an_empty_file_says_so_and_is_no_reason_to_tidy_up(tools: Called) -> Non
     ],
 )
 def test_what_cannot_be_read_is_an_error(
-    tools: Called, args: dict[str, object], kind: str, said: str
+    tools: Called, args: dict[str, object], kind: str, words: str
 ) -> None:
     """A missing file, a folder, a path that leads out and a bad argument each say what is wrong."""
-    found, message = tools.refused("Read", **args)
+    error_type, message = tools.refused("Read", **args)
 
-    assert found == kind
-    assert said in message
+    assert error_type == kind
+    assert words in message
 
 
 def test_a_file_that_is_not_text_is_named(tools: Called) -> None:
@@ -161,16 +161,16 @@ def test_a_file_that_is_not_text_is_named(tools: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(1000, ""), (1001, "keeps growing"), (1999, "growing"), (2000, "Split it")]
+    ("count", "words"), [(1000, ""), (1001, "keeps growing"), (1999, "growing"), (2000, "Split it")]
 )
-def test_a_long_file_comes_with_a_reminder(tools: Called, count: int, said: str) -> None:
+def test_a_long_file_comes_with_a_reminder(tools: Called, count: int, words: str) -> None:
     """Above 1000 lines a file is called long, from 2000 on too long, however little of it is read."""
     tools.put("PKM/Long.md", numbered(count))
 
-    shown = tools.ok("Read", file_path="Long.md", limit=1)
+    result = tools.ok("Read", file_path="Long.md", limit=1)
 
-    assert (REMINDER in shown) == bool(said)
-    assert said in shown
+    assert (REMINDER in result) == bool(words)
+    assert words in result
 
 
 @pytest.mark.parametrize(("small", "reminded"), [(5, False), (6, True)])
@@ -183,10 +183,10 @@ def test_a_folder_of_small_files_comes_with_a_reminder(tools: Called, small: int
     tools.put("PKM/Notes/photo.jpg", b"\xff\xd8")
     tools.put("PKM/Notes/.keep")
 
-    shown = tools.ok("Read", file_path="/Notes/full 0.md")
+    result = tools.ok("Read", file_path="/Notes/full 0.md")
 
-    assert (REMINDER in shown) == reminded
-    assert ("/Notes holds 6 files with one entry or none" in shown) == reminded
+    assert (REMINDER in result) == reminded
+    assert ("/Notes holds 6 files with one entry or none" in result) == reminded
 
 
 @pytest.mark.parametrize(
@@ -226,9 +226,9 @@ def test_a_file_cannot_forge_a_reminder(tools: Called) -> None:
 
 def test_many_files_are_read_at_once(tools: Called) -> None:
     """Paths and globs may be mixed; each file comes once, under a line of its own, in the order asked for."""
-    shown = tools.ok("BatchRead", file_patterns=["/Inbox.md", "Areas/**/*.md", "/Areas/Choir/Voice.md"])
+    result = tools.ok("BatchRead", file_patterns=["/Inbox.md", "Areas/**/*.md", "/Areas/Choir/Voice.md"])
 
-    assert shown == (
+    assert result == (
         "=== /Inbox.md (1 line)\n     1\t- a thought\n\n"
         "=== /Areas/Choir/Repertoire.md (3 lines)\n"
         "     1\t# Repertoire\n     2\t\n     3\t- two madrigals\n\n"
@@ -241,7 +241,7 @@ def test_what_cannot_be_read_among_many_is_said_in_its_place(tools: Called) -> N
     tools.put("PKM/Photo.jpg", b"\xff\xd8")
     tools.put("PKM/Empty.md")
 
-    shown = tools.ok(
+    lines = tools.ok(
         "BatchRead",
         file_patterns=[
             "/Nothing.md",
@@ -255,10 +255,10 @@ def test_what_cannot_be_read_among_many_is_said_in_its_place(tools: Called) -> N
         ],
     ).split("\n\n")
 
-    said = ["there is no /Nothing.md", "/Areas is a folder", "no file fits *.txt", "'../x'", "'../*.md'"]
-    said += ["/Photo.jpg is not text", "/Empty.md (empty)", "/Inbox.md (1 line)"]
-    assert [line.startswith("=== ") for line in shown] == [True] * 8
-    assert [word in line for word, line in zip(said, shown, strict=True)] == [True] * 8
+    notices = ["there is no /Nothing.md", "/Areas is a folder", "no file fits *.txt", "'../x'", "'../*.md'"]
+    notices += ["/Photo.jpg is not text", "/Empty.md (empty)", "/Inbox.md (1 line)"]
+    assert [line.startswith("=== ") for line in lines] == [True] * 8
+    assert [word in line for word, line in zip(notices, lines, strict=True)] == [True] * 8
 
 
 def test_a_file_whose_name_looks_like_a_glob_is_found_by_it(tools: Called) -> None:
@@ -274,11 +274,11 @@ def test_a_batch_has_an_end_and_says_what_it_left_out(tools: Called) -> None:
     for name in "abcde":
         tools.put(f"PKM/{name}.md", (("x" * 1000 + "\n") * 200).encode())
 
-    shown = tools.ok("BatchRead", file_patterns=["?.md"])
+    result = tools.ok("BatchRead", file_patterns=["?.md"])
 
-    assert len(shown.encode()) < read_tools.MOST_BYTES_TOGETHER + 1000
-    assert "=== /b.md (200 lines)" in shown
-    assert shown.endswith(
+    assert len(result.encode()) < read_tools.MOST_BYTES_TOGETHER + 1000
+    assert "=== /b.md (200 lines)" in result
+    assert result.endswith(
         "=== left out, as this is long already: /c.md, /d.md, /e.md. Read them in another call."
     )
 
@@ -288,11 +288,11 @@ def test_a_batch_holds_a_hundred_files(tools: Called) -> None:
     for number in range(130):
         tools.put(f"PKM/Many/{number:03}.md", b"x\n")
 
-    shown = tools.ok("BatchRead", file_patterns=["/Many/*"])
+    result = tools.ok("BatchRead", file_patterns=["/Many/*"])
 
-    assert shown.count("\n     1\tx") == 100
-    assert "/Many/100.md, " in shown
-    assert "/Many/119.md and 10 more. Read them" in shown
+    assert result.count("\n     1\tx") == 100
+    assert "/Many/100.md, " in result
+    assert "/Many/119.md and 10 more. Read them" in result
 
 
 @pytest.mark.parametrize("patterns", [None, [], 7, [7], {"a": 1}])

@@ -39,12 +39,12 @@ ARGUMENTS = {
 
 def test_there_are_eleven_tools_with_their_arguments() -> None:
     """Names and arguments are those that recorded runs of the original agent have."""
-    told = {spec.name: spec.parameters for spec in specs()}
+    parameters = {spec.name: spec.parameters for spec in specs()}
 
-    assert list(told) == list(ARGUMENTS)
+    assert list(parameters) == list(ARGUMENTS)
     for name, (required, optional) in ARGUMENTS.items():
-        assert list(told[name]["required"]) == required
-        assert list(told[name]["properties"]) == [*required, *optional]
+        assert list(parameters[name]["required"]) == required
+        assert list(parameters[name]["properties"]) == [*required, *optional]
 
 
 @pytest.mark.parametrize("spec", specs(), ids=lambda spec: spec.name)

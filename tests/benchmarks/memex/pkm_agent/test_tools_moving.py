@@ -51,9 +51,9 @@ def test_a_move_goes_where_mv_goes(tools: Called, source: str, destination: str,
 
 def test_a_move_says_where_to(tools: Called) -> None:
     """The result names both ends, as they are now."""
-    said = tools.ok("Move", source_path="Inbox.md", destination_path="Areas")
+    result = tools.ok("Move", source_path="Inbox.md", destination_path="Areas")
 
-    assert said == "Moved /Inbox.md to /Areas/Inbox.md."
+    assert result == "Moved /Inbox.md to /Areas/Inbox.md."
 
 
 def test_the_bytes_of_a_file_move_unchanged(tools: Called) -> None:
@@ -66,7 +66,7 @@ def test_the_bytes_of_a_file_move_unchanged(tools: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "destination", "kind", "said"),
+    ("source", "destination", "kind", "words"),
     [
         ("/Nothing.md", "/Areas", "not_found", "there is no /Nothing.md"),
         (KAYAK, KAYAK, "same_place", "/Projects/Kayak.md is there already"),
@@ -90,22 +90,22 @@ def test_the_bytes_of_a_file_move_unchanged(tools: Called) -> None:
     ],
 )
 def test_a_move_that_cannot_be_made_changes_nothing(
-    tools: Called, source: str, destination: str, kind: str, said: str
+    tools: Called, source: str, destination: str, kind: str, words: str
 ) -> None:
     """Onto itself, into itself, over another, through a file, out of the root: each has its error."""
     before = tools.tree()
 
-    found, message = tools.refused("Move", source_path=source, destination_path=destination)
+    error_type, message = tools.refused("Move", source_path=source, destination_path=destination)
 
-    assert (found, said in message) == (kind, True), message
+    assert (error_type, words in message) == (kind, True), message
     assert tools.tree() == before
 
 
 def test_a_file_is_replaced_only_where_told_to(tools: Called) -> None:
     """With overwrite the file that was there is gone, and that is said."""
-    said = tools.ok("Move", source_path=KAYAK, destination_path="/Inbox.md", overwrite=True)
+    result = tools.ok("Move", source_path=KAYAK, destination_path="/Inbox.md", overwrite=True)
 
-    assert said == "Moved /Projects/Kayak.md to /Inbox.md, over what was there."
+    assert result == "Moved /Projects/Kayak.md to /Inbox.md, over what was there."
     assert tools.file("Inbox.md").startswith(b"# Kayak")
 
 
@@ -121,7 +121,7 @@ def test_a_folder_with_something_in_it_is_never_replaced(tools: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said", "left"),
+    ("path", "result", "left"),
     [
         (KAYAK, "Removed /Projects/Kayak.md.", 4),
         ("/Areas", "Removed /Areas with 2 files in it.", 3),
@@ -130,10 +130,10 @@ def test_a_folder_with_something_in_it_is_never_replaced(tools: Called) -> None:
     ],
 )
 def test_what_is_removed_is_gone_with_all_that_is_in_it(
-    tools: Called, path: str, said: str, left: int
+    tools: Called, path: str, result: str, left: int
 ) -> None:
     """A folder goes as a whole, and the result counts its files."""
-    assert tools.ok("Remove", path=path, confirm=True) == said
+    assert tools.ok("Remove", path=path, confirm=True) == result
     assert len(paths(tools)) == left
 
 

@@ -22,9 +22,9 @@ def tools(tmp_path: Path) -> Called:
 
 def test_write_creates_a_file_and_its_folders(tools: Called) -> None:
     """A file may be written where nothing is yet, and the result says so."""
-    said = tools.ok("Write", file_path="/Areas/Garden/Roses.md", content="# Roses\n\n- pruned\n")
+    result = tools.ok("Write", file_path="/Areas/Garden/Roses.md", content="# Roses\n\n- pruned\n")
 
-    assert said == "Created /Areas/Garden/Roses.md: 3 lines."
+    assert result == "Created /Areas/Garden/Roses.md: 3 lines."
     assert tools.file("Areas/Garden/Roses.md") == b"# Roses\n\n- pruned\n"
 
 
@@ -95,30 +95,30 @@ def test_a_file_that_is_not_text_survives(tools: Called, tool: str, args: dict[s
 
 def test_edit_replaces_the_one_place(tools: Called) -> None:
     """The old text goes, the new one stands where it was, and the rest stays."""
-    said = tools.ok("Edit", file_path=KAYAK, old_string="- sanded", new_string="- oiled\n- sanded")
+    result = tools.ok("Edit", file_path=KAYAK, old_string="- sanded", new_string="- oiled\n- sanded")
 
-    assert said == "Edited /Projects/Kayak.md: 1 place, 5 lines now."
+    assert result == "Edited /Projects/Kayak.md: 1 place, 5 lines now."
     assert tools.file("Projects/Kayak.md") == b"# Kayak\n\n- bought the varnish\n- oiled\n- sanded the hull\n"
 
 
 def test_edit_replaces_all_places_where_told_to(tools: Called) -> None:
     """With replace_all, every place is changed, and counted."""
-    said = tools.ok("Edit", file_path=KAYAK, old_string="- ", new_string="* ", replace_all=True)
+    result = tools.ok("Edit", file_path=KAYAK, old_string="- ", new_string="* ", replace_all=True)
 
-    assert said == "Edited /Projects/Kayak.md: 2 places, 4 lines now."
+    assert result == "Edited /Projects/Kayak.md: 2 places, 4 lines now."
     assert tools.file("Projects/Kayak.md") == b"# Kayak\n\n* bought the varnish\n* sanded the hull\n"
 
 
 def test_edit_creates_a_file_from_nothing(tools: Called) -> None:
     """An empty old text and a file that is not there make a new file."""
-    said = tools.ok("Edit", file_path="/Areas/New.md", old_string="", new_string="new\n")
+    result = tools.ok("Edit", file_path="/Areas/New.md", old_string="", new_string="new\n")
 
-    assert said == "Created /Areas/New.md: 1 line."
+    assert result == "Created /Areas/New.md: 1 line."
     assert tools.file("Areas/New.md") == b"new\n"
 
 
 @pytest.mark.parametrize(
-    ("args", "kind", "said"),
+    ("args", "kind", "words"),
     [
         ({"old_string": "hull", "new_string": "hull"}, "bad_arguments", "are the same"),
         ({"old_string": "", "new_string": ""}, "bad_arguments", "are the same"),
@@ -141,14 +141,14 @@ def test_edit_creates_a_file_from_nothing(tools: Called) -> None:
     ],
 )
 def test_an_edit_that_cannot_be_made_changes_nothing(
-    tools: Called, args: dict[str, object], kind: str, said: str
+    tools: Called, args: dict[str, object], kind: str, words: str
 ) -> None:
     """Equal texts, a missing file, no place, several places, a file that is there: each has its error."""
     before = tools.tree()
 
-    found, message = tools.refused("Edit", **{"file_path": KAYAK, **args})
+    error_type, message = tools.refused("Edit", **{"file_path": KAYAK, **args})
 
-    assert (found, said in message) == (kind, True), message
+    assert (error_type, words in message) == (kind, True), message
     assert tools.tree() == before
 
 

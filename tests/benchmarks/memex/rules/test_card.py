@@ -46,8 +46,8 @@ def configs(reply: Reply) -> list[dict[str, Any]]:
     (call,) = reply.calls
     assert call.tool == "save_timeline_card"
     assert call.args["fact_id"] == FACT
-    found: list[dict[str, Any]] = call.args["ui_configs"]
-    return found
+    ui_configs: list[dict[str, Any]] = call.args["ui_configs"]
+    return ui_configs
 
 
 def test_without_tools_it_repeats_the_user() -> None:
@@ -64,11 +64,11 @@ def test_without_tools_it_repeats_the_user() -> None:
 
 def test_it_sees_nothing_of_the_task() -> None:
     """A reference, a script and an input in the plan change nothing of what it says."""
-    told = made(
+    chat = made(
         input={"content": "secret"}, reference={"turns": [{"text": "secret"}]}, script=({"text": "secret"},)
     )
 
-    assert ask([entry("Rain: 23.5 mm")], SAVE, chat=told) == ask([entry("Rain: 23.5 mm")], SAVE)
+    assert ask([entry("Rain: 23.5 mm")], SAVE, chat=chat) == ask([entry("Rain: 23.5 mm")], SAVE)
 
 
 @pytest.mark.parametrize(

@@ -264,9 +264,9 @@ def test_what_stands_in_quotes_is_what_a_tool_is_asked_for() -> None:
     """A title in quotes goes to the tool as it is, and not the words around it."""
     query = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     search = ToolSpec("search_books", "Searches books.", query)
-    asked = {"role": "user", "content": "Please search books for 'The Old Mill' now."}
+    message = {"role": "user", "content": "Please search books for 'The Old Mill' now."}
 
-    move = rules_model.call_likeliest_tool([asked], [search])
+    move = rules_model.call_likeliest_tool([message], [search])
 
     assert move is not None
     assert [(tool, dict(args)) for tool, args in move.calls] == [("search_books", {"query": "The Old Mill"})]

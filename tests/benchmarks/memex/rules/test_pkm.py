@@ -55,12 +55,12 @@ def ask(messages: Sequence[Mapping[str, Any]]) -> Reply:
 def answered(messages: list[dict[str, Any]], *contents: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Ask, note the reply and these results of its calls; give the calls."""
     reply = ask(messages)
-    said = reply.message()
+    message = reply.message()
     ids = [f"{len(messages)}_{number}" for number in range(len(contents))]
-    for call, id in zip(said.get("tool_calls") or (), ids, strict=True):
+    for call, id in zip(message.get("tool_calls") or (), ids, strict=True):
         call["id"] = id
     results = zip(ids, contents, strict=True)
-    messages.append(said)
+    messages.append(message)
     messages.extend({"role": "tool", "tool_call_id": id, "content": content} for id, content in results)
     return [(call.tool, call.args) for call in reply.calls]
 
@@ -217,9 +217,9 @@ def test_a_drawn_tree_is_read() -> None:
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r"))))
 def test_numbered_lines_are_read_back(lines: list[str]) -> None:
     """What a numbered listing shows is the file's; what stands around it is not."""
-    shown = "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, start=1))
+    numbered = "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, start=1))
 
-    assert lines_read(f"<reminder>a\tb</reminder>\n{shown}\n\nreminder") == lines
+    assert lines_read(f"<reminder>a\tb</reminder>\n{numbered}\n\nreminder") == lines
 
 
 @given(st.lists(st.sampled_from(("", "a", "aa", "- b")), max_size=8))

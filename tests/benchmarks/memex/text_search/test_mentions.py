@@ -225,10 +225,10 @@ spellings = st.sampled_from(
 
 @given(days, spellings, spellings, st.integers(1, 27))
 def test_a_day_is_found_in_every_spelling_and_no_other_day_is(
-    day: date, one: str, other: str, off: int
+    day: date, spelling: str, other: str, off: int
 ) -> None:
     """Each spelling finds each other one of the same day, and none of a day nearby."""
-    needle = one.format(day).removesuffix("T09:30:00")
+    needle = spelling.format(day).removesuffix("T09:30:00")
 
     assert mentions(f"it is {other.format(day)}, I think", needle)
     assert not mentions(f"it is {other.format(day + timedelta(off))}, I think", needle)

@@ -50,7 +50,7 @@ def with_day(evidence: Evidence) -> Evidence:
     """Put the journal of the day into both workspaces."""
     day = tree({"2026/09/17.md": DAY}, "Facts/").files
     outcome = evidence.outcome
-    before, after = (Tree({**each.files, **day}) for each in (outcome.before, outcome.after))
+    before, after = (Tree({**snapshot.files, **day}) for snapshot in (outcome.before, outcome.after))
     return replace(evidence, outcome=replace(outcome, before=before, after=after))
 
 
@@ -78,7 +78,7 @@ def test_facts_count_where_lines_are_new() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "said"),
+    ("after", "words"),
     [
         ({**OLD, "Areas/Ferry.md": f"{OLD['Areas/Ferry.md']}{MARK}\n"}, "drill"),
         ({**OLD, "Areas/Ferry.md": NEW.replace("; a dozen vests", "")}, "12 or dozen"),
@@ -91,12 +91,12 @@ def test_facts_count_where_lines_are_new() -> None:
     ],
     ids=["only-the-id", "half", "date", "number", "dated-after", "dated-before", "pasted", "stray"],
 )
-def test_each_wrong_thing_is_named(after: Files, said: str) -> None:
+def test_each_wrong_thing_is_named(after: Files, words: str) -> None:
     """Facts left out, another date or number, a wrong day, a pasted entry, a stray file: each costs."""
     grade = graded(FACTS, filed(after))
 
     assert grade.passed is False
-    assert said in grade.rationale
+    assert words in grade.rationale
 
 
 def test_a_day_that_somebody_named_and_a_file_that_was_moved_are_right() -> None:
@@ -118,7 +118,7 @@ def test_of_a_skipped_entry_nothing_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grader", "said"),
+    ("grader", "message"),
     [
         (lambda: PkmFactsFiled(["a", " "]), "facts: a blank text is said everywhere"),
         (lambda: PkmFactsFiled([[]]), "facts: a blank text is said everywhere"),
@@ -130,9 +130,9 @@ def test_of_a_skipped_entry_nothing_is_asked() -> None:
         (lambda: CardMustContain([["a", "b"]], "upstream"), "substrings must be a list of texts"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(grader: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(grader: Any, message: str) -> None:
     """Blank facts, dates that are none, flags that are none: each is named."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         grader()
 
 

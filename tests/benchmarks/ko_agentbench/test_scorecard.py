@@ -24,9 +24,9 @@ def levels(scores: Mapping[str, Sequence[float]]) -> tuple[MetricGroup, ...]:
     """Work out levels whose metrics all say the same of each task."""
     return levels_of(
         TrialMetric(name, metric, task, score)
-        for name, found in scores.items()
+        for name, values in scores.items()
         for metric in LEVEL_METRICS[name]
-        for task, score in enumerate(found)
+        for task, score in enumerate(values)
     )
 
 
@@ -37,11 +37,11 @@ def parts(total: Total) -> dict[str, float | None]:
 
 def test_the_composite_is_the_documented_mean_of_levels() -> None:
     """0.40 of the mean of L1 to L3, 0.20 of L5, 0.25 of L6, 0.15 of L7; L4 stands beside it."""
-    found = composite(levels({name: [value] for name, value in VALUES.items()}))
+    total = composite(levels({name: [value] for name, value in VALUES.items()}))
 
-    assert found.value == pytest.approx(0.40 * 0.6 + 0.20 * 0.5 + 0.25 * 0.4 + 0.15 * 0.8)
-    assert parts(found) == pytest.approx({"basic": 0.6, "robustness": 0.5, "efficiency": 0.4, "context": 0.8})
-    assert (found.beside, found.missing) == ("L4", ())
+    assert total.value == pytest.approx(0.40 * 0.6 + 0.20 * 0.5 + 0.25 * 0.4 + 0.15 * 0.8)
+    assert parts(total) == pytest.approx({"basic": 0.6, "robustness": 0.5, "efficiency": 0.4, "context": 0.8})
+    assert (total.beside, total.missing) == ("L4", ())
 
 
 def test_a_level_below_nothing_counts_as_it_is() -> None:
@@ -52,20 +52,20 @@ def test_a_level_below_nothing_counts_as_it_is() -> None:
     assert composite(levels({name: [value] for name, value in published.items()})).value == pytest.approx(
         0.561, abs=5e-4
     )
-    found = composite(levels(deep))
-    assert parts(found)["efficiency"] == -2.0
-    assert found.value == pytest.approx(0.561 + 0.25 * (-2 - 0.30665), abs=5e-4)
-    assert found.interval is not None
-    assert found.interval.low < found.value < 0 < found.interval.high
+    total = composite(levels(deep))
+    assert parts(total)["efficiency"] == -2.0
+    assert total.value == pytest.approx(0.561 + 0.25 * (-2 - 0.30665), abs=5e-4)
+    assert total.interval is not None
+    assert total.interval.low < total.value < 0 < total.interval.high
 
 
 @pytest.mark.parametrize("missing", [("L2",), ("L5",), ("L1", "L7")])
 def test_a_missing_level_leaves_no_composite(missing: tuple[str, ...]) -> None:
     """It is named, and the others are never made to stand for it."""
-    found = composite(levels({name: [value] for name, value in VALUES.items() if name not in missing}))
+    total = composite(levels({name: [value] for name, value in VALUES.items() if name not in missing}))
 
-    assert (found.value, found.interval, found.missing) == (None, None, missing)
-    assert all((parts(found)[part] is None) == bool({*names} & {*missing}) for part, names in PARTS.items())
+    assert (total.value, total.interval, total.missing) == (None, None, missing)
+    assert all((parts(total)[part] is None) == bool({*names} & {*missing}) for part, names in PARTS.items())
 
 
 def test_the_level_beside_it_is_not_missed() -> None:
@@ -73,15 +73,15 @@ def test_the_level_beside_it_is_not_missed() -> None:
     without = levels({name: [value] for name, value in VALUES.items() if name not in ("L4", "L7")})
     weights = {"basic": 0.5, "robustness": 0.25, "efficiency": 0.25, "context": 0.0}
 
-    found = composite(without, weights)
+    total = composite(without, weights)
 
-    assert found.value == pytest.approx(0.5 * 0.6 + 0.25 * 0.5 + 0.25 * 0.4)
-    assert (found.beside, found.missing) == ("L4", ())
+    assert total.value == pytest.approx(0.5 * 0.6 + 0.25 * 0.5 + 0.25 * 0.4)
+    assert (total.beside, total.missing) == ("L4", ())
     assert composite(without).missing == ("L7",)
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "message"),
     [
         ({**WEIGHTS, "basic": 0.5}, r"sum to 1, and these to 1\.1"),
         ({"basic": 1.0}, "for each of basic, robustness, efficiency, context; found basic$"),
@@ -90,9 +90,9 @@ def test_the_level_beside_it_is_not_missed() -> None:
         ({**WEIGHTS, "basic": float("nan")}, "from 0 to 1"),
     ],
 )
-def test_weights_that_make_no_mean_are_refused(weights: dict[str, float], said: str) -> None:
+def test_weights_that_make_no_mean_are_refused(weights: dict[str, float], message: str) -> None:
     """Each part has a weight, none is negative, and together they are 1."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         checked_weights(weights)
 
 
@@ -106,20 +106,20 @@ def test_the_documented_weights_are_weights() -> None:
 @pytest.mark.parametrize("score", [0.0, 1.0])
 def test_the_composite_lies_in_its_interval_at_the_ends_of_the_scale(score: float) -> None:
     """Full marks in every task are a composite of exactly 1 that may still be luck."""
-    found = composite(levels({name: [score] * 10 for name in LEVELS}))
+    total = composite(levels({name: [score] * 10 for name in LEVELS}))
 
-    assert found.value == score
-    assert found.interval is not None
-    assert found.interval.low <= score <= found.interval.high
-    assert 0.02 < found.interval.high - found.interval.low < 0.2
+    assert total.value == score
+    assert total.interval is not None
+    assert total.interval.low <= score <= total.interval.high
+    assert 0.02 < total.interval.high - total.interval.low < 0.2
 
 
 def test_a_level_of_one_task_leaves_the_composite_without_interval() -> None:
     """One task cannot tell how far tasks differ."""
-    found = composite(levels({name: [0.2, 0.7] for name in LEVELS if name != "L6"} | {"L6": [0.5]}))
+    total = composite(levels({name: [0.2, 0.7] for name in LEVELS if name != "L6"} | {"L6": [0.5]}))
 
-    assert found.value is not None
-    assert found.interval is None
+    assert total.value is not None
+    assert total.interval is None
 
 
 def test_the_interval_is_what_drawing_tasks_anew_gives() -> None:
@@ -132,11 +132,11 @@ def test_the_interval_is_what_drawing_tasks_anew_gives() -> None:
         return sum(share * sum(random.choices(scores[name], k=60)) / 60 for name, share in shares.items())
 
     values = sorted(drawn() for _ in range(4000))
-    found = composite(levels(scores))
+    total = composite(levels(scores))
 
-    assert found.interval is not None
-    assert found.interval.low == pytest.approx(values[100], abs=0.004)
-    assert found.interval.high == pytest.approx(values[3899], abs=0.004)
+    assert total.interval is not None
+    assert total.interval.low == pytest.approx(values[100], abs=0.004)
+    assert total.interval.high == pytest.approx(values[3899], abs=0.004)
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
