@@ -189,18 +189,18 @@ def _with_unjudged(level: MetricGroup, lacking: Lacking, entries: Iterable[Journ
         return replace(metric, unjudged=lacking.get((level.name, metric.name), 0))
 
     metrics = tuple(map(counted, level.metrics))
-    tried = [entry for entry in entries if entry.bucket == level.name]
+    of_level = [entry for entry in entries if entry.bucket == level.name]
     return MetricGroup(
         total=replace(level.total, unjudged=sum(metric.unjudged for metric in metrics)),
         metrics=metrics,
         beside=tuple(map(counted, level.beside)),
-        reason=_reason(level.name, tried) if level.value is None and tried else "",
+        reason=_reason(level.name, of_level) if level.value is None and of_level else "",
     )
 
 
-def _reason(level: str, tried: Sequence[JournalEntry]) -> str:
+def _reason(level: str, of_level: Sequence[JournalEntry]) -> str:
     """Say why nothing is decided in a level that was tried."""
-    own = (grade for entry in tried for grade in entry.grades if grade.grader in LEVEL_METRICS[level])
+    own = (grade for entry in of_level for grade in entry.grades if grade.grader in LEVEL_METRICS[level])
     if any(grade.undecided == NO_JUDGE for grade in own):
         return "needs --agent-judge"
-    return "undecided" if any(entry.averaged for entry in tried) else "errored"
+    return "undecided" if any(entry.averaged for entry in of_level) else "errored"

@@ -39,11 +39,11 @@ def valid_calls(task: KoTask, trace: KoTrace) -> MetricResult:
 
     Failures of the tool that the task breaks are not the agent's: they are left out.
     """
-    meant = [call for call in trace.own if is_valid(call) or call.tool != task.injected_tool]
-    if not meant:
+    counted = [call for call in trace.own if is_valid(call) or call.tool != task.injected_tool]
+    if not counted:
         return not_applicable("no call was made that could have worked")
-    good = sum(map(is_valid, meant))
-    return MetricResult(share(good, len(meant)), f"{good} of {len(meant)} calls worked")
+    good = sum(map(is_valid, counted))
+    return MetricResult(share(good, len(counted)), f"{good} of {len(counted)} calls worked")
 
 
 def valid_calls_upstream(task: KoTask, trace: KoTrace) -> MetricResult:

@@ -66,8 +66,8 @@ def tool_defaults(tool: str) -> ToolDefaults:
 def normalize_args(call: Call) -> dict[str, Any]:
     """Give a call's arguments with the tool's defaults, and without those that are null."""
     tool, args = call
-    given = {name: value for name, value in args.items() if value is not None}
-    normalized: dict[str, Any] = fold_texts({**tool_defaults(tool).defaults, **given})
+    present = {name: value for name, value in args.items() if value is not None}
+    normalized: dict[str, Any] = fold_texts({**tool_defaults(tool).defaults, **present})
     return normalized
 
 
@@ -200,18 +200,18 @@ async def economy(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResu
     done = await panel.score(RUBRIC, values)
     if done.score is None:
         return done
-    made, needed = len(trace.calls), _needed_calls(task, trace)
-    score = (share(needed, made) if made else 1.0) if done.score else 0.0
-    counts = f"{made} calls were made, {made - len(trace.own)} of them given; {needed} will do"
+    call_count, needed = len(trace.calls), _needed_calls(task, trace)
+    score = (share(needed, call_count) if call_count else 1.0) if done.score else 0.0
+    counts = f"{call_count} calls were made, {call_count - len(trace.own)} of them given; {needed} will do"
     return MetricResult(score, f"{counts}; done: {done.reason}", more=done.more)
 
 
 async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
     """Give 0 where it was not done, also where no call was made, else the least calls by those made."""
-    made = len(trace.own)
+    call_count = len(trace.own)
     # Its evaluator is never given minimum_calls: in a log the distinct golden calls stand for them.
     needed = (_distinct(task) or 1) if task.minimum_calls is None else task.minimum_calls
-    if not panel.judges and made:
+    if not panel.judges and call_count:
         return no_judge_result()
     values = {
         # The first turn, though it is a later one that was answered: it knows no other.
@@ -225,23 +225,23 @@ async def economy_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> M
     votes = [vote.number == 1 for vote in judge_votes]
     done = majority_upstream(votes)
     reason = f"{sum(votes)} of {len(votes)} judges say that it was done"
-    score = min(1.0, needed / made) if done and made else 0.0
+    score = min(1.0, needed / call_count) if done and call_count else 0.0
     details = {
         "success": done,
-        "actual_calls": made,
+        "actual_calls": call_count,
         "minimum_calls": needed,
-        **({"efficiency": score} if done and made else {}),
+        **({"efficiency": score} if done and call_count else {}),
         "llm_reason": reason,
         "vote_details": {"positive": sum(votes), "negative": len(votes) - sum(votes), "total": len(votes)},
         "individual_judges": _vote_details(judge_votes),
     }
-    return MetricResult(score, f"{made} calls were made; {needed} will do; {reason}", details)
+    return MetricResult(score, f"{call_count} calls were made; {needed} will do; {reason}", details)
 
 
 def _needed_calls(task: KoTask, trace: KoTrace) -> int:
     """Count the calls that were given, and the golden ones that none of them makes needless."""
-    given = [call for call in trace.calls if call.seeded]
-    needed, available = len(given), [(call.tool, call.args) for call in given if is_valid(call)]
+    seeded = [call for call in trace.calls if call.seeded]
+    needed, available = len(seeded), [(call.tool, call.args) for call in seeded if is_valid(call)]
     for action in task.golden_calls:
         request = (str(action["tool"]), action.get("args") or {})
         if not any(equal_calls(request, earlier) for earlier in available):

@@ -136,13 +136,13 @@ def fallback_success(task: KoTask, trace: KoTrace) -> MetricResult:
         return undecided
     calls = trace.own
     later = [calls[at] for at in _places_since(calls, first_failure(task, calls))]
-    tried = [call for call in later if call.tool in _fallback_tools(task)]
-    if not tried and is_repaired(task, trace):
+    attempts = [call for call in later if call.tool in _fallback_tools(task)]
+    if not attempts and is_repaired(task, trace):
         return not_applicable(f"{task.injected_tool} worked when it was tried again")
-    if not tried:
+    if not attempts:
         return _gave_up_result(task)
-    good = sum(map(is_valid, tried))
-    return MetricResult(share(good, len(tried)), f"{good} of {len(tried)} fallback calls worked")
+    good = sum(map(is_valid, attempts))
+    return MetricResult(share(good, len(attempts)), f"{good} of {len(attempts)} fallback calls worked")
 
 
 def fallback_success_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -154,18 +154,18 @@ def fallback_success_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
         return MetricResult(None, "the task names no tool to fall back on", {"reason": "No fallback tools"})
     if _upstream_failure(task, trace.own) is None:
         return MetricResult(0.0, "the injected tool did not fail", {"reason": "Injected tool did not fail"})
-    tried = [call for call in trace.own if call.tool in _fallback_tools(task)]
-    if not tried:
+    attempts = [call for call in trace.own if call.tool in _fallback_tools(task)]
+    if not attempts:
         return MetricResult(0.0, "no fallback was tried", {"reason": "No fallback attempts"})
-    good = sum(call.success is True and not call.error for call in tried)
+    good = sum(call.success is True and not call.error for call in attempts)
     details = {
         "injected_tool": task.injected_tool,
         "injected_tool_failed": True,
-        "fallback_attempts": len(tried),
+        "fallback_attempts": len(attempts),
         "fallback_successes": good,
         "fallback_tools": _fallback_tools(task),
     }
-    return MetricResult(good / len(tried), f"{good} of {len(tried)} fallback calls worked", details)
+    return MetricResult(good / len(attempts), f"{good} of {len(attempts)} fallback calls worked", details)
 
 
 def _without_failure(task: KoTask, trace: KoTrace) -> MetricResult | None:

@@ -115,16 +115,16 @@ def conversation_upstream(messages: Sequence[KoMessage]) -> tuple[str, int]:
 
 def _turn(number: int, message: KoMessage) -> str:
     most = MAX_TOOL_TURN_CHARS if message.role == "tool" else MAX_TURN_CHARS
-    given = " (주어짐)" if message.seeded and message.role != "user" else ""
+    seeded_mark = " (주어짐)" if message.seeded and message.role != "user" else ""
     who = _ROLES.get(message.role, message.role)
     # No further line begins as a turn does: nobody can put words into another's mouth.
     text = "\n    ".join(cut_middle(message.content or "", most).splitlines())
-    return f"[{number}] {who}{given}: {text}"
+    return f"[{number}] {who}{seeded_mark}: {text}"
 
 
 def _call_text(call: KoCall) -> str:
-    given = " (주어짐)" if call.seeded else ""
-    return f"{call.tool}({cut_middle(value_text(dict(call.args)), MAX_RESULT_CHARS)}){given}"
+    seeded_mark = " (주어짐)" if call.seeded else ""
+    return f"{call.tool}({cut_middle(value_text(dict(call.args)), MAX_RESULT_CHARS)}){seeded_mark}"
 
 
 def _result_text(call: KoCall) -> str:
@@ -167,10 +167,10 @@ class JudgePanel:
 
     async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Ask every judge; who cannot be reached or read is left out, and named."""
-        made = own_rubric(rubric)
-        if made.combine != "majority":
-            made = replace(made, combine=self.combine)
-        judgement = await ask_judges(made, values, self.judges, skip_unreachable=True)
+        rubric_used = own_rubric(rubric)
+        if rubric_used.combine != "majority":
+            rubric_used = replace(rubric_used, combine=self.combine)
+        judgement = await ask_judges(rubric_used, values, self.judges, skip_unreachable=True)
         failed = [f"{vote.judge}: {vote.problem}" for vote in judgement.votes if vote.problem]
         more = {**judgement_details(judgement), **({"failed_judges": failed} if failed else {})}
         score = judgement.score
@@ -205,9 +205,9 @@ def own_rubric(name: str) -> Rubric:
 
 async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, str]) -> list[UpstreamVote]:
     """Ask every judge once, side by side."""
-    made = own_rubric(rubric)
-    messages = made.messages(values)
-    return await gather_all(ask_upstream(judge, made, messages) for judge in panel.judges)
+    rubric_used = own_rubric(rubric)
+    messages = rubric_used.messages(values)
+    return await gather_all(ask_upstream(judge, rubric_used, messages) for judge in panel.judges)
 
 
 def _whole_number(score: float | None, rubric: Rubric) -> int | None:

@@ -35,13 +35,13 @@ _TAG = re.compile(r"</?b>")
 """Search providers mark what was found."""
 
 
-def likeness(value: Any, given: Iterable[Any], *, phrases: bool) -> Likeness:
+def likeness(value: Any, sources: Iterable[Any], *, phrases: bool) -> Likeness:
     """Rank how well a value, or a part of a joined one, fits one that was given.
 
     Equal beats everything. A number may be rounded or cut, and with ``phrases`` a text may hold what was
     given, or be held by it: the more of it the better. Case, width and spaces make no difference.
     """
-    atoms = {atom for atom in map(_atom, given) if atom is not None}
+    atoms = {atom for atom in map(_atom, sources) if atom is not None}
     parts = list(_parts(value))
     if not atoms.isdisjoint(parts):
         return 2, 0
@@ -118,11 +118,11 @@ def data_flows(task: KoTask, trace: KoTrace) -> MetricResult:
     flows = list({tuple(flow[key] for key in _FLOW): flow for flow in task.data_flow or ()}.values())
     if not flows:
         return not_applicable("the task has no data flow")
-    lost = [flow for flow in flows if not _has_travelled(flow, task, trace)]
-    if not lost:
+    unmet = [flow for flow in flows if not _has_travelled(flow, task, trace)]
+    if not unmet:
         return MetricResult(1.0, f"all {len(flows)} values came from earlier results")
-    targets = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in lost)
-    return MetricResult(1 - len(lost) / len(flows), f"from no earlier result: {targets}")
+    targets = ", ".join(f"{flow['to_parameter']} of step {flow['to_step']}" for flow in unmet)
+    return MetricResult(1 - len(unmet) / len(flows), f"from no earlier result: {targets}")
 
 
 def _has_travelled(flow: Mapping[str, Any], task: KoTask, trace: KoTrace) -> bool:
@@ -166,13 +166,13 @@ def _comes_from(result: Any, output: str, value: Any) -> bool:
     everywhere = list(_values_at(result, keys)) if keys else [result] if steps else []
     if not everywhere:
         return any(likeness(leaf, leaves(result), phrases=False) != UNLIKE for leaf in leaves(value))
-    meant = list(_values_at(result, steps) if keys else _at(result, steps))
-    return any(_fits_best(leaf, meant, everywhere) for leaf in leaves(value))
+    at_output = list(_values_at(result, steps) if keys else _at(result, steps))
+    return any(_fits_best(leaf, at_output, everywhere) for leaf in leaves(value))
 
 
-def _fits_best(value: Any, meant: Sequence[Any], everywhere: Sequence[Any]) -> bool:
+def _fits_best(value: Any, at_output: Sequence[Any], everywhere: Sequence[Any]) -> bool:
     """Whether a value is one of those that are meant, and none of the others fits it better."""
-    rank = likeness(value, leaves(meant), phrases=True)
+    rank = likeness(value, leaves(at_output), phrases=True)
     return rank != UNLIKE and rank >= likeness(value, leaves(everywhere), phrases=True)
 
 

@@ -82,12 +82,12 @@ def partial_match_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
 def _matched_weight(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> MetricResult:
     # By tool and not by call: one call stands for every golden call of its tool, in both modes.
     called = {call.tool for call in trace.own}
-    got, missing, weight, total = [], [], 0.0, 0.0
+    matched, missing, weight, total = [], [], 0.0, 0.0
     for action in golden:
         tool, action_weight = action.get("tool"), action.get("weight", 1)
         total += action_weight
         if tool in called:
-            got.append(tool)
+            matched.append(tool)
             weight += action_weight
         else:
             missing.append(tool)
@@ -95,7 +95,7 @@ def _matched_weight(golden: Sequence[Mapping[str, Any]], trace: KoTrace) -> Metr
     details = {
         "matched_weight": weight,
         "total_weight": total,
-        "matched_tools": got,
+        "matched_tools": matched,
         "missing_tools": missing,
     }
     return MetricResult(weight / total if total else 0.0, reason, details)
@@ -106,23 +106,23 @@ def step_economy(task: KoTask, trace: KoTrace) -> MetricResult:
     if task.minimum_steps is None and not task.golden_calls:
         return not_applicable("the task says neither minimum_steps nor golden_action")
     least = len(task.golden_calls) if task.minimum_steps is None else task.minimum_steps
-    made = len(trace.own)
-    score = share(least, made) if made else float(least == 0)
-    return MetricResult(score, f"{made} calls were made; {least} will do")
+    call_count = len(trace.own)
+    score = share(least, call_count) if call_count else float(least == 0)
+    return MetricResult(score, f"{call_count} calls were made; {least} will do")
 
 
 def step_economy_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Take the calls too many, by the least number, from 1; too few score 0."""
-    least, made = task.minimum_steps, len(trace.own)
+    least, call_count = task.minimum_steps, len(trace.own)
     if least is None:
         least = len(task.golden) or 1
-    reason = f"{made} calls were made; {least} will do"
+    reason = f"{call_count} calls were made; {least} will do"
     if least <= 0:
         return MetricResult(0.0, reason, {"reason": reason})
-    extra = made - least
+    extra = call_count - least
     details = {
         "minimum_steps": least,
-        "actual_steps": made,
+        "actual_steps": call_count,
         "delta_norm": round(extra / least, 4),
         "extra_steps": extra,
     }

@@ -75,22 +75,22 @@ def exact_call(task: KoTask, trace: KoTrace) -> MetricResult:
         return not_applicable("the task names no golden call")
     if not trace.own:
         return MetricResult(0.0, "no call was made")
-    made = trace.own[0]
-    if made.tool != golden["tool"]:
-        return MetricResult(0.0, f"{made.tool} was called first; {golden['tool']} was wanted")
-    if not made.readable:
+    first = trace.own[0]
+    if first.tool != golden["tool"]:
+        return MetricResult(0.0, f"{first.tool} was called first; {golden['tool']} was wanted")
+    if not first.readable:
         return MetricResult(0.0, "the first call's arguments are no JSON object")
-    if equal(with_defaults(golden.get("args") or {}, task), with_defaults(made.args, task)):
+    if equal(with_defaults(golden.get("args") or {}, task), with_defaults(first.args, task)):
         return MetricResult(1.0, "the first call is the golden call")
     return MetricResult(0.0, "the first call has other arguments than the golden call")
 
 
 def exact_call_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Compare the first call with the golden one as Python does: 1 is 1.0 and is true."""
-    golden, made = task.first, next(iter(trace.own), None)
-    if made is None or not golden:
+    golden, first = task.first, next(iter(trace.own), None)
+    if first is None or not golden:
         return MetricResult(0.0, "there is no call to compare", {})
-    equal = made.tool == golden.get("tool") and dict(made.args or {}) == dict(golden.get("args") or {})
+    equal = first.tool == golden.get("tool") and dict(first.args or {}) == dict(golden.get("args") or {})
     return MetricResult(float(equal), f"the first call {'equals' if equal else 'is not'} the golden call", {})
 
 
@@ -190,21 +190,21 @@ async def argument_agreement(task: KoTask, trace: KoTrace, panel: JudgePanel) ->
     tool = task.first.get("tool")
     if not tool:
         return not_applicable("the task names no golden call")
-    made = _first_call(tool, trace)
-    if made is None:
+    call = _first_call(tool, trace)
+    if call is None:
         return MetricResult(0.0, f"{tool} was never called")
-    if not made.readable:
+    if not call.readable:
         return MetricResult(0.0, "the arguments are no JSON object")
-    given = made.args
+    actual = call.args
     expected: Mapping[str, Any] = task.first.get("args") or {}
     # Judges are asked nothing that can be told without them.
-    if equal(with_defaults(expected, task), with_defaults(given, task)):
+    if equal(with_defaults(expected, task), with_defaults(actual, task)):
         return MetricResult(1.0, "the arguments are equal")
-    if not given:
+    if not actual:
         return MetricResult(0.0, "no arguments were given")
     if not panel.judges:
         return no_judge_result()
-    return await panel.score(RUBRIC, _values(task, expected, given))
+    return await panel.score(RUBRIC, _values(task, expected, actual))
 
 
 async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: JudgePanel) -> MetricResult:
@@ -212,42 +212,42 @@ async def argument_agreement_upstream(task: KoTask, trace: KoTrace, panel: Judge
     tool = task.first.get("tool")
     if not tool:
         return MetricResult(0.0, "the task names no golden call", {})
-    made = _first_call(tool, trace)
-    expected, given = task.first.get("args") or {}, (made and made.args) or {}
-    if not expected or not given:
-        return _argument_result(0.0, expected, given, task)
+    call = _first_call(tool, trace)
+    expected, actual = task.first.get("args") or {}, (call and call.args) or {}
+    if not expected or not actual:
+        return _argument_result(0.0, expected, actual, task)
     if not panel.judges:
         return no_judge_result()
-    judge_votes = await ask_all_upstream(panel, RUBRIC, _values(task, expected, given))
-    return _argument_result(mean_upstream(judge_votes)[2], expected, given, task)
+    judge_votes = await ask_all_upstream(panel, RUBRIC, _values(task, expected, actual))
+    return _argument_result(mean_upstream(judge_votes)[2], expected, actual, task)
 
 
 def _first_call(tool: str, trace: KoTrace) -> KoCall | None:
     return next((call for call in trace.own if call.tool == tool), None)
 
 
-def _values(task: KoTask, expected: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
+def _values(task: KoTask, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> dict[str, str]:
     return {
         "tool": str(task.first["tool"]),
         "schema": value_text(task.arg_schema) if task.arg_schema else "",
         "expected": value_text(expected),
-        "given": value_text(given),
+        "given": value_text(actual),
     }
 
 
 def _argument_result(
-    score: float, expected: Mapping[str, Any], given: Mapping[str, Any], task: KoTask
+    score: float, expected: Mapping[str, Any], actual: Mapping[str, Any], task: KoTask
 ) -> MetricResult:
     """Give the score with precision, recall and F1 of arguments that Python takes for equal.
 
     Of the golden ones those count that were given, or whose value is not the schema's default anyway.
     """
-    hits = sum(key in expected and expected[key] == value for key, value in given.items())
+    hits = sum(key in expected and expected[key] == value for key, value in actual.items())
     filled = with_defaults({}, task)
     needed = [
-        key for key, value in expected.items() if key in given or key not in filled or filled[key] != value
+        key for key, value in expected.items() if key in actual or key not in filled or filled[key] != value
     ]
-    precision = hits / len(given) if given else 0.0
+    precision = hits / len(actual) if actual else 0.0
     recall = hits / len(needed) if needed else 0.0
     both = precision + recall
     details = {
@@ -257,7 +257,7 @@ def _argument_result(
         "f1": 2 * precision * recall / both if both else 0.0,
         "llm_judge_score": score,
     }
-    return MetricResult(score, f"{hits} of {len(given)} arguments are equal", details)
+    return MetricResult(score, f"{hits} of {len(actual)} arguments are equal", details)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,11 @@ def coverage(task: KoTask, trace: KoTrace) -> MetricResult:
 def coverage_upstream(task: KoTask, trace: KoTrace) -> MetricResult:
     """Give the share of the golden tools with a successful result of a shape that its code knows."""
     tools = task.golden_tools
-    got = {call.tool for call in trace.own if call.tool in tools and _gave_upstream(call)}
-    covered, missing = [tool for tool in tools if tool in got], [tool for tool in tools if tool not in got]
+    productive = {call.tool for call in trace.own if call.tool in tools and _gave_upstream(call)}
+    covered, missing = (
+        [tool for tool in tools if tool in productive],
+        [tool for tool in tools if tool not in productive],
+    )
     details = {
         "required_tools": tools,
         "covered_tools": covered,

@@ -47,10 +47,10 @@ class KoTask:
     @property
     def golden(self) -> list[Mapping[str, Any]]:
         """The golden actions, as a list."""
-        given = self.golden_action
-        if isinstance(given, Mapping):
-            return [given]
-        return list(given or ())
+        actions = self.golden_action
+        if isinstance(actions, Mapping):
+            return [actions]
+        return list(actions or ())
 
     @property
     def golden_calls(self) -> list[Mapping[str, Any]]:
@@ -78,8 +78,8 @@ class KoTask:
     @property
     def fallbacks(self) -> list[str]:
         """The tools to fall back on, each once."""
-        given = (option.get("tool") for option in self.fallback_options or ())
-        return list(dict.fromkeys(str(tool) for tool in given if tool))
+        tools = (option.get("tool") for option in self.fallback_options or ())
+        return list(dict.fromkeys(str(tool) for tool in tools if tool))
 
     @property
     def injected_tool(self) -> str:
@@ -101,89 +101,89 @@ def check_task_keys(task: KoTask, mode: str, combine: str) -> None:
             look((key,), value)
 
 
-def _one_of(key: str, given: str, choices: Sequence[str]) -> None:
-    if given not in choices:
-        raise WrongSetting((key,), f"one of {', '.join(choices)}", brief(given))
+def _one_of(key: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise WrongSetting((key,), f"one of {', '.join(choices)}", brief(value))
 
 
-def _map(place: KeyPath, given: Any) -> None:
-    if not isinstance(given, Mapping):
-        raise WrongSetting(place, "a map", brief(given))
+def _map(place: KeyPath, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise WrongSetting(place, "a map", brief(value))
 
 
-def _list(place: KeyPath, given: Any, look: Callable[[KeyPath, Any], object]) -> None:
-    if not isinstance(given, list | tuple):
-        raise WrongSetting(place, "a list", brief(given))
-    for number, value in enumerate(given):
-        look((*place, number), value)
+def _list(place: KeyPath, value: Any, look: Callable[[KeyPath, Any], object]) -> None:
+    if not isinstance(value, list | tuple):
+        raise WrongSetting(place, "a list", brief(value))
+    for number, item in enumerate(value):
+        look((*place, number), item)
 
 
-def _texts(place: KeyPath, given: Any) -> None:
-    _list(place, given, text_at)
+def _texts(place: KeyPath, value: Any) -> None:
+    _list(place, value, text_at)
 
 
-def _keys(place: KeyPath, given: Any, **looks: Callable[[KeyPath, Any], object]) -> None:
+def _keys(place: KeyPath, value: Any, **looks: Callable[[KeyPath, Any], object]) -> None:
     """Look at each of these keys of a map; all have to be there."""
-    _map(place, given)
+    _map(place, value)
     for key, look in looks.items():
-        if key not in given:
+        if key not in value:
             raise WrongSetting((*place, key), "this key", "nothing")
-        look((*place, key), given[key])
+        look((*place, key), value[key])
 
 
-def _actions(place: KeyPath, given: Any) -> None:
-    _list(place, given, _action)
+def _actions(place: KeyPath, value: Any) -> None:
+    _list(place, value, _action)
 
 
-def _action(place: KeyPath, given: Any) -> None:
+def _action(place: KeyPath, value: Any) -> None:
     """Look at a golden action or a fallback: a tool with its arguments, or another action."""
-    _keys(place, given)
-    if "action" in given and "tool" not in given:
-        text_at((*place, "action"), given["action"])
+    _keys(place, value)
+    if "action" in value and "tool" not in value:
+        text_at((*place, "action"), value["action"])
         return
-    _keys(place, given, tool=text_at)
-    if given.get("args") is not None:
-        _map((*place, "args"), given["args"])
-    if given.get("step") is not None:
-        _count((*place, "step"), given["step"])
-    if "weight" in given:
-        _weight((*place, "weight"), given["weight"])
+    _keys(place, value, tool=text_at)
+    if value.get("args") is not None:
+        _map((*place, "args"), value["args"])
+    if value.get("step") is not None:
+        _count((*place, "step"), value["step"])
+    if "weight" in value:
+        _weight((*place, "weight"), value["weight"])
 
 
-def _weight(place: KeyPath, given: Any) -> None:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
-        raise WrongSetting(place, "a number above 0", brief(given))
+def _weight(place: KeyPath, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise WrongSetting(place, "a number above 0", brief(value))
 
 
-def _schemas(place: KeyPath, given: Any) -> None:
-    _map(place, given)
-    for name, schema in given.items():
+def _schemas(place: KeyPath, value: Any) -> None:
+    _map(place, value)
+    for name, schema in value.items():
         _map((*place, name), schema)
 
 
-def _fields(place: KeyPath, given: Any) -> None:
-    _list(place, given, lambda place, entry: _keys(place, entry, tool=text_at, fields=_value_paths))
+def _fields(place: KeyPath, value: Any) -> None:
+    _list(place, value, lambda place, entry: _keys(place, entry, tool=text_at, fields=_value_paths))
 
 
-def _value_paths(place: KeyPath, given: Any) -> None:
-    _list(place, given, lambda place, path: value_path_at(place, text_at(place, path)))
+def _value_paths(place: KeyPath, value: Any) -> None:
+    _list(place, value, lambda place, path: value_path_at(place, text_at(place, path)))
 
 
-def _flows(place: KeyPath, given: Any) -> None:
+def _flows(place: KeyPath, value: Any) -> None:
     looks = {"from_step": _count, "from_output": text_at, "to_step": _count, "to_parameter": text_at}
-    _list(place, given, lambda place, flow: _keys(place, flow, **looks))
+    _list(place, value, lambda place, flow: _keys(place, flow, **looks))
 
 
-def _injection(place: KeyPath, given: Any) -> None:
-    _keys(place, given, tool=text_at, error_type=text_at)
+def _injection(place: KeyPath, value: Any) -> None:
+    _keys(place, value, tool=text_at, error_type=text_at)
 
 
-def _level(place: KeyPath, given: Any) -> None:
-    text_at(place, given) if isinstance(given, str) else _count(place, given)
+def _level(place: KeyPath, value: Any) -> None:
+    text_at(place, value) if isinstance(value, str) else _count(place, value)
 
 
-def _count(place: KeyPath, given: Any) -> None:
-    count_at(place, given, least=0)
+def _count(place: KeyPath, value: Any) -> None:
+    count_at(place, value, least=0)
 
 
 _KEY_CHECKS: Mapping[str, Callable[[KeyPath, Any], object]] = {

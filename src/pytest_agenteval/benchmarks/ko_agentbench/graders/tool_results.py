@@ -88,10 +88,10 @@ def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
     Small numbers and truth values are equal by chance: a temperature of 5 is no answer to ``days: 5``.
     """
     for name, arg in args.items():
-        named = _normalize_key(name)
-        if equal(leaf, arg) and (isinstance(leaf, str) or named in key or key in named):
+        arg_key = _normalize_key(name)
+        if equal(leaf, arg) and (isinstance(leaf, str) or arg_key in key or key in arg_key):
             return True
-        if key.endswith(named) and arg not in (None, "") and str(arg) in str(leaf):
+        if key.endswith(arg_key) and arg not in (None, "") and str(arg) in str(leaf):
             return True
     return False
 

@@ -105,8 +105,8 @@ def _has_reply(evidence: Evidence) -> bool:
     return bool(evidence.answer) or any(replies)
 
 
-def _flags(given: Any, success: bool) -> tuple[bool, ...]:
-    return tuple(given) if isinstance(given, list | tuple) and given else (success,)
+def _flags(results: Any, success: bool) -> tuple[bool, ...]:
+    return tuple(results) if isinstance(results, list | tuple) and results else (success,)
 
 
 def _call(call: ToolCall) -> KoCall:

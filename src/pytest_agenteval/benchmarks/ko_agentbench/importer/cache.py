@@ -41,12 +41,13 @@ def parameters(tool: str) -> Mapping[str, Mapping[str, Any]]:
 def normalize_args(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Give the arguments as the cache keeps them: defaults filled in, types forced, unknown keys dropped."""
     declared = parameters(tool)
-    given = {
+    with_defaults = {
         **{name: p["default"] for name, p in declared.items() if "default" in p},
         **_with_own_names(tool, args),
     }
     return {
-        name: _convert(given[name], declared[name]["type"]) for name in sorted(given.keys() & declared.keys())
+        name: _convert(with_defaults[name], declared[name]["type"])
+        for name in sorted(with_defaults.keys() & declared.keys())
     }
 
 
@@ -151,7 +152,7 @@ class Cache:
 
 def read_cache(folder: Path) -> Cache:
     """Read every entry; a folder that is not there gives an empty cache."""
-    cache, held = Cache(), defaultdict[tuple[str, str], list[CachedCall]](list)
+    cache, calls_by_key = Cache(), defaultdict[tuple[str, str], list[CachedCall]](list)
     for path, entry in read_all(sorted(_files(folder))):
         _check(path, entry)
         cache.read += 1
@@ -165,10 +166,10 @@ def read_cache(folder: Path) -> Cache:
         # normalised by the old ones.
         args, key = cache_key(tool, entry.get("raw_args") or entry["input_params"])
         cache.reachable += key == path.stem
-        made = str(entry.get("created_at", ""))
-        call = CachedCall(tool, args, entry.get("data"), made, key != path.stem, path.stem)
-        held[tool, canonical(args)].append(call)
-    for (tool, place), same_call in held.items():
+        created_at = str(entry.get("created_at", ""))
+        call = CachedCall(tool, args, entry.get("data"), created_at, key != path.stem, path.stem)
+        calls_by_key[tool, canonical(args)].append(call)
+    for (tool, place), same_call in calls_by_key.items():
         kept = cache.entries[tool][place] = max(same_call, key=_rank)
         if len(same_call) > 1:
             cache.collisions.append(Collision(kept, tuple(call for call in same_call if call is not kept)))

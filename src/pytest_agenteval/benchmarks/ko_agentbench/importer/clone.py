@@ -131,8 +131,8 @@ def open_clone(root: Path) -> Clone:
 
 def actions(turn: Fields) -> tuple[Fields, ...]:
     """Give the tool calls that an assistant's turn tells of."""
-    given = turn.get("actions") if isinstance(turn.get("actions"), list) else [turn.get("action")]
-    return tuple(action for action in _maps(given) if action.get("tool"))
+    turn_actions = turn.get("actions") if isinstance(turn.get("actions"), list) else [turn.get("action")]
+    return tuple(action for action in _maps(turn_actions) if action.get("tool"))
 
 
 def _tasks_of(path: Path) -> Iterator[SourceTask]:

@@ -169,9 +169,9 @@ def _results(level: str, path: Path, log: Fields) -> Iterator[LoggedResult]:
     """Give the results of a level; when each began follows from the end and from how long each took."""
     ended = _time(str(log["metadata"]["timestamp"])) or datetime.min
     results = log["results"]
-    took = [float(result.get("execution_time") or 0) for result in results]
+    seconds = [float(result.get("execution_time") or 0) for result in results]
     for place, result in enumerate(results):
-        began = ended - timedelta(seconds=sum(took[place:]))
+        began = ended - timedelta(seconds=sum(seconds[place:]))
         yield LoggedResult(level, path, result, began.isoformat(timespec="milliseconds"))
 
 

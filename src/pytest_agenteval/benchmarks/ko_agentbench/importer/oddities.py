@@ -148,8 +148,8 @@ def _numbers(task: SourceTask) -> Iterator[str]:
     """Compare exact numbers, such as coordinates, of the question and of the golden arguments."""
     in_question = {float(text) for text in _EXACT.findall(task.fields["instruction"])}
     if in_question and task.golden:
-        given = _EXACT.findall(canonical(task.golden[0].get("args") or {}))
-        other = [text for text in given if float(text) not in in_question]
+        golden_numbers = _EXACT.findall(canonical(task.golden[0].get("args") or {}))
+        other = [text for text in golden_numbers if float(text) not in in_question]
         if other:
             yield f"golden arguments hold numbers that the question does not: {', '.join(other)}"
 
@@ -178,9 +178,9 @@ def _calls_no_turn_makes(task: SourceTask) -> Iterator[str]:
     """Compare the golden calls of a conversation with those that its turns make."""
     if task.level != "L6" or not task.turns:
         return
-    made = {_place(call) for call in _turn_calls(task)}
+    in_turns = {_place(call) for call in _turn_calls(task)}
     for call in task.golden:
-        if _place(call) not in made:
+        if _place(call) not in in_turns:
             yield f"no turn makes the golden call {call['tool']}({canonical(call.get('args') or {})})"
 
 

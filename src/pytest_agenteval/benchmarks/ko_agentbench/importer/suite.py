@@ -149,9 +149,9 @@ def _changes(task: SourceTask) -> Iterator[Finding]:
 def _change_texts(task: SourceTask) -> Iterator[str]:
     if task.fields.get("task_level") != task.number:
         yield f"its level is that of its file, {task.level}"
-    named, here = declared_turn(task), evaluated_turn(task)
-    if task.turns and here != named:
-        yield f"evaluated at turn {here}, the last user turn before the named turn {named}"
+    declared, here = declared_turn(task), evaluated_turn(task)
+    if task.turns and here != declared:
+        yield f"evaluated at turn {here}, the last user turn before the named turn {declared}"
     if here and here < len(task.turns):
         yield f"what is said after turn {here} is not given: it holds the answer"
     kind = (task.fields.get("error_injection") or {}).get("error_type")

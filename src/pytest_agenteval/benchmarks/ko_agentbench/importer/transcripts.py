@@ -124,8 +124,8 @@ class LogReplay:
         for place in range(len(self.messages) - 1, -1, -1):
             message = self.messages[place]
             if any(call.id == old for call in message.calls):
-                named = (replace(call, id=new) if call.id == old else call for call in message.calls)
-                self.messages[place] = replace(message, calls=tuple(named))
+                renamed = (replace(call, id=new) if call.id == old else call for call in message.calls)
+                self.messages[place] = replace(message, calls=tuple(renamed))
                 return
 
 
@@ -136,10 +136,10 @@ def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
         yield ToolCall(f"seed_call_{number}_{index + 1}", 0, index, action["tool"], args, raw, by="seed")
 
 
-def _args(given: Any) -> tuple[Mapping[str, Any], str | None]:
-    if isinstance(given, dict):
-        return given, None
-    return {}, None if given is None else given if isinstance(given, str) else compact(given)
+def _args(arguments: Any) -> tuple[Mapping[str, Any], str | None]:
+    if isinstance(arguments, dict):
+        return arguments, None
+    return {}, None if arguments is None else arguments if isinstance(arguments, str) else compact(arguments)
 
 
 def _error(call: Mapping[str, Any], kind: str) -> ToolError | None:
@@ -230,9 +230,9 @@ def _asks(stats: Mapping[str, Any]) -> Iterator[Ask]:
     count, mean = int(stats.get("count") or 0), float(stats.get("average") or 0)
     least, most = float(stats.get("min") or 0), float(stats.get("max") or 0)
     between = max(0.0, mean * count - least - most) / max(1, count - 2)
-    took = [mean] if count == 1 else [least, *[between] * (count - 2), most]
+    durations = [mean] if count == 1 else [least, *[between] * (count - 2), most]
     began = 0.0
-    for turn, seconds in enumerate(took[:count], start=1):
+    for turn, seconds in enumerate(durations[:count], start=1):
         yield Ask(turn, began, began + seconds, Usage(asks=1, attempts=1, cost_usd=None))
         began += seconds
 

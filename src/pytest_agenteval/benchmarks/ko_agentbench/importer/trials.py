@@ -199,8 +199,8 @@ class LogGraders:
         if asks_judges(grader):
             judges = published_judges(label, published.metrics, published.judge, recorder)
             grader = grader.with_judges(judges)
-        given: Any = grader.grade(evidence)
-        grade: Grade = await given if inspect.isawaitable(given) else given
+        answer: Any = grader.grade(evidence)
+        grade: Grade = await answer if inspect.isawaitable(answer) else answer
         return replace(grade, grader=label, threshold=threshold)
 
 
@@ -248,11 +248,11 @@ async def _trial(
     report: Report | None,
     root: Path,
 ) -> Trial:
-    given, log, outcome = task_input(task, logged), logged.fields, outcome_of(logged)
+    trial_input, log, outcome = task_input(task, logged), logged.fields, outcome_of(logged)
     transcript = _with_source(transcript_of(task, logged), logged, report, root)
-    ruler, published = LogGraders(logged), _published_metrics(logged, report)
+    graders, published = LogGraders(logged), _published_metrics(logged, report)
     recorder = Recorder(lambda: 0.0)
-    grades = await ruler.grades(Evidence(given, transcript, outcome), published, recorder)
+    grades = await graders.grades(Evidence(trial_input, transcript, outcome), published, recorder)
     transcript = replace(transcript, events=(*transcript.events, *recorder.transcript().events))
     score = trial_score((grade.score, grade.weight) for grade in grades)
     ending = _ending(grades)
@@ -264,7 +264,7 @@ async def _trial(
         grades=grades,
         transcript=transcript,
         outcome=outcome,
-        digests=_digests(run, logged, given, ruler.digest(published.judge)),
+        digests=_digests(run, logged, trial_input, graders.digest(published.judge)),
         kind=KIND,
         bucket=logged.level,
         limit="seconds" if TIMED_OUT in str(log.get("error") or "") else "",
@@ -301,10 +301,10 @@ def _with_source(
     )
 
 
-def _digests(run: LoggedRun, logged: LoggedResult, given: Mapping[str, Any], ruler: str) -> Digests:
+def _digests(run: LoggedRun, logged: LoggedResult, trial_input: Mapping[str, Any], ruler: str) -> Digests:
     """Say what was given and offered; how it was sampled the log does not say."""
     return Digests(
-        input=digest(given),
+        input=digest(trial_input),
         settings=digest([NAME, AGENT]),
         tools=digest(logged.fields.get("expected_tools") or []),
         ruler=ruler,

@@ -93,13 +93,13 @@ def _overview(levels: Mapping[str, Level]) -> Iterator[str]:
     yield from ("## 📊 성능 요약", "")
     yield from _head("Level", "태스크 수", "평균 실행시간", "평균 TPS", "평균 TTFT", "주요 지표")
     for name, level in levels.items():
-        took, metrics = level["metadata"], level["metrics"]
+        metadata, metrics = level["metadata"], level["metrics"]
         yield _row(
             f"**{name}**",
             _counts(level),
-            f"{took['average_execution_time']:.1f}초",
-            f"{took['average_tps']:.0f}",
-            f"{took['ttft']['average']:.3f}초",
+            f"{metadata['average_execution_time']:.1f}초",
+            f"{metadata['average_tps']:.0f}",
+            f"{metadata['ttft']['average']:.3f}초",
             ", ".join(f"{key}: {metrics[key]:.3f}" for key in KEY_METRICS[name] if key in metrics),
         )
     yield ""
@@ -119,8 +119,8 @@ def _level(name: str, level: Level) -> Iterator[str]:
 
 def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
     levels_metadata = [level["metadata"] for level in levels.values()]
-    tokens = sum(took["total_tokens"] for took in levels_metadata)
-    seconds = naive_sum(took["total_execution_time"] for took in levels_metadata)
+    tokens = sum(metadata["total_tokens"] for metadata in levels_metadata)
+    seconds = naive_sum(metadata["total_execution_time"] for metadata in levels_metadata)
     yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")
     yield f"- **총 처리 토큰**: {tokens:,}개"
     yield f"- **총 실행 시간**: {seconds:.2f}초"
@@ -133,14 +133,14 @@ def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
     yield from (_details(name, level["metadata"]) for name, level in levels.items())
 
 
-def _details(name: str, took: Mapping[str, Any]) -> str:
-    ttft = took["ttft"]
+def _details(name: str, metadata: Mapping[str, Any]) -> str:
+    ttft = metadata["ttft"]
     return _row(
         f"**{name}**",
-        f"{took['average_tokens_per_task']:.0f}",
-        f"{took['average_prompt_tokens']:.0f}",
-        f"{took['average_completion_tokens']:.0f}",
-        f"{took['average_tps']:.0f}",
+        f"{metadata['average_tokens_per_task']:.0f}",
+        f"{metadata['average_prompt_tokens']:.0f}",
+        f"{metadata['average_completion_tokens']:.0f}",
+        f"{metadata['average_tps']:.0f}",
         f"{ttft['average']:.4f}초",
         f"{ttft['min']:.4f} / {ttft['max']:.4f}",
     )
@@ -149,9 +149,9 @@ def _details(name: str, took: Mapping[str, Any]) -> str:
 def _first_token_s(levels_metadata: Sequence[Mapping[str, Any]]) -> float:
     """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
     measured = [
-        (took["ttft"]["average"], took["total_tasks"])
-        for took in levels_metadata
-        if took["ttft"]["average"] > 0
+        (metadata["ttft"]["average"], metadata["total_tasks"])
+        for metadata in levels_metadata
+        if metadata["ttft"]["average"] > 0
     ]
     tasks = sum(count for _, count in measured)
     return naive_sum(mean * count for mean, count in measured) / tasks if tasks else 0.0

@@ -68,14 +68,14 @@ def _own(level: str) -> Sequence[str]:
 
 
 def _facts(level: Mapping[str, Any]) -> list[str]:
-    took = level["metadata"]
+    metadata = level["metadata"]
     return [
         str(level["total_tasks"]),
         str(level["evaluated_tasks"]),
-        f"{took['average_execution_time']:.2f}",
-        f"{took['average_tokens_per_task']:.2f}",
-        f"{took['average_tps']:.2f}",
-        f"{took['ttft']['average']:.4f}",
+        f"{metadata['average_execution_time']:.2f}",
+        f"{metadata['average_tokens_per_task']:.2f}",
+        f"{metadata['average_tps']:.2f}",
+        f"{metadata['ttft']['average']:.4f}",
     ]
 
 
@@ -190,15 +190,15 @@ def _folders(models: Iterable[EvaluatedModel]) -> list[tuple[str, EvaluatedModel
     """Name folders by the models' ids; by the aliases where two aliases stand for one id."""
     by_id = [(_folder(model, model.evaluation["summary"]["model"]), model) for model in models]
     times = Counter(folder for folder, _ in by_id)
-    named = [
+    named_models = [
         (folder if times[folder] == 1 else _folder(model, model.alias), model) for folder, model in by_id
     ]
-    twice = [folder for folder, count in Counter(folder for folder, _ in named).items() if count > 1]
+    twice = [folder for folder, count in Counter(folder for folder, _ in named_models).items() if count > 1]
     if twice:
         raise UsageMistake(
             f"two evaluations would be written into {twice[0]}: report runs of one model and day one by one"
         )
-    return named
+    return named_models
 
 
 def _folder(evaluated: EvaluatedModel, model: str) -> str:

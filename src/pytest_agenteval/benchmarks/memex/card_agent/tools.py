@@ -84,8 +84,8 @@ def _fact(text: Any) -> FactId:
     return fact
 
 
-def _configs(given: Any) -> tuple[Mapping[str, Any], ...]:
-    configs = _from_json(given) if isinstance(given, str) else given
+def _configs(value: Any) -> tuple[Mapping[str, Any], ...]:
+    configs = _from_json(value) if isinstance(value, str) else value
     if not isinstance(configs, list) or not configs:
         raise bad_argument(
             f"ui_configs must be a list with at least one template, not {describe_value(configs)}"
@@ -133,12 +133,12 @@ def _without_stray_snapshots(configs: list[Mapping[str, Any]]) -> tuple[Mapping[
     return tuple(others or configs[:1])
 
 
-def _tags(given: Any) -> tuple[str, ...]:
-    if given is None:
+def _tags(value: Any) -> tuple[str, ...]:
+    if value is None:
         return ()
-    if not isinstance(given, list):
-        raise bad_argument(f"tags must be a list, not {describe_value(given)}")
-    names = (_tag(tag, number) for number, tag in enumerate(given))
+    if not isinstance(value, list):
+        raise bad_argument(f"tags must be a list, not {describe_value(value)}")
+    names = (_tag(tag, number) for number, tag in enumerate(value))
     return tuple(dict.fromkeys(name for name in names if name))
 
 
@@ -159,14 +159,14 @@ def _optional_text(args: Mapping[str, Any], name: str) -> str:
     return (value or "").strip()
 
 
-def _creation_date(given: Any) -> tuple[datetime | None, str]:
+def _creation_date(value: Any) -> tuple[datetime | None, str]:
     """Read a date; one that cannot be read is not used, and said."""
-    if given is None or given == "":
+    if value is None or value == "":
         return None, ""
     try:
-        return datetime.fromisoformat(given), ""
+        return datetime.fromisoformat(value), ""
     except (TypeError, ValueError):
-        return None, f"content_creation_date {given!r} is no date like 2026-09-17 20:30:00, and was not used"
+        return None, f"content_creation_date {value!r} is no date like 2026-09-17 20:30:00, and was not used"
 
 
 METADATA = "get_card_metadata"

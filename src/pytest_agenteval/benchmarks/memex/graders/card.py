@@ -138,37 +138,41 @@ class CardTemplateChoice:
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the templates of the card, in their order, with the expected ones."""
         stated, on_disk = card_states(evidence, self.mode)
-        picked = _list(merge_states(stated, on_disk), "template_ids")
-        untrue = disagreement_checks(stated, on_disk, "template_ids")
-        score, why = self._score_and_reason(picked)
-        template_list = ", ".join(map(str, picked)) or "no template"
+        template_ids = _list(merge_states(stated, on_disk), "template_ids")
+        disagreements = disagreement_checks(stated, on_disk, "template_ids")
+        score, why = self._score_and_reason(template_ids)
+        template_list = ", ".join(map(str, template_ids)) or "no template"
         check = Check(
             "the first template is expected",
             score == 1.0,
             " or ".join(self.expected_template_ids),
             template_list,
         )
-        if untrue:
-            score, why = 0.0, str(untrue[0])
+        if disagreements:
+            score, why = 0.0, str(disagreements[0])
         if self.only:
-            alone = Check("no other template is on the card", *self._alone(picked))
-            untrue = (*untrue, alone)
+            alone = Check("no other template is on the card", *self._alone(template_ids))
+            disagreements = (*disagreements, alone)
             score, why = (score, why) if alone.passed else (score / 2, f"{why}; {alone}")
-        return Grade("card_template_choice", score, why, (check, *untrue), {"full": score == 1.0})
+        return Grade("card_template_choice", score, why, (check, *disagreements), {"full": score == 1.0})
 
-    def _alone(self, picked: Sequence[Any]) -> tuple[bool, str, str]:
+    def _alone(self, template_ids: Sequence[Any]) -> tuple[bool, str, str]:
         expected = set(self.expected_template_ids)
-        alone = len(set(map(str, picked))) == len(picked) and expected.issuperset(picked)
-        return alone, " or ".join(self.expected_template_ids), ", ".join(map(str, picked)) or "no template"
+        alone = len(set(map(str, template_ids))) == len(template_ids) and expected.issuperset(template_ids)
+        return (
+            alone,
+            " or ".join(self.expected_template_ids),
+            ", ".join(map(str, template_ids)) or "no template",
+        )
 
-    def _score_and_reason(self, picked: Sequence[Any]) -> tuple[float, str]:
+    def _score_and_reason(self, template_ids: Sequence[Any]) -> tuple[float, str]:
         expected = " or ".join(self.expected_template_ids)
-        template_list = ", ".join(map(str, picked))
-        if not picked:
+        template_list = ", ".join(map(str, template_ids))
+        if not template_ids:
             return 0.0, f"no template was chosen; expected {expected}"
-        if picked[0] in self.expected_template_ids:
-            return 1.0, f"{picked[0]} comes first, as expected"
-        later = next((id for id in picked[1:] if id in self.expected_template_ids), None)
+        if template_ids[0] in self.expected_template_ids:
+            return 1.0, f"{template_ids[0]} comes first, as expected"
+        later = next((id for id in template_ids[1:] if id in self.expected_template_ids), None)
         if later is not None:
             return 0.5, f"{later} is expected, but not first in: {template_list}"
         return 0.0, f"expected {expected}, found {template_list}"

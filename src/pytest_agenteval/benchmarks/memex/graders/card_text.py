@@ -76,12 +76,12 @@ class CardMustContain:
     def __post_init__(self) -> None:
         check_mode(self.mode)
         upstream = self.mode == "upstream"
-        given = (
+        needle_texts = (
             texts("substrings", cast("Sequence[str]", self.substrings))
             if upstream
             else needles("substrings", self.substrings)
         )
-        object.__setattr__(self, "substrings", given)
+        object.__setattr__(self, "substrings", needle_texts)
 
     @undecided_where_unreadable(MUST_CONTAIN)
     def grade(self, evidence: Evidence) -> Grade:
@@ -93,9 +93,11 @@ class CardMustContain:
         if not self.substrings:
             return Grade(MUST_CONTAIN, None, "nothing to check")
         values = card_values(blob)
-        untrue = disagreement_checks(stated, on_disk, "card_yaml_blob")
-        grade = _text_grade((*(_check(tuple(wordings), values) for wordings in self.substrings), *untrue))
-        return replace(grade, rationale=str(untrue[0])) if untrue else grade
+        disagreements = disagreement_checks(stated, on_disk, "card_yaml_blob")
+        grade = _text_grade(
+            (*(_check(tuple(wordings), values) for wordings in self.substrings), *disagreements)
+        )
+        return replace(grade, rationale=str(disagreements[0])) if disagreements else grade
 
 
 def _text_grade(checks: tuple[Check, ...]) -> Grade:
@@ -193,12 +195,12 @@ class CardNumbersGiven:
         own = entry_day(evidence.task_input.get("fact_id"))
         year = {Decimal(own.year)} if own else set()
         # The sign keeps texts apart: 13 at one's end and 499 at the next one's start would be one number.
-        given = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
-        untrue = disagreement_checks(stated, on_disk, "card_yaml_blob")
+        allowed = frozenset(_numbers_of_entry(" ; ".join((entry, *self.also)))) | _SCALES | year
+        disagreements = disagreement_checks(stated, on_disk, "card_yaml_blob")
         values = card_values(card_text(merge_states(stated, on_disk)))
         days_known, times_known = self._days_known(entry, own), find_times(normalize_mention(entry))
         checks = tuple(
-            Check(f"{number} comes from the entry", bool(readings & given), "a number of the entry", number)
+            Check(f"{number} comes from the entry", bool(readings & allowed), "a number of the entry", number)
             for value in values
             for number, readings in _numbers(value)
             if not _is_known_day_or_time(number, days_known, times_known)
@@ -206,7 +208,7 @@ class CardNumbersGiven:
         checks += tuple(self._days(values, own)) if self.days else ()
         if not checks:
             return Grade(NUMBERS_GIVEN, None, "the card has no number to look at")
-        return Grade.from_checks(NUMBERS_GIVEN, (*checks, *untrue))
+        return Grade.from_checks(NUMBERS_GIVEN, (*checks, *disagreements))
 
     def _days_known(self, entry: str, own: date | None) -> frozenset[Day]:
         return self._days_meant(own) | find_days(normalize_mention(entry), short=False)

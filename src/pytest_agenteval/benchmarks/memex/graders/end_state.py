@@ -58,10 +58,10 @@ def merge_states(stated: State, on_disk: State | None) -> State:
 
 def upstream_state(evidence: Evidence, state_on_disk: Callable[[Evidence], State | None]) -> State:
     """Give the end state as Memex's harness would: the agent's own; of one that says none, what is shown."""
-    stated, seen = evidence.state, None
+    stated, on_disk = evidence.state, None
     if not any(key in stated for key in _KEYS):
-        seen = state_on_disk(evidence)
-    return {**stated, **seen} if seen else stated
+        on_disk = state_on_disk(evidence)
+    return {**stated, **on_disk} if on_disk else stated
 
 
 def value_check(claim: str, key: str, expected: Any, stated: State, on_disk: State | None) -> Check:

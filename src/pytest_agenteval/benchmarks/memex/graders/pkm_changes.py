@@ -99,12 +99,12 @@ def end_texts(evidence: Evidence) -> Mapping[str, str]:
 
     Where the state has none, they are those of the workspace. Raises Unreadable for what is no map of texts.
     """
-    given = evidence.state.get("file_contents")
-    if given is None:
+    texts = evidence.state.get("file_contents")
+    if texts is None:
         return {path: file.text or "" for path, file in files_below(evidence.after).items()}
-    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
-        raise UnreadableState("file_contents in the agent's state", "a map of texts", given)
-    return given
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
+        raise UnreadableState("file_contents in the agent's state", "a map of texts", texts)
+    return texts
 
 
 def count_marker(mark: str, text: str | None) -> int:

@@ -153,7 +153,7 @@ def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
     changes, insights = changed_below(evidence), insights_given(evidence)
     touched = [*changes.created, *changes.modified, *changes.deleted]
     called = "changes that left no trace" if _is_true(state, "successful_pkm_mutation") else "no change"
-    given = insights or (["an insight"] if _is_true(state, "updated_insight") else [])
+    insight_ids = insights or (["an insight"] if _is_true(state, "updated_insight") else [])
     return (
         _check("the entry was skipped", _is_true(state, "skipped_pkm")),
         Check(
@@ -162,7 +162,7 @@ def _skip_checks(evidence: Evidence, state: State) -> tuple[Check, ...]:
             "no change",
             _short_list(touched, called),
         ),
-        Check("no insight was given", not given, "no insight", _short_list(given, "no insight")),
+        Check("no insight was given", not insight_ids, "no insight", _short_list(insight_ids, "no insight")),
     )
 
 

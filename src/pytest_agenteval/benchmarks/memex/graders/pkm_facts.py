@@ -47,13 +47,13 @@ def other_entries_filed(evidence: Evidence) -> list[str]:
 def new_text(evidence: Evidence) -> str:
     """Give the lines that are new in the knowledge base, without the ids of entries."""
     before, after = files_below(evidence.before), files_below(evidence.after)
-    left = count_lines(file.text for file in before.values())
-    left -= count_lines(file.text for path, file in after.items() if before.get(path) == file)
+    old_lines = count_lines(file.text for file in before.values())
+    old_lines -= count_lines(file.text for path, file in after.items() if before.get(path) == file)
     changed = (file.text or "" for path, file in after.items() if before.get(path) != file)
     new = []
     for line in (line.rstrip() for text in changed for line in text.splitlines()):
-        if left[line] > 0:
-            left[line] -= 1
+        if old_lines[line] > 0:
+            old_lines[line] -= 1
         elif line:
             new.append(line)
     # An id begins with a date, which no entry has to name.
@@ -74,8 +74,8 @@ def _is_newly_marked(id: str, before: Tree, after: Tree) -> bool:
 
 
 def _is_filed(only_here: set[str], new: set[str]) -> bool:
-    brought = only_here & new
-    return len(brought) >= FILED_WORDS and len(brought) >= FILED_SHARE * len(only_here)
+    new_here = only_here & new
+    return len(new_here) >= FILED_WORDS and len(new_here) >= FILED_SHARE * len(only_here)
 
 
 def _telling_words(text: str) -> set[str]:
@@ -133,10 +133,12 @@ class PkmFactsFiled:
         """Ask whether a new date is the day before or after the entry's, though nobody named that day."""
         own = entry_day(evidence.task_input.get("fact_id"))
         entry = find_days(normalize_mention(str(evidence.task_input.get("content") or "")))
-        named = days("days", self.days) | entry
+        named_days = days("days", self.days) | entry
         near = [own + timedelta(by) for by in (-1, 1)] if own else []
         wrong = [
-            day for day in near if _is_dated(new, day) and not any(_can_be(day, other) for other in named)
+            day
+            for day in near
+            if _is_dated(new, day) and not any(_can_be(day, other) for other in named_days)
         ]
         wrong_days = ", ".join(map(str, wrong)) or "none"
         return Check("nothing is dated a day off", not wrong, f"{own} or a day that was named", wrong_days)

@@ -164,10 +164,10 @@ class PkmInsightQuality(PkmJudgedGrader):
         if evidence.state.get("skipped_pkm") is True:
             return Grade(INSIGHT_QUALITY, None, "the entry was skipped: there is no insight to judge")
         call = last_insight_call(evidence)
-        given = call.args.get("insight_text") if call else None
-        if self.mode == "upstream" and not isinstance(given, str | None):
+        text = call.args.get("insight_text") if call else None
+        if self.mode == "upstream" and not isinstance(text, str | None):
             return unreadable_grade(
-                INSIGHT_QUALITY, UnreadableState("the call's insight_text", "a text", given)
+                INSIGHT_QUALITY, UnreadableState("the call's insight_text", "a text", text)
             )
         insight = insight_of(evidence)
         if insight is None or not insight.text:

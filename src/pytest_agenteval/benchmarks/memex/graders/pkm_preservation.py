@@ -150,10 +150,10 @@ class PkmNoOverwrite:
         if self.mode == "upstream":
             return _upstream(marker or "", end_texts(evidence))
         before, after = files_below(evidence.before), files_below(evidence.after)
-        held = marker is None or any(count_marker(marker, file.text) for file in before.values())
-        survivals = file_survivals(before, after) if held else {}
+        was_marked = marker is None or any(count_marker(marker, file.text) for file in before.values())
+        survivals = file_survivals(before, after) if was_marked else {}
         if not survivals:
-            return Grade(NAME, None, _nothing_to_keep(marker, held, before))
+            return Grade(NAME, None, _nothing_to_keep(marker, was_marked, before))
         stands = marker is None or any(count_marker(marker, file.text) for file in after.values())
         return _survival_grade(survivals, marker, stands)
 
@@ -233,9 +233,9 @@ def _details(worst: str, survivals: Mapping[str, LineSurvival]) -> dict[str, Any
     }
 
 
-def _nothing_to_keep(marker: str | None, held: bool, before: Files) -> str:
+def _nothing_to_keep(marker: str | None, was_marked: bool, before: Files) -> str:
     if not any(file.size for file in before.values()):
         return "the knowledge base was empty: there was nothing to keep"
-    if not held:
+    if not was_marked:
         return f"no file held {marker!r} before the trial: correct seed_marker, or the fixture"
     return "no file that was there can be compared"

@@ -26,10 +26,10 @@ class FileAccess:
     """Each present path, and the path before the trial of the file that lies there now."""
 
     @classmethod
-    def of(cls, given: Iterable[ToolCall], calls: Iterable[ToolCall], before: Iterable[str]) -> FileAccess:
+    def of(cls, seeded: Iterable[ToolCall], calls: Iterable[ToolCall], before: Iterable[str]) -> FileAccess:
         """Follow the calls that a task gave, of which only reads count, and then those that were made."""
         handling = cls(_were={path: path for path in before})
-        for call in given:
+        for call in seeded:
             handling._look(call)
         for call in calls:
             if call.error is None:
@@ -54,22 +54,22 @@ class FileAccess:
             case "Remove":
                 self._remove(_text(call, "path"), call.turn)
 
-    def _write(self, named: str | None, turn: int) -> None:
-        path = clean_path(named or "")
+    def _write(self, raw_path: str | None, turn: int) -> None:
+        path = clean_path(raw_path or "")
         if path:
             self._note(self.changed, [path], turn)
             # Made in the trial: changing it again needs no read.
             self._were.setdefault(path, None)
 
-    def _remove(self, named: str | None, turn: int) -> None:
-        gone = [] if named is None else self._below(clean_path(named))
+    def _remove(self, raw_path: str | None, turn: int) -> None:
+        gone = [] if raw_path is None else self._below(clean_path(raw_path))
         self._note(self.changed, gone, turn)
         for path in gone:
             del self._were[path]
 
-    def _move(self, named: str | None, to: str | None, turn: int) -> None:
-        source, destination = clean_path(named or ""), clean_path(to or "")
-        if not source or to is None:
+    def _move(self, raw_source: str | None, raw_destination: str | None, turn: int) -> None:
+        source, destination = clean_path(raw_source or ""), clean_path(raw_destination or "")
+        if not source or raw_destination is None:
             return
         moved = self._below(source)
         # As the tool does it: what is moved to a folder that is there goes into it.
@@ -103,8 +103,8 @@ def _text(call: ToolCall, name: str) -> str | None:
 
 
 def _patterns(call: ToolCall) -> list[str]:
-    given = call.args.get("file_patterns")
-    patterns = given if isinstance(given, list | tuple) else [given]
+    value = call.args.get("file_patterns")
+    patterns = value if isinstance(value, list | tuple) else [value]
     return [clean_path(pattern) for pattern in patterns if isinstance(pattern, str)]
 
 

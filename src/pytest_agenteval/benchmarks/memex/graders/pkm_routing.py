@@ -152,9 +152,9 @@ def _check_expected(buckets: Sequence[str], files: Sequence[str], every_bucket: 
     """Refuse what can never be met or always is."""
     if not buckets and (every_bucket or not files):
         raise ValueError("expected_buckets must name at least one bucket")
-    for name, given in (("expected_buckets", buckets), ("expected_files", files)):
-        if not all(map(clean_path, given)):
+    for name, paths in (("expected_buckets", buckets), ("expected_files", files)):
+        if not all(map(clean_path, paths)):
             raise ValueError(f"{name}: the root is no place to aim at; name a folder or a file")
-    lost = [file for file in files if not any(lies_in(pkm_path(file), bucket) for bucket in buckets)]
-    if every_bucket and lost:
-        raise ValueError(f"expected_files: {lost[0]!r} lies in none of the expected buckets")
+    outside = [file for file in files if not any(lies_in(pkm_path(file), bucket) for bucket in buckets)]
+    if every_bucket and outside:
+        raise ValueError(f"expected_files: {outside[0]!r} lies in none of the expected buckets")

@@ -36,28 +36,28 @@ def check_flag(name: str, value: bool, mode: Mode) -> None:
         raise ValueError(f"{name}: there is no such thing in mode upstream; take it out")
 
 
-def texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
+def texts(name: str, value: Sequence[str]) -> tuple[str, ...]:
     """Take a list of texts as a tuple; anything else is a ValueError that names the setting."""
-    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
-        raise ValueError(f"{name} must be a list of texts, not {given!r}")
-    return tuple(given)
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"{name} must be a list of texts, not {value!r}")
+    return tuple(value)
 
 
-def needles(name: str, given: Sequence[str | Sequence[str]]) -> Needles:
+def needles(name: str, value: Sequence[str | Sequence[str]]) -> Needles:
     """Take a list of texts, or of lists of texts of which one is enough; a blank text is refused."""
-    if not isinstance(given, list | tuple):
-        raise ValueError(f"{name} must be a list of texts, not {given!r}")
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name} must be a list of texts, not {value!r}")
     wordings = tuple(
-        texts(name, [one_or_more] if isinstance(one_or_more, str) else one_or_more) for one_or_more in given
+        texts(name, [one_or_more] if isinstance(one_or_more, str) else one_or_more) for one_or_more in value
     )
     if not all(one_or_more and all(text.strip() for text in one_or_more) for one_or_more in wordings):
         raise ValueError(f"{name}: a blank text is said everywhere; take it out")
     return wordings
 
 
-def days(name: str, given: Sequence[str]) -> frozenset[Day]:
+def days(name: str, value: Sequence[str]) -> frozenset[Day]:
     """Read a list of dates, each with its year or not."""
-    read = {text: parse_days(normalize_mention(text)) for text in texts(name, given)}
+    read = {text: parse_days(normalize_mention(text)) for text in texts(name, value)}
     if wrong := [text for text, readings in read.items() if not readings]:
         raise ValueError(f"{name} must be dates, not {wrong[0]!r}")
     return frozenset(day for readings in read.values() for day in readings)
@@ -72,11 +72,11 @@ def entry_day(fact_id: Any) -> date | None:
         return None
 
 
-def check_template_ids(given: Sequence[str]) -> None:
+def check_template_ids(ids: Sequence[str]) -> None:
     """Refuse an empty list, and ids that no template has."""
-    if not given:
+    if not ids:
         raise ValueError("expected_template_ids must name at least one template")
-    for id in given:
+    for id in ids:
         if id not in template_ids():
             hint = nearest(id, template_ids()) or f"known: {', '.join(template_ids())}"
             raise ValueError(f"expected_template_ids: there is no template {id!r}; {hint}")

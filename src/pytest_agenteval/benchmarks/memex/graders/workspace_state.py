@@ -100,8 +100,8 @@ def card_path(evidence: Evidence) -> str | None:
 def _check_entry_id(evidence: Evidence) -> None:
     """Raise where the task's id is none that a card can have, and the agent tells nothing to go by."""
     fact = evidence.task_input.get("fact_id")
-    seen = evidence.before.files or evidence.after.files
-    if fact and seen and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
+    has_files = evidence.before.files or evidence.after.files
+    if fact and has_files and not evidence.state and not _FACT_ID.fullmatch(str(fact)):
         raise UnreadableState("fact_id in the task's input", "an id such as 2026/09/17.md#ts_1", fact)
 
 
@@ -126,8 +126,8 @@ def insight_of(evidence: Evidence) -> Insight | None:
     call = last_insight_call(evidence)
     if call is None:
         return _new_insight(evidence)
-    given, text = call.args.get("related_fact_ids"), call.args.get("insight_text")
-    related = given if isinstance(given, list | tuple) else ()
+    related_ids, text = call.args.get("related_fact_ids"), call.args.get("insight_text")
+    related = related_ids if isinstance(related_ids, list | tuple) else ()
     return Insight(text.strip() if isinstance(text, str) else "", tuple(_text_ids(related)))
 
 
@@ -154,13 +154,13 @@ def _insight(card: Mapping[str, Any]) -> Insight:
     insight = card.get("insight")
     insight = insight if isinstance(insight, dict) else {"text": insight}
     related = insight.get("related_facts")
-    named = related if isinstance(related, list) else []
-    ids = (fact.get("id") if isinstance(fact, dict) else fact for fact in named)
+    facts = related if isinstance(related, list) else []
+    ids = (fact.get("id") if isinstance(fact, dict) else fact for fact in facts)
     return Insight((_text(insight.get("text")) or "").strip(), tuple(_text_ids(ids)))
 
 
-def _text_ids(given: Any) -> Iterator[str]:
-    return (id for id in given if isinstance(id, str) and id)
+def _text_ids(values: Any) -> Iterator[str]:
+    return (id for id in values if isinstance(id, str) and id)
 
 
 def _card(tree: Tree, path: str) -> Mapping[str, Any]:

@@ -77,21 +77,21 @@ def _folder_of(task: Path, root: Path) -> Path:
 
 def _read_suite(folder: Path, tasks: tuple[Path, ...], root: Path) -> SourceSuite:
     theirs = folder / SOURCE_SUITE_FILE
-    given = read_json(theirs) if theirs.is_file() else {}
-    if not isinstance(given, dict):
-        raise misshapen(theirs, "a suite: a JSON object", given)
+    source_settings = read_json(theirs) if theirs.is_file() else {}
+    if not isinstance(source_settings, dict):
+        raise misshapen(theirs, "a suite: a JSON object", source_settings)
     entries = [entry for task in tasks for entry in _entries(task)]
-    agent, agent_changes = _agent(given, folder, root, entries)
-    kind = given.get("kind") or next((k for k in KINDS if k in folder.parts), "mixed")
-    settings: dict[str, Any] = {"name": given.get("name") or f"{agent or 'memex'}_{kind}"}
+    agent, agent_changes = _agent(source_settings, folder, root, entries)
+    kind = source_settings.get("kind") or next((k for k in KINDS if k in folder.parts), "mixed")
+    settings: dict[str, Any] = {"name": source_settings.get("name") or f"{agent or 'memex'}_{kind}"}
     settings |= {"description": f"Memex's own tasks, from {folder.relative_to(root.parent).as_posix()}"}
     settings |= {"agent": agent} if agent else {}
     settings["kind"] = kind
-    settings |= {key: value for key, value in given.items() if key in KNOWN and key not in NAMES}
+    settings |= {key: value for key, value in source_settings.items() if key in KNOWN and key not in NAMES}
     clock = "" if "clock" in _defaults(settings) else _clock(entries)
     settings |= {"defaults": {**_defaults(settings), "clock": clock}} if clock else {}
-    _check(theirs, given, settings)
-    changes = [*agent_changes, *_unknown_keys(given)]
+    _check(theirs, source_settings, settings)
+    changes = [*agent_changes, *_unknown_keys(source_settings)]
     changes += [f"the clock stands at {clock}, the day of its entries"] if clock else []
     return SourceSuite(folder, tasks, settings, tuple(changes))
 
@@ -101,20 +101,20 @@ def _defaults(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return defaults if isinstance(defaults, dict) else {}
 
 
-def _unknown_keys(given: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_keys(source_settings: Mapping[str, Any]) -> Iterator[str]:
     """Say which keys of their suite file are none of ours."""
-    for key in given:
+    for key in source_settings:
         if key not in KNOWN:
             hint = nearest(key, KNOWN)
             yield f"{SOURCE_SUITE_FILE}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}"
 
 
-def _check(theirs: Path, given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+def _check(theirs: Path, source_settings: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raise what is wrong with a suite before any of it is written, in the file that says it."""
     try:
         Suite.model_validate(settings)
     except ValidationError as wrong:
-        if not given:
+        if not source_settings:
             raise
         document = read_document(theirs)
         raise ProblemsFound(explain(wrong, document, str(theirs), (), Suite.model_json_schema())) from None
@@ -131,10 +131,10 @@ def _entries(task: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _agent(
-    given: Mapping[str, Any], folder: Path, root: Path, entries: list[Mapping[str, Any]]
+    source_settings: Mapping[str, Any], folder: Path, root: Path, entries: list[Mapping[str, Any]]
 ) -> tuple[str, list[str]]:
     """Give our name of the agent: as said, else as the folders say, else as the graders do."""
-    agent_name = given.get("agent_name") or given.get("agent")
+    agent_name = source_settings.get("agent_name") or source_settings.get("agent")
     if agent_name:
         ours = AGENTS.get(str(agent_name), str(agent_name))
         return ours, [f"the agent {agent_name} is {ours} here"] if ours != agent_name else []

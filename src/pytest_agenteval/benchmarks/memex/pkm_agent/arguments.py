@@ -83,18 +83,18 @@ def bad_argument(message: str) -> ToolFailed:
 
 def text(args: Mapping[str, Any], name: str) -> str:
     """Read a text that must be given and may be empty."""
-    given = args.get(name)
-    if not isinstance(given, str):
-        raise bad_argument(f"{name} must be a text, not {_describe(given)}")
-    return _writable(name, given)
+    value = args.get(name)
+    if not isinstance(value, str):
+        raise bad_argument(f"{name} must be a text, not {_describe(value)}")
+    return _writable(name, value)
 
 
 def required_text(args: Mapping[str, Any], name: str) -> str:
     """Read a text that must say something."""
-    given = text(args, name)
-    if not given.strip():
+    value = text(args, name)
+    if not value.strip():
         raise bad_argument(f"{name} must not be empty")
-    return given
+    return value
 
 
 def folder_path(args: Mapping[str, Any], name: str) -> str:
@@ -109,52 +109,52 @@ def optional_text(args: Mapping[str, Any], name: str) -> str | None:
 
 def texts(args: Mapping[str, Any], name: str) -> list[str]:
     """Read a list of texts that need not be given; a text by itself is a list of one."""
-    given = args.get(name)
-    listed = [] if given is None else [given] if isinstance(given, str) else given
+    value = args.get(name)
+    listed = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not all(isinstance(text, str) for text in listed):
-        raise bad_argument(f"{name} must be a list of texts, not {_describe(given)}")
+        raise bad_argument(f"{name} must be a list of texts, not {_describe(value)}")
     return [_writable(name, text) for text in listed]
 
 
 def number(args: Mapping[str, Any], name: str, least: int) -> int | None:
     """Read a whole number that need not be given."""
-    given = args.get(name)
-    if isinstance(given, float) and given.is_integer():
-        given = int(given)
-    if given is None:
+    value = args.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None:
         return None
-    if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        raise bad_argument(f"{name} must be a whole number from {least}, not {_describe(given)}")
-    return given
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise bad_argument(f"{name} must be a whole number from {least}, not {_describe(value)}")
+    return value
 
 
 def flag(args: Mapping[str, Any], name: str, default: bool = False) -> bool:
     """Read a yes or no that need not be given."""
-    given = args.get(name)
-    if given is None:
+    value = args.get(name)
+    if value is None:
         return default
-    if not isinstance(given, bool):
-        raise bad_argument(f"{name} must be true or false, not {_describe(given)}")
-    return given
+    if not isinstance(value, bool):
+        raise bad_argument(f"{name} must be true or false, not {_describe(value)}")
+    return value
 
 
 def choice(args: Mapping[str, Any], name: str, choices: Sequence[str]) -> str | None:
     """Read a word out of a few, which need not be given."""
-    given = optional_text(args, name)
-    if given is None or given in choices:
-        return given
-    hint = nearest(given, choices)
+    value = optional_text(args, name)
+    if value is None or value in choices:
+        return value
+    hint = nearest(value, choices)
     raise bad_argument("; ".join(filter(None, (f"{name} must be one of {', '.join(choices)}", hint))))
 
 
-def _describe(given: Any) -> str:
-    return "nothing" if given is None else describe_value(given)
+def _describe(value: Any) -> str:
+    return "nothing" if value is None else describe_value(value)
 
 
-def _writable(name: str, given: str) -> str:
+def _writable(name: str, value: str) -> str:
     """Refuse half a character, which JSON can write and no file can hold."""
     try:
-        given.encode("utf-8")
+        value.encode("utf-8")
     except UnicodeEncodeError:
         raise bad_argument(f"{name} holds half a character (a lone surrogate); leave it out") from None
-    return given
+    return value

@@ -45,17 +45,17 @@ def skip(args: Mapping[str, Any]) -> str:
     return "The entry is left alone; nothing was filed."
 
 
-def _fact(name: str, given: Any) -> FactId:
-    fact = fact_id(given)
+def _fact(name: str, value: Any) -> FactId:
+    fact = fact_id(value)
     if fact is None:
-        described = "nothing" if given is None else describe_value(given)
+        described = "nothing" if value is None else describe_value(value)
         raise bad_argument(f"{name} must look like 2026/09/17.md#ts_1, not {described}")
     return fact
 
 
-def _related_facts(fact: FactId, given: list[str]) -> list[str]:
+def _related_facts(fact: FactId, named_ids: list[str]) -> list[str]:
     """Give the other entries, each once, in the order in which they were named."""
-    ids = (_fact("each of related_fact_ids", id).text for id in given)
+    ids = (_fact("each of related_fact_ids", id).text for id in named_ids)
     return [id for id in dict.fromkeys(ids) if id != fact.text]
 
 

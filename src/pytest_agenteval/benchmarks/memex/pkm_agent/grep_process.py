@@ -43,12 +43,12 @@ def _line_by_line(pattern: re.Pattern[str], lines: list[str]) -> Iterator[tuple[
 
 
 def _across(pattern: re.Pattern[str], lines: list[str]) -> Iterator[tuple[int, int]]:
-    text, line, seen = "\n".join(lines), 0, 0
+    text, line, counted_to = "\n".join(lines), 0, 0
     for match in pattern.finditer(text) if lines else ():
-        line += text.count("\n", seen, match.start())
-        seen = match.start()
+        line += text.count("\n", counted_to, match.start())
+        counted_to = match.start()
         # A line break at the very end of a match belongs to the line that it ends.
-        yield line, line + text.count("\n", seen, max(seen, match.end() - 1))
+        yield line, line + text.count("\n", counted_to, max(counted_to, match.end() - 1))
 
 
 if __name__ == "__main__":

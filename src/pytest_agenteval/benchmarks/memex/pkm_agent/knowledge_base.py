@@ -191,8 +191,8 @@ class KnowledgeBase:
         if not path.startswith("/") or len(parts) < 2:
             return
         real = {str(self._workspace.path), str(self._workspace.path.resolve())}
-        meant = any(format_path(parts).startswith(tree) for tree in real)
-        if meant or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
+        is_real = any(format_path(parts).startswith(tree) for tree in real)
+        if is_real or (parts[0] in _MACHINE_FOLDERS and not (self.root().real / parts[0]).is_dir()):
             raise bad_path(path, "/ is the root of the knowledge base, not of the machine")
 
 

@@ -112,11 +112,11 @@ def _draw(
         here = waiting.popleft()
         names = [place for place in base.inside(here) if not ignored(place)]
         too_deep = depth is not None and len(here.parts) - len(top.parts) >= depth
-        named = [] if too_deep else names[:room]
-        drawn[here.parts], missing[here.parts] = named, len(names) - len(named)
-        room -= len(named)
-        truncated = truncated or (not too_deep and len(named) < len(names))
-        waiting.extend(place for place in named if place.is_folder)
+        listed = [] if too_deep else names[:room]
+        drawn[here.parts], missing[here.parts] = listed, len(names) - len(listed)
+        room -= len(listed)
+        truncated = truncated or (not too_deep and len(listed) < len(names))
+        waiting.extend(place for place in listed if place.is_folder)
     return Overview("\n".join(_lines(top, drawn, missing)), MAX_NAMES - room, truncated)
 
 

@@ -102,11 +102,11 @@ def _hint(before: str, old: str) -> str:
     return "; it must be the text of the file, letter by letter: read the file first"
 
 
-def _with_line_ends_of(before: str, given: str) -> str:
+def _with_line_ends_of(before: str, text: str) -> str:
     """Write line breaks as the file does: an agent never sees whether a line ends with ``\\r\\n``."""
     if "\r\n" not in before or before.count("\n") != before.count("\r\n"):
-        return given
-    return given.replace("\r\n", "\n").replace("\n", "\r\n")
+        return text
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _line_count(content: str) -> str:

@@ -186,8 +186,8 @@ def _read_entry(fact: str, text: str) -> CardEntry:
 
 def _first_templates(note: CardEntry) -> list[Config]:
     """Take the first templates that come to mind, where their fields can be filled."""
-    made = ((id, fill_template(id, note)) for id in template_cues(note.text))
-    configs: list[Config] = [{"template_id": id, "data": data} for id, data in made if data]
+    filled = ((id, fill_template(id, note)) for id in template_cues(note.text))
+    configs: list[Config] = [{"template_id": id, "data": data} for id, data in filled if data]
     return configs[:MOST_TEMPLATES] or _plainest(note)
 
 
@@ -198,6 +198,6 @@ def _plainest(note: CardEntry) -> list[Config]:
 
 
 def _save(note: CardEntry, configs: list[Config], **more: Any) -> Move:
-    given = {name: value for name, value in more.items() if value}
-    card = {"fact_id": note.fact_id, "title": title(note.text), "ui_configs": configs, **given}
+    set_fields = {name: value for name, value in more.items() if value}
+    card = {"fact_id": note.fact_id, "title": title(note.text), "ui_configs": configs, **set_fields}
     return Move("", ((SAVE, card),))

@@ -184,6 +184,6 @@ def _without_hyphens(target: str, folded: str) -> bool:
 def _is_hour(number: Token, folded: str) -> bool:
     """Whether a number is the hour of a time in the text, on the hour."""
     hours = {int(value) for value in number.readings if value == int(value) and value <= 2 * _NOON}
-    meant = {hour % (2 * _NOON) * 60 for hour in hours}
-    meant |= {(hour + _NOON) % (2 * _NOON) * 60 for hour in hours if 0 < hour <= _NOON}
-    return bool(meant & find_times(folded))
+    minutes = {hour % (2 * _NOON) * 60 for hour in hours}
+    minutes |= {(hour + _NOON) % (2 * _NOON) * 60 for hour in hours if 0 < hour <= _NOON}
+    return bool(minutes & find_times(folded))
