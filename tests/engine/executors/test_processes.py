@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import time
 from contextlib import suppress
 from importlib import import_module
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.engine.executors.executor import ExecutorContext, ExecutorReport, TrialRequest
+from pytest_agenteval.engine.executors.processes import ProcessExecutor
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask
+from pytest_agenteval.registry import Registry
 from tests.calibration.judges import found_in, project
 from tests.journals import finished, trials
 from tests.suites import only_our_plugin, run, suite, task, write
@@ -185,6 +192,38 @@ def test_minus_x_leaves_no_process_behind(evals: Path, pytester: pytest.Pytester
     assert time.monotonic() - began < 15
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
+
+
+def test_a_process_that_is_still_coming_up_holds_up_no_end(tmp_path: Path, capfd: Any) -> None:
+    """Its conftest takes minutes there: it is killed like one that computes, and nothing is printed."""
+    (tmp_path / "conftest.py").write_text("import time\ntime.sleep(100)\n", encoding="utf-8")
+    plan = Plan(PlannedTask("suite", "task", "mine", "mixed", "", ()), Model("rules", "rules"))
+
+    async def stopped() -> ExecutorReport:
+        executor = ProcessExecutor(Registry())
+        await executor.ready(ExecutorContext(root=str(tmp_path), conftests=(str(tmp_path),)))
+        trial = asyncio.ensure_future(executor.run(TrialRequest(plan)))
+        await asyncio.sleep(0.3)
+        trial.cancel()
+        return await executor.close()
+
+    began = time.monotonic()
+    assert asyncio.run(stopped()) == ExecutorReport()
+    assert time.monotonic() - began < 30
+    assert not active_children()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_script_that_calls_pytest_is_run_once(evals: Path, pytester: pytest.Pytester) -> None:
+    """A spawned process would run it again, and every trial with it, where it does not ask for its name."""
+    add(evals, looking("a", "bread"))
+    arguments = ["evals", PROCESSES, "--agent-record=once", "-p", "no:cacheprovider"]
+    script = f"import pytest\nprint('begun')\nraise SystemExit(pytest.main({arguments}))\n"
+    (pytester.path / "script.py").write_text(script, encoding="utf-8")
+    result = pytester.run(sys.executable, "script.py")
+    assert result.ret == 0
+    assert result.outlines.count("begun") == 1
+    assert len(list((pytester.path / ".agenteval" / "runs").glob("2*"))) == 1
 
 
 def test_a_conftest_that_breaks_there_is_told_with_every_trial(

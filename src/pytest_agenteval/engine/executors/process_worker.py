@@ -86,7 +86,11 @@ def process_id() -> int:
 
 def run(pickled: bytes) -> bytes:
     """Carry out a pickled request; give the pickled trial, and nothing where the run was stopped."""
-    request: TrialRequest = pickle.loads(pickled)
+    try:
+        request: TrialRequest = pickle.loads(pickled)
+    except Exception as raised:  # an object of a class that only the process that asked can import
+        told = f"the plan cannot be read in another process: {exception_line(raised)}"
+        raise ExecutorBroken(told) from None
     if _Worker.pool is None:
         return pickle.dumps(errored_trial(request.plan, ExecutorBroken(_Worker.broken)))
     workspace = Path(request.workspace) if request.workspace else None

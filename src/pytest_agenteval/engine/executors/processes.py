@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import pickle
 import signal
+import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context
+from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
-from typing import TypeVar
+from types import ModuleType
+from typing import Any, TypeVar
 
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors import process_worker
@@ -116,12 +119,13 @@ class _Process:
         self._context, self._stopping = context, stopping
         self._pool: ProcessPoolExecutor | None = None
         self._process: BaseProcess | None = None
+        self._came_up: Future[int] | None = None
 
     async def do(self, work: Callable[[bytes], T], pickled: bytes) -> T:
         """Have something done with what is sent; raises ExecutorBroken where the process dies."""
         try:
-            pool = self._pool or await self._start()
-            return await asyncio.wrap_future(pool.submit(work, pickled))
+            pool = self._pool or self._start()
+            return await _result_of(pool.submit(work, pickled))
         except BrokenProcessPool:
             raise ExecutorBroken(f"the process that carried it out died{self._forget()}") from None
 
@@ -130,7 +134,7 @@ class _Process:
         if self._pool is None:
             return ExecutorReport()
         try:
-            closing = asyncio.wrap_future(self._pool.submit(process_worker.close))
+            closing = _result_of(self._pool.submit(process_worker.close))
             return await asyncio.wait_for(closing, CLOSING_S)
         except (TimeoutError, BrokenProcessPool):
             self._kill()
@@ -146,14 +150,18 @@ class _Process:
             self._process.kill()
             self._process.join(ENDING_S)
 
-    async def _start(self) -> ProcessPoolExecutor:
+    def _start(self) -> ProcessPoolExecutor:
+        starting = _Starting()
         initargs = (self._context, self._stopping)
-        pool = ProcessPoolExecutor(1, get_context("spawn"), process_worker.start, initargs)
-        self._pool = pool
-        with _interrupts_held_back():
-            process_id = pool.submit(process_worker.process_id)
-        number = await asyncio.wrap_future(process_id)
-        self._process = next((child for child in active_children() if child.pid == number), None)
+        pool = self._pool = ProcessPoolExecutor(1, starting, process_worker.start, initargs)
+        try:
+            with _interrupts_held_back(), _main_hidden():
+                self._came_up = pool.submit(process_worker.process_id)
+        except OSError as refused:  # no memory, too many processes
+            self._pool = None
+            raise ExecutorBroken(f"no process could be started: {exception_line(refused)}") from None
+        # Known before it has come up: a conftest that takes minutes there must not hold up the end.
+        self._process = starting.process
         return pool
 
     def _forget(self) -> str:
@@ -163,10 +171,45 @@ class _Process:
         if pool is not None:
             pool.shutdown(wait=False)
         if process is None:
-            return " while it came up"
+            return ""
         process.join(ENDING_S)
-        code = process.exitcode
+        code, came_up = process.exitcode, self._came_up
+        if came_up is None or not came_up.done() or came_up.exception() is not None:
+            return " while it came up"
         return "" if code is None else f" (by signal {-code})" if code < 0 else f" (exit status {code})"
+
+
+async def _result_of(future: Future[T]) -> T:
+    """Wait for what a process gives back; unlike wrap_future, whoever stops waiting does not cancel it.
+
+    A pool whose process dies sets each future that it has left, and breaks on one that is cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def end_waiting(_: Future[T]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle)
+
+    future.add_done_callback(end_waiting)
+    await waiting
+    return future.result()
+
+
+class _Starting(SpawnContext):
+    """Spawns as multiprocessing does, and remembers what it has spawned."""
+
+    process: BaseProcess | None = None
+
+    def Process(self, *args: Any, **more: Any) -> SpawnProcess:  # type: ignore[override]
+        """Make the process of a pool that has one."""
+        process = SpawnProcess(*args, **more)
+        self.process = process
+        return process
 
 
 def _number(argument: str) -> int:
@@ -176,6 +219,33 @@ def _number(argument: str) -> int:
         expected = "expected a number of processes, 1 or more"
         raise UsageMistake(f"--agent-executor=processes:{argument}: {expected}")
     return int(argument)
+
+
+class _MainStandIn(ModuleType):
+    """The main module in all but the file and the name by which a spawned process would run it again."""
+
+    def __init__(self, main: ModuleType) -> None:
+        super().__init__(main.__name__)
+        self._main = main
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__file__":
+            raise AttributeError(name)
+        return getattr(self._main, name)
+
+
+@contextmanager
+def _main_hidden() -> Iterator[None]:
+    """Keep what is started here from running the main module: a script that calls pytest would do so again.
+
+    It would try every trial once more in each process, unless its author thought of ``__name__``.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = _MainStandIn(main)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextmanager
