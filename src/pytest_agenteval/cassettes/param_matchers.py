@@ -55,7 +55,8 @@ class ParamMatchers:
         self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
         self.texts = frozenset(name for name, rule in self._rules.items() if rule.word == "contains")
         self.numbers = {name: rule.tolerance for name, rule in self._rules.items() if rule.word == "number"}
-        self._left_out = {*self.texts, *self.numbers, *filter(self.ignores, self._rules)}
+        # What a word takes for the same can be told from one value alone for these two only.
+        self._left_out = {name for name, rule in self._rules.items() if rule.word not in ("exact", "folded")}
 
     def key(self, args: Mapping[str, Any]) -> Hashable:
         """Give what accepted calls share: the parameters whose rule can be told from one value alone."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from pytest_agenteval.cassettes.param_matchers import WORDS
 from pytest_agenteval.errors import KeyPath, nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.validation_errors import value_text
@@ -23,7 +24,6 @@ from pytest_agenteval.tools.http.schema_check import SchemaComplaint, wrong_in
 from pytest_agenteval.tools.http.template_values import Value, compiled, is_chosen
 
 TOKEN = "token"
-RULES = ("exact", "folded", "ignore", "contains")
 
 _ODD_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
 
@@ -207,10 +207,10 @@ def _matching(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[Dec
     for name, rule in matching.items():
         yield from _unknown_names(("matching", name), "a parameter of the tool", (name,), names)
         number = isinstance(rule, Mapping) and set(rule) == {"number"} and _amount(rule["number"])
-        if not number and rule not in RULES:
-            expected = f"one of {', '.join(RULES)}, or {{number: TOLERANCE}}"
+        if not number and rule not in WORDS:
+            expected = f"one of {', '.join(WORDS)}, or {{number: TOLERANCE}}"
             yield DeclarationProblem(
-                ("matching", name), expected, value_text(rule), nearest(str(rule), RULES)
+                ("matching", name), expected, value_text(rule), nearest(str(rule), WORDS)
             )
 
 
