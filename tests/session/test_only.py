@@ -89,7 +89,7 @@ def test_a_run_that_is_not_there_is_a_usage_error(ended: pytest.Pytester) -> Non
     result = run(ended, "--agent-only=passed@1999")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: there is no run '1999' in *{first.name}*"])
+    result.stderr.fnmatch_lines([f"ERROR: --agent-only: there is no run '1999' in *{first.name}*"])
 
 
 def test_where_nothing_ended_so_the_run_that_was_looked_in_is_named(ended: pytest.Pytester) -> None:

@@ -143,10 +143,13 @@ def test_what_pyproject_says_wrong_is_a_usage_error(
         ("--agent-record-chat=on", "--agent-record-chat: expected one of off, none, once, *"),
         ("--agent-only=mised", "--agent-only: expected endings: *; found 'mised'; did you mean 'missed'?"),
         ("--agent-only=@latest", "--agent-only: expected endings: *; found '@latest'"),
-        ("--agent-only=missed", "*no run 'latest'*there are no runs yet"),
-        ("--agent-model=scriptd", "unknown model 'scriptd'; known: *; did you mean 'scripted'?"),
-        ("--agent-model=nop,nop", "the model 'nop' is named more than once"),
-        ("--agent-model=a@b/c", "the model name 'a@b/c' cannot stand in a test id*"),
+        ("--agent-only=missed", "--agent-only: *no run 'latest'*there are no runs yet"),
+        (
+            "--agent-model=scriptd",
+            "--agent-model: unknown model 'scriptd'; known: *; did you mean 'scripted'?",
+        ),
+        ("--agent-model=nop,nop", "--agent-model: the model 'nop' is named more than once"),
+        ("--agent-model=a@b/c", "--agent-model: the model name 'a@b/c' cannot stand in a test id*"),
         ("--agent-prompt=short", "--agent-prompt: expected NAME=PATH; found 'short'"),
         ("--agent-prompt=짧은=prompts", "--agent-prompt: the name '짧은' may hold ASCII letters*"),
         ("--agent-prompt=a@b=prompts", "--agent-prompt: the name 'a@b' may hold ASCII letters*"),
@@ -170,6 +173,43 @@ def test_an_option_that_cannot_be_obeyed_is_a_usage_error(
         result.stderr.fnmatch_lines([f"ERROR: {said}"])
         assert "Traceback" not in str(result.stdout) + str(result.stderr)
         assert not (pytester.path / ".agenteval").exists()
+
+
+@pytest.mark.parametrize("said_in", ["environment", "pyproject.toml"])
+@pytest.mark.parametrize(
+    ("name", "value", "mistake"),
+    [
+        ("model", "scriptd", "unknown model 'scriptd'; *"),
+        ("judge", "cluade", "unknown model 'cluade'; *"),
+        ("executor", "localy", "unknown executor 'localy'; *"),
+        ("executor", "processes:x", "*expected a number of processes, 1 or more"),
+        ("only", "missd", "expected endings: *; found 'missd'; *"),
+        ("only", "missed@1999", "there is no run '1999' in *"),
+        ("regrade", "1999", "there is no run '1999' in *"),
+        ("split", "dve", "expected one of *; found 'dve'; *"),
+    ],
+)
+def test_a_refusal_names_the_place_also_where_it_comes_late(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    said_in: str,
+    name: str,
+    value: str,
+    mistake: str,
+) -> None:
+    """What shows only when a name is looked up is told of the variable or key that holds it."""
+    write(pytester.path, GREET)
+    place = f"AGENTEVAL_{name.upper()}"
+    if said_in == "environment":
+        monkeypatch.setenv(place, value)
+    else:
+        place = f"pyproject.toml: tool.agenteval.{name}"
+        write(pytester.path, {"pyproject.toml": f'[tool.agenteval]\n{name} = "{value}"\n'})
+
+    result = run(pytester, "-p", "no:cacheprovider")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"ERROR: {place}: {mistake}"])
 
 
 @pytest.mark.parametrize(

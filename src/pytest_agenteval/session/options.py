@@ -5,7 +5,8 @@ Imported in every pytest run, used or not: the standard library only, and nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
 
@@ -126,10 +127,28 @@ class Option(Generic[T]):
 
 
 class OptionValues:
-    """Settings: what was chosen, by attribute; everything else is as its row says."""
+    """Settings: what was chosen, by attribute; everything else is as its row says.
 
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self.values = values or {}
+    ``places`` says where each value stands: ``--agent-model``, ``AGENTEVAL_MODEL``.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any] | None = None, places: Mapping[str, str] | None = None
+    ) -> None:
+        self.values, self.places = values or {}, places or {}
+
+    @contextmanager
+    def naming_place(self, attribute: str) -> Iterator[None]:
+        """Begin a mistake that shows only when a value is used with the place where the value stands."""
+        from pytest_agenteval.errors import UsageMistake
+
+        try:
+            yield
+        except UsageMistake as mistake:
+            place = self.places.get(attribute)
+            if place is None or str(mistake).startswith(place):
+                raise
+            raise UsageMistake(f"{place}: {mistake}") from None
 
     @classmethod
     def rows(cls) -> list[Option[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -77,8 +78,9 @@ class CaseFactory:
     @cached_property
     def judges(self) -> tuple[Model, ...]:
         """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
-        names = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
-        judges = resolve_all(names, self._settings.aliases, self._registry.offline_models)
+        with self._settings.naming_place("judges"):
+            names = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
+            judges = resolve_all(names, self._settings.aliases, self._registry.offline_models)
         for judge in judges:
             if judge.id in PLAYERS:
                 raise UsageMistake(
@@ -100,7 +102,11 @@ class CaseFactory:
 
     def _resolve_models(self, models: tuple[str, ...]) -> tuple[Model, ...]:
         if models not in self._models:
-            self._models[models] = resolve_all(models, self._settings.aliases, self._registry.offline_models)
+            # Those that nobody typed stand in a suite.
+            with self._settings.naming_place("models") if self._settings.models else nullcontext():
+                self._models[models] = resolve_all(
+                    models, self._settings.aliases, self._registry.offline_models
+                )
         return self._models[models]
 
 

@@ -49,9 +49,10 @@ class Preflight:
 
         Where trials are graded again no agent acts: its prompts and its model are not asked for.
         """
-        executor = self._registry.executor_factory(self._settings.executor_name)
-        if checks_argument(executor):
-            executor.check_argument(self._settings.executor_argument)
+        with self._settings.naming_place("executor"):
+            executor = self._registry.executor_factory(self._settings.executor_name)
+            if checks_argument(executor):
+                executor.check_argument(self._settings.executor_argument)
         acting = trials if agents_act else ()
         if self._settings.variants and agents_act:
             check_prompts(self._registry, self._settings.variants, (item.task for item in acting))

@@ -123,7 +123,8 @@ def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
         return ()
     from pytest_agenteval.store.runs import find_run
 
-    return tuple(find_run(settings.results or root / RESULTS, name) for name in settings.regrade)
+    with settings.naming_place("regrade"):
+        return tuple(find_run(settings.results or root / RESULTS, name) for name in settings.regrade)
 
 
 def _earlier_run(config: pytest.Config, settings: Settings) -> Path:

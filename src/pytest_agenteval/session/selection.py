@@ -71,8 +71,9 @@ def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tup
 
 def earlier_run(settings: Settings, root: Path) -> Path:
     """Find the run that ``--agent-only`` names, else the latest; raises UsageMistake when there is none."""
-    _, name = _parse_only(settings.only)
-    return find_run(settings.results or root / RESULTS, name or "latest")
+    with settings.naming_place("only"):
+        _, name = _parse_only(settings.only)
+        return find_run(settings.results or root / RESULTS, name or "latest")
 
 
 def _of_split(settings: Settings, trials: Iterable[T]) -> list[T]:
@@ -90,7 +91,7 @@ def _parse_only(only: str) -> tuple[list[str], str]:
     choices = ", ".join(ENDINGS)
     for name in endings or [only]:
         if name not in ENDINGS:
-            rows = [f"--agent-only: expected endings: {choices}; found {name!r}", nearest(name, ENDINGS)]
+            rows = [f"expected endings: {choices}; found {name!r}", nearest(name, ENDINGS)]
             raise UsageMistake("; ".join(row for row in rows if row))
     return endings, run.strip()
 

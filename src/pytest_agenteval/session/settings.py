@@ -243,10 +243,12 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     project = _project_table(config.rootpath / "pyproject.toml")
     values: dict[str, object] = {"results": config.rootpath / RESULTS}
+    places: dict[str, str] = {}
     for row in Settings.rows():
         raw = _raw_value(row, config, project)
         if raw is not None:
             values[row.attribute] = row.parse_value(raw)
+            places[row.attribute] = raw.place
     if values.get("keep_workspaces") and values["results"] is None:
         from pytest_agenteval.errors import UsageMistake
 
@@ -255,7 +257,7 @@ def read_settings(config: pytest.Config) -> Settings:
         )
     # Over all others: they are about this one run, whatever the project says of every run.
     values |= _by_pytests_own_options(config)
-    return Settings(values)
+    return Settings(values, places)
 
 
 def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, Any]) -> RawValue | None:
