@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.portable.files import name_or_older
-from pytest_agenteval.records.plan import Allowance, PlannedGrader, PlannedTask
+from pytest_agenteval.records.plan import PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
@@ -21,18 +20,19 @@ from pytest_agenteval.session.author_hints import add_placement_hints
 from pytest_agenteval.session.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
-from pytest_agenteval.session.task_inputs import complete_input, inline_file_settings, text_of
+from pytest_agenteval.session.task_inputs import allowance_of, complete_input, inline_file_settings, text_of
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task, TaskSettings, resolve_settings
 
+T = TypeVar("T")
+
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})
 OUTCOME = "expected_outcome"
-STEPS, SECONDS = 50, 300.0
-"""What a trial may use where neither task nor suite says anything."""
+NO_PROMPTS: Mapping[str, str] = NOTHING
 
 
 class _TaskSource(FrozenValue, frozen=True):
@@ -42,6 +42,14 @@ class _TaskSource(FrozenValue, frozen=True):
     short_path: str
     own_folder: bool
     cassette: str
+
+
+class _Resolved(NamedTuple):
+    """What stands behind the names in a task: its graders, starting trees and prompts."""
+
+    graders: tuple[PlannedGrader, ...]
+    layers: tuple[str, ...]
+    prompts: Mapping[str, str]
 
 
 class Planner:
@@ -116,31 +124,38 @@ class Planner:
         loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
         task, suite = loaded.task, loaded_suite.suite
         settings = resolve_settings(task, suite)
-        name = suite.name if suite else ""
+        agent = settings.agent or DEFAULT_AGENT
         wrong = [
             *unread,
-            *self._id_conflict(name, loaded),
+            *self._id_conflict(suite.name if suite else "", loaded),
             *(() if unread else self._config_problems(loaded, settings, loaded_suite)),
         ]
-        layers = self._with_problems(wrong, self._layers_of, loaded, loaded_suite, ())
+        layers: tuple[str, ...] = self._with_problems(wrong, self._layers_of, loaded, loaded_suite, ())
         graders = tuple(grader for spec in task.graders for grader in self._graders(spec, task))
-        prompts = self._with_problems(wrong, self._prompts_of, loaded, loaded_suite, NOTHING)
+        prompts: Mapping[str, str] = self._with_problems(
+            wrong, self._prompts_of, loaded, loaded_suite, NOTHING
+        )
         if prompts and not wrong:
-            mismatches = find_unread_prompts(
-                self._registry.agent_factory(settings.agent or DEFAULT_AGENT), prompts
-            )
+            mismatches = find_unread_prompts(self._registry.agent_factory(agent), prompts)
             wrong += self._problems_of(mismatches, loaded, loaded_suite)
         problems += wrong
         if wrong:
             return None
-        resources = loaded_suite.resources
-        task_input, texts = complete_input(
-            self._registry, settings.agent or DEFAULT_AGENT, graders, task, settings.clock, layers
-        )
-        planned = PlannedTask(
-            suite=name,
+        return self._planned_task(
+            loaded, loaded_suite, settings, _Resolved(graders, layers, prompts)
+        ), settings
+
+    def _planned_task(
+        self, loaded: LoadedTask, loaded_suite: LoadedSuite, settings: TaskSettings, resolved: _Resolved
+    ) -> PlannedTask:
+        task, suite, resources = loaded.task, loaded_suite.suite, loaded_suite.resources
+        reference = task.reference_solution
+        agent, graders, layers = settings.agent or DEFAULT_AGENT, resolved.graders, resolved.layers
+        task_input, texts = complete_input(self._registry, agent, graders, task, settings.clock, layers)
+        return PlannedTask(
+            suite=suite.name if suite else "",
             id=task.id,
-            agent=settings.agent or DEFAULT_AGENT,
+            agent=agent,
             kind=suite.kind if suite else "mixed",
             bucket=loaded.bucket,
             graders=graders,
@@ -150,12 +165,12 @@ class Planner:
             tags=settings.tags,
             description=task.description,
             settings=settings.settings or NOTHING,
-            prompts=prompts,
+            prompts=resolved.prompts,
             layers=layers,
             texts=texts,
-            limits=_allowance(settings),
+            limits=allowance_of(settings),
             clock=settings.clock,
-            reference=_reference_values(task.reference_solution),
+            reference=None if reference is None else reference.model_dump(),
             script=None if task.script is None else tuple(entry.model_dump() for entry in task.script),
             split=task.split,
             repetitions=settings.trials,
@@ -166,16 +181,15 @@ class Planner:
             on_miss=suite.on_miss if suite else "error",
             live=suite.live if suite else False,
         )
-        return planned, settings
 
     def _with_problems(
         self,
         wrong: list[Problem],
-        find: Callable[[LoadedTask, LoadedSuite], Any],
+        find: Callable[[LoadedTask, LoadedSuite], T],
         loaded: LoadedTask,
         loaded_suite: LoadedSuite,
-        otherwise: Any,
-    ) -> Any:
+        otherwise: T,
+    ) -> T:
         try:
             return find(loaded, loaded_suite)
         except ProblemsFound as raised:
@@ -259,7 +273,7 @@ class Planner:
 
     def _prompts_of(self, loaded: LoadedTask, loaded_suite: LoadedSuite) -> Mapping[str, str]:
         if not loaded.task.prompts and not (loaded_suite.suite and loaded_suite.suite.prompts):
-            return NOTHING
+            return NO_PROMPTS
         files = prompt_files(loaded.task, loaded_suite.suite, loaded_suite.folder, loaded.file, self._root)
         key = tuple(files.items())
         if key not in self._prompts:
@@ -321,17 +335,3 @@ def _grader(spec: GraderSpec) -> PlannedGrader:
     return PlannedGrader(
         spec.name, spec.label or spec.name, spec.config or NOTHING, spec.weight, spec.threshold, spec.require
     )
-
-
-def _allowance(settings: TaskSettings) -> Allowance:
-    limits = settings.limits
-    return _shared_allowance(limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd)
-
-
-@cache
-def _shared_allowance(steps: int, seconds: float, tokens: int | None, cost_usd: float | None) -> Allowance:
-    return Allowance(steps, seconds, tokens, cost_usd)
-
-
-def _reference_values(reference: Any) -> Mapping[str, Any] | None:
-    return None if reference is None else reference.model_dump()

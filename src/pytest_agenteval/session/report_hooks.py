@@ -96,7 +96,7 @@ MOST_LINES = 8
 
 
 def call_trial_finished(config: pytest.Config, trial: Trial, failed_hooks: dict[str, str]) -> None:
-    """Call everybody's hook; put what is to be told of one that raises into ``failed``, once for each."""
+    """Call everybody's hook; put into ``failed_hooks`` what one that raises is reported as, once."""
     for place, call in _calls(config):
         try:
             call(config=config, trial=trial)

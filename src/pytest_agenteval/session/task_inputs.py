@@ -1,9 +1,9 @@
-"""What a task is given beyond its file: texts of files it names, and what its agent's own program adds."""
+"""What a task is given beyond its file: texts of files it names, what its agent adds, its limits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,17 @@ from msgspec.structs import replace
 from pytest_agenteval.agents.agent import prepares_input
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.graders.grader import agent_of
-from pytest_agenteval.records.plan import PlannedGrader
+from pytest_agenteval.records.plan import Allowance, PlannedGrader
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.registration_check import RegistrationCheck
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.referenced_files import grader_files
-from pytest_agenteval.tasks.spec import Task
+from pytest_agenteval.tasks.spec import Task, TaskSettings
+
+STEPS, SECONDS = 50, 300.0
+"""What a trial may use where neither task nor suite says anything."""
 
 
 def inline_file_settings(
@@ -94,3 +97,14 @@ def _read(layers: Sequence[str], path: str) -> str | None:
         except OSError:
             continue
     return None
+
+
+def allowance_of(settings: TaskSettings) -> Allowance:
+    """Give what each trial of a task may use; equal ones are one object, for most tasks have the same."""
+    limits = settings.limits
+    return _shared_allowance(limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd)
+
+
+@cache
+def _shared_allowance(steps: int, seconds: float, tokens: int | None, cost_usd: float | None) -> Allowance:
+    return Allowance(steps, seconds, tokens, cost_usd)
