@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -195,8 +196,41 @@ def test_an_executor_that_does_not_come_up_makes_errored_trials(
     pool = pools(executor)
     waiting = slots("a", "b")
     pool.hand_over(waiting)
-    assert {wait(pool, slot).message for slot in waiting} == {f"{type(raised).__name__}: no cluster"}
+    told = f"the executor did not come up: {type(raised).__name__}: no cluster"
+    ended = [wait(pool, slot) for slot in waiting]
+    assert {(trial.cause, trial.message) for trial in ended} == {("executor", told)}
     assert executor.begun == []
+
+
+@pytest.mark.parametrize("width", [0, None])
+def test_an_executor_that_takes_none_makes_errored_trials(pools: Callable[..., Pool], width: Any) -> None:
+    """Else the first trial would wait for ever."""
+    pool = pools(Executor(width=width))
+    (slot,) = slots("a")
+    pool.hand_over([slot])
+    trial = wait(pool, slot)
+    assert (trial.cause, trial.message) == (
+        "executor",
+        f"the executor's ready gave {width}: expected a number of trials, 1 or more",
+    )
+
+
+def test_an_executor_that_gives_something_else_is_told(
+    pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the place of a trial, and of its last report: nobody's summary breaks on it."""
+
+    async def nothing(*given: object) -> None:
+        """Forget to return."""
+
+    for method in ("run", "close"):
+        monkeypatch.setattr(Executor, method, nothing)
+    pool = pools(Executor())
+    (slot,) = slots("a")
+    pool.hand_over([slot])
+    assert wait(pool, slot).message == "the executor's run gave None: expected a Trial"
+    pool.close()
+    assert [problem.found for problem in pool.report.unsaved] == ["None"]
 
 
 def test_nothing_begins_before_the_executor_is_up(pools: Callable[..., Pool]) -> None:

@@ -9,19 +9,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
-from pytest_agenteval.engine.exceptions import is_own_cancellation
+from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
     CalibrationResult,
     Executor,
+    ExecutorBroken,
     ExecutorContext,
     ExecutorReport,
     TrialRequest,
 )
 from pytest_agenteval.engine.trial import errored_trial
+from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
@@ -160,9 +162,13 @@ class Pool:
 
     async def _come_up(self) -> None:
         try:
-            self._at_once = min(self._context.concurrency, await self._executor.ready(self._context))
+            side_by_side = _sound_number(await self._executor.ready(self._context))
+            self._at_once = min(self._context.concurrency, side_by_side)
         except BaseException as raised:  # every trial that is asked for is told
-            self._unable, self._at_once = raised, self._context.concurrency
+            named = isinstance(raised, TrialBroken | ProblemsFound | UsageMistake)
+            told = f"the executor did not come up: {exception_line(raised)}"
+            self._unable = raised if named else ExecutorBroken(told)
+            self._at_once = self._context.concurrency
         self._up.set()
         self._pump()
 
@@ -195,7 +201,7 @@ class Pool:
         try:
             if self._unable is not None:
                 raise self._unable
-            trial = redact_trial(await self._executor.run(slot.request()))
+            trial = redact_trial(_sound_trial(await self._executor.run(slot.request())))
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_own_cancellation(raised):
                 self.running.discard(slot)
@@ -247,7 +253,30 @@ class Pool:
         if self._ended:
             self._publish()
         try:
-            self.report = await self._executor.close()
+            self.report = _sound_report(await self._executor.close())
+        except Exception as raised:  # nobody else would say that recordings may be lost
+            self.report = ExecutorReport((_closing_problem(exception_line(raised)),))
         finally:
             self._stopped = True
             self._loop.stop()
+
+
+def _sound_number(given: Any) -> int:
+    # With none at all every trial would wait for ever.
+    if isinstance(given, int) and given >= 1:
+        return given
+    raise ExecutorBroken(f"the executor's ready gave {given!r}: expected a number of trials, 1 or more")
+
+
+def _sound_trial(given: Any) -> Trial:
+    if isinstance(given, Trial):
+        return given
+    raise ExecutorBroken(f"the executor's run gave {given!r}: expected a Trial")
+
+
+def _sound_report(given: Any) -> ExecutorReport:
+    return given if isinstance(given, ExecutorReport) else ExecutorReport((_closing_problem(repr(given)),))
+
+
+def _closing_problem(found: str) -> Problem:
+    return Problem("--agent-executor", None, (), "an ExecutorReport from the executor's close", found)

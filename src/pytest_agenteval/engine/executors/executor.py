@@ -111,7 +111,8 @@ class Executor(Protocol):
     async def ready(self, context: ExecutorContext) -> int:
         """Come up, and say how many trials are carried out side by side.
 
-        Called once, before anything else. What it raises every trial is told, and each is errored.
+        Called once, before anything else. What it raises every trial is told, and each is errored, with the
+        cause ``executor`` where it names no other; so it is where the number is below 1.
         """
         ...
 
