@@ -66,17 +66,11 @@ class RegistrationCheck:
             return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found)]
-        refusal = construction_fault(AGENT, factory, settings)
-        misfits = [
-            ("an agent's " + expected, found) for expected, found in misfit_traits(factory, AGENT_TRAITS)
-        ]
-        if refusal:
-            misfits = [(AGENT.how, refusal)]
-        if misfits:
-            return [ConfigProblem(("agent",), *misfit) for misfit in misfits]
         key = ("agent", name, canonical(settings) if settings else "")
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
+            if unfit := _unfit_agent(factory, settings):
+                return unfit
             wrong = find_config_problems(name, factory, settings) or _unaccepted_settings(factory, settings)
         wrong = tuple(mismatch.below("settings") for mismatch in wrong)
         if not wrong:
@@ -204,6 +198,14 @@ class RegistrationCheck:
         ):
             return mismatch
         return mismatch._replace(hint="a function that grades has one parameter, and its name is evidence")
+
+
+def _unfit_agent(factory: Any, settings: Mapping[str, Any]) -> list[ConfigProblem]:
+    """Say what keeps an agent from being made of this, or is wrong with what it says of itself."""
+    if refusal := construction_fault(AGENT, factory, settings):
+        return [ConfigProblem(("agent",), AGENT.how, refusal)]
+    misfits = misfit_traits(factory, AGENT_TRAITS)
+    return [ConfigProblem(("agent",), f"an agent's {expected}", found) for expected, found in misfits]
 
 
 def _unfit_grader(grader: Any) -> tuple[ConfigProblem, ...]:
