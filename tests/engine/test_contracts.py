@@ -96,7 +96,7 @@ class Grades:
         (
             "input_problems",
             staticmethod(lambda task_input: ["bad"]),
-            "an agent's input_problems: to give a list of (key path, expected, found, hint)",
+            "an agent's input_problems: to give a list of (key path, expected, found[, hint])",
         ),
     ],
 )
@@ -110,6 +110,18 @@ def test_an_agent_that_says_something_else_of_itself_is_refused(
     registry.agent("mine", kind() if made else kind)
     (problem,) = RegistrationCheck(registry).agent("mine", {}, {"content": "hi"})
     assert (problem.path, problem.expected) == (("agent",), expected)
+
+
+@pytest.mark.parametrize("hint", [(), ("say another",)])
+def test_what_is_wrong_with_an_input_stands_at_its_key(hint: tuple[str, ...]) -> None:
+    """An agent says where, what it expects and what it found; a hint it may leave out."""
+    kind: Any = type(
+        "Strict", (Acts,), {"input_problems": lambda task_input: [(("day",), "a day", "none", *hint)]}
+    )
+    registry = Registry()
+    registry.agent("mine", kind)
+    (problem,) = RegistrationCheck(registry).agent("mine", {}, {"content": "hi"})
+    assert problem == (("input", "day"), "a day", "none", *(hint or ("",)))
 
 
 @pytest.mark.parametrize(
@@ -130,8 +142,8 @@ def test_a_grader_that_says_something_else_of_itself_is_refused(
 ) -> None:
     """Before anything is tried: a list of files that nobody reads would be passed over in silence."""
     kind: Any = type("Wrong", (Grades,), {trait: value})
-    if made and trait == "grade":
-        pytest.skip("no object of it can be registered")
+    if made and trait == "grade":  # of which no object can be registered: the class is looked at both times
+        made = False
     registry = Registry()
     registry.grader("mine", kind() if made else kind)
     (problem,) = RegistrationCheck(registry).grader(GraderSpec(name="mine"))

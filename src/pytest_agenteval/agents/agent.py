@@ -81,8 +81,8 @@ class AgentTraits(Protocol):
 Read: TypeAlias = Callable[[str], str | None]
 """Gives the text of a file of the starting workspace by its path; None where there is none."""
 
-InputProblem: TypeAlias = tuple[KeyPath, str, str, str]
-"""What is wrong with a task's input: the key below ``input``, what is expected, what was found, a hint."""
+InputProblem: TypeAlias = tuple[KeyPath, str, str] | tuple[KeyPath, str, str, str]
+"""What is wrong with an input: the key below ``input``, expected, found and, if there is one, a hint."""
 
 
 class PreparesInput(Protocol):

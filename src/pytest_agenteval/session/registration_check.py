@@ -220,8 +220,8 @@ def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigP
     """Say what an agent's class says is wrong with a task's input."""
     problems: Any = factory.input_problems(task_input) if checks_input(factory) else ()
     rows = problems if isinstance(problems, list | tuple) else [problems]
-    if not all(isinstance(row, list | tuple) and len(row) == len(ConfigProblem._fields) for row in rows):
-        expected = "an agent's input_problems: to give a list of (key path, expected, found, hint)"
+    if not all(isinstance(row, list | tuple) and len(row) in (3, 4) for row in rows):
+        expected = "an agent's input_problems: to give a list of (key path, expected, found[, hint])"
         return [ConfigProblem(("agent",), expected, repr(problems))]
     return [ConfigProblem(*row).below("input") for row in rows]
 
