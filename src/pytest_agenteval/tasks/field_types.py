@@ -6,7 +6,7 @@ A description here, or at a field, is the *expected* line of an error and the te
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -39,6 +39,21 @@ class Spec(BaseModel):
     """Base of everything an author writes: unknown keys are mistakes, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        """Give the JSON Schema, defaults and all."""
+        for spec in _specs(Spec):
+            # A default that is a spec is written too: pydantic 2.12.0 cannot where its class is not built.
+            spec.model_rebuild()
+        return super().model_json_schema(*args, **options)
+
+
+def _specs(base: type[Spec]) -> Iterator[type[Spec]]:
+    """Give every model that is made from one."""
+    for spec in base.__subclasses__():
+        yield spec
+        yield from _specs(spec)
 
 
 def _both_spellings(shape: dict[str, Any]) -> None:
