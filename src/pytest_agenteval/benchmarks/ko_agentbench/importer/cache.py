@@ -105,7 +105,7 @@ class CachedCall(FrozenValue, frozen=True):
 class Collision(FrozenValue, frozen=True):
     """Several entries for the same call: the one that is kept, and the others."""
 
-    kept: CachedCall
+    preferred: CachedCall
     lost: tuple[CachedCall, ...]
 
 
@@ -125,18 +125,18 @@ class Cache:
     nulls: list[str] = field(default_factory=list)
 
     def find(self, tool: str, args: Mapping[str, Any]) -> CachedCall | None:
-        """Give what is kept for a call, written in any way that normalises to the same arguments."""
+        """Give the entry of a call, written in any way that normalises to the same arguments."""
         if tool not in catalogue():
             return None
         return self.entries.get(tool, {}).get(canonical(cache_key(tool, args)[0]))
 
     def of(self, tool: str) -> Iterable[CachedCall]:
-        """Give everything that is kept of a tool."""
+        """Give every entry of a tool."""
         return self.entries.get(tool, {}).values()
 
     @property
-    def kept(self) -> int:
-        """How many entries are kept."""
+    def entry_count(self) -> int:
+        """How many different calls have an entry."""
         return sum(map(len, self.entries.values()))
 
     @property
@@ -170,9 +170,11 @@ def read_cache(folder: Path) -> Cache:
         call = CachedCall(tool, args, entry.get("data"), created_at, key != path.stem, path.stem)
         calls_by_key[tool, canonical(args)].append(call)
     for (tool, place), same_call in calls_by_key.items():
-        kept = cache.entries[tool][place] = max(same_call, key=_rank)
+        preferred = cache.entries[tool][place] = max(same_call, key=_rank)
         if len(same_call) > 1:
-            cache.collisions.append(Collision(kept, tuple(call for call in same_call if call is not kept)))
+            cache.collisions.append(
+                Collision(preferred, tuple(call for call in same_call if call is not preferred))
+            )
     return cache
 
 

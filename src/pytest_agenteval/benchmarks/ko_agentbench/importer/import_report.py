@@ -78,7 +78,7 @@ def _cassette_section(cache: Cache) -> list[str]:
     retired = ", ".join(f"{tool} {number}" for tool, number in sorted(cache.retired.items())) or "none"
     rows = [
         ("files read", cache.read),
-        ("calls kept", cache.kept),
+        ("calls kept", cache.entry_count),
         ("of these stale: no key of today's leads to them, no other file has their arguments", cache.stale),
         ("answered by several files: one that can be reached wins, else the newest", len(cache.collisions)),
         ("files that lost to another one", cache.superseded),
@@ -91,7 +91,7 @@ def _cassette_section(cache: Cache) -> list[str]:
 def _collision_section(cache: Cache) -> list[str]:
     """List the calls that several files answer, with the first digits of the files' names."""
     rows = [
-        f"- {_call(collision.kept)}: {_file(collision.kept)} kept, {_lost_files(collision)}"
+        f"- {_call(collision.preferred)}: {_file(collision.preferred)} kept, {_lost_files(collision)}"
         for collision in cache.collisions
     ]
     return section("Calls that several files answer", sorted(rows), NOTHING) if cache.read else []
@@ -99,8 +99,8 @@ def _collision_section(cache: Cache) -> list[str]:
 
 def _lost_files(collision: Collision) -> str:
     """Name the files that were left out, those with the same answer apart."""
-    alike = [_file(call) for call in collision.lost if call.data == collision.kept.data]
-    other = [_file(call) for call in collision.lost if call.data != collision.kept.data]
+    alike = [_file(call) for call in collision.lost if call.data == collision.preferred.data]
+    other = [_file(call) for call in collision.lost if call.data != collision.preferred.data]
     by_answer = ((alike, "the same answer"), (other, "another answer"))
     return ", ".join(f"left out {', '.join(files)} ({what})" for files, what in by_answer if files)
 

@@ -256,7 +256,7 @@ def _suite_lines(imported: ImportResult, to: str) -> Iterator[str]:
     )
     retired, nulls = cache.retired.total(), len(cache.nulls)
     yield f"{imported.tasks} tasks: {Path(to, 'evals', 'ko-agentbench')}"
-    yield f"{cache.kept} recorded calls of {imported.cassettes} tools, {cache.stale} of them stale"
+    yield f"{cache.entry_count} recorded calls of {imported.cassettes} tools, {cache.stale} of them stale"
     collisions = f"{len(cache.collisions)} collisions"
     yield f"  {collisions}, {retired} files of retired tools left out, {nulls} without data"
     yield f"{len(odd)} oddities in {odd_tasks} tasks, {changed} tasks changed: {imported.page}"
