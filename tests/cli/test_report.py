@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,22 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.reports.run_summary import summary_lines
 from pytest_agenteval.reports.scorecard import ReportOption
 from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.store.run_reader import Run
 from tests.reports.runs import MIXED, PLANNED, stored
 
 RUNS = ".agenteval/runs"
 
 
-def said(*args: str) -> int:
-    """Do what the verb does with these arguments."""
+def arguments(*args: str) -> argparse.Namespace:
+    """Parse what stands behind the verb."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return report(parser.parse_args(args))
+    return parser.parse_args(args)
+
+
+def run_report(*args: str) -> int:
+    """Do what the verb does with these arguments."""
+    return report(arguments(*args))
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +46,7 @@ def test_a_run_is_shown_as_after_pytest(here: Path, capsys: pytest.CaptureFixtur
     """Line for line what the terminal said then, from what was kept; no colour where nobody looks."""
     run = stored(Path(RUNS), MIXED, PLANNED)
 
-    assert said("latest") == 0
+    assert run_report("latest") == 0
 
     assert capsys.readouterr().out.splitlines() == [line.text for line in summary_lines(view_of(run), 80)]
 
@@ -57,7 +65,7 @@ def test_what_cannot_be_done_is_said(args: list[str], mistake: str) -> None:
     stored(Path(RUNS), MIXED, PLANNED)
 
     with pytest.raises(UsageMistake, match=mistake):
-        said(*args)
+        run_report(*args)
 
 
 def test_a_broken_scorecard_keeps_nobody_from_their_reports(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,9 +116,7 @@ def test_a_scorecard_that_raises_takes_no_table_away(capsys: pytest.CaptureFixtu
     labels = {grade.grader for entry in run.entries for grade in entry.grades}
     registry = Registry()
     registry.scorecard("bad", lambda entries: 1 / 0, graders=labels)
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    args = parser.parse_args(["latest"])
+    args = arguments("latest")
     args.registry, args.scorecard_options = registry, {"bad": []}
 
     assert report(args) == 1
@@ -118,3 +124,48 @@ def test_a_scorecard_that_raises_takes_no_table_away(capsys: pytest.CaptureFixtu
     printed = capsys.readouterr()
     assert "the scorecard 'bad' cannot be made: ZeroDivisionError" in printed.err
     assert printed.out.splitlines() == [line.text for line in summary_lines(view_of(run), 80)]
+
+
+def _write_half(runs: Sequence[Run], folder: Path) -> Sequence[Path]:
+    return [Path(path) for path in json.loads("{half")]
+
+
+def _write_one(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
+    yield folder / "one.txt"
+    raise KeyError("two")
+
+
+@pytest.mark.parametrize(("write", "raised"), [(_write_half, "JSONDecodeError"), (_write_one, "KeyError")])
+def test_a_report_format_that_raises_is_told_with_its_authors_frames(
+    write: Any, raised: str, here: Path
+) -> None:
+    """Whose format it is, then a traceback that begins in its file: no frame of ours around it."""
+    stored(Path(RUNS), MIXED, PLANNED)
+    args = arguments("latest", "-o", "out")
+    args.format = "bad"
+    args.registry.report_format("bad", write)
+
+    with pytest.raises(UsageMistake) as mistake:
+        report(args)
+
+    heading, begin, frame, *more = str(mistake.value).splitlines()
+    assert heading == "the report format 'bad' raised:"
+    assert begin == "Traceback (most recent call last):"
+    assert frame.startswith(f'  File "{__file__}", line ')
+    assert frame.endswith(f"in {write.__name__}")
+    assert raised in more[-1]
+
+
+def test_what_a_report_format_finds_wrong_is_told_in_its_words(here: Path) -> None:
+    """A mistake that its author foresaw needs no traceback."""
+    stored(Path(RUNS), MIXED, PLANNED)
+    args = arguments("latest", "-o", "out")
+    args.format = "careful"
+
+    def write(runs: Sequence[Run], folder: Path) -> Sequence[Path]:
+        raise UsageMistake("out: there is no such disk")
+
+    args.registry.report_format("careful", write)
+
+    with pytest.raises(UsageMistake, match=r"^out: there is no such disk$"):
+        report(args)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
@@ -145,7 +145,20 @@ def _print_oddities(runs: Iterable[Run]) -> None:
 
 
 def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
-    paths = args.registry.report_format_named(args.format)(runs, Path(args.output))
+    write = args.registry.report_format_named(args.format)
+    try:
+        return _print_paths(write(runs, Path(args.output)), args)
+    except (AgentEvalError, BrokenPipeError):
+        raise
+    except Exception as raised:  # an author's code may raise anything
+        from pytest_agenteval.engine.exceptions import user_frames_first
+
+        trace = user_frames_first(raised).rstrip()
+        raise UsageMistake(f"the report format {args.format!r} raised:\n{trace}") from raised
+
+
+def _print_paths(paths: object, args: argparse.Namespace) -> int:
+    """Print what a format wrote; one that is a generator writes meanwhile."""
     if not isinstance(paths, Iterable):
         raise UsageMistake(f"--as {args.format}: expected the paths that it wrote; found {paths!r:.80}")
     for path in paths:

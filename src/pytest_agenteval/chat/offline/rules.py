@@ -5,14 +5,16 @@ It sees messages and tools, and nothing of the task behind them.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeGuard
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
@@ -142,6 +144,17 @@ RulesPlayer = Callable[[Sequence[ChatMessage], Sequence[ToolSpec]], Move | None]
 """``(messages, tools)`` gives the next move, or None where it has none to make."""
 
 
+class InvalidMove(TrialBroken):
+    """A registered player gave back something that is no move."""
+
+    def __init__(self, player: RulesPlayer, move: object) -> None:
+        name = getattr(player, "__qualname__", type(player).__qualname__)
+        expected = "a Move or None, its calls pairs of a tool's name and a map of JSON values"
+        super().__init__(
+            f"the rules player {player.__module__}.{name}: expected {expected}; found {move!r:.200}"
+        )
+
+
 class RulesChat:
     """Plays by rules where it has tools, and repeats what the user said where it has none.
 
@@ -162,7 +175,9 @@ class RulesChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the next reply; a token is taken to be four characters, and costs nothing."""
-        move = self._move(messages, tools) or Move(last_words(messages))
+        move = self._move(messages, tools)
+        if move is None:
+            move = Move(last_words(messages))
         calls = tuple(
             ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
             for index, (tool, args) in enumerate(move.calls)
@@ -176,4 +191,34 @@ class RulesChat:
         if not tools:
             return None
         player = self._player_of(tool.name for tool in tools) or call_likeliest_tool
-        return player(messages, tools)
+        move: object = player(messages, tools)
+        if move is None or _is_valid(move):
+            return move
+        if inspect.iscoroutine(move):
+            move.close()  # else Python complains that nobody waited for it
+        raise InvalidMove(player, move)
+
+
+def _is_valid(move: object) -> TypeGuard[Move]:
+    """Whether a player's move is one that can be made."""
+    return (
+        isinstance(move, Move)
+        and isinstance(move.text, str)
+        and isinstance(move.calls, tuple | list)
+        and all(map(_is_call, move.calls))
+    )
+
+
+def _is_call(call: object) -> bool:
+    match call:
+        case [str(), Mapping() as args]:
+            return _is_json(args)
+    return False
+
+
+def _is_json(value: object) -> bool:
+    try:
+        compact(value)
+    except (TypeError, ValueError):
+        return False
+    return True
