@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.agent import AgentFunction as AgentFunction
     from pytest_agenteval.agents.agent import AgentTraits as AgentTraits
     from pytest_agenteval.agents.agent import ChecksInput as ChecksInput
+    from pytest_agenteval.agents.agent import InputProblem as InputProblem
     from pytest_agenteval.agents.agent import PreparesInput as PreparesInput
     from pytest_agenteval.agents.agent import ReportsEndState as ReportsEndState
     from pytest_agenteval.agents.loop import RepeatedCallGuard as RepeatedCallGuard
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.loop import ToolCallingAgent as ToolCallingAgent
     from pytest_agenteval.agents.loop import converse as converse
     from pytest_agenteval.agents.loop import run_until_complete as run_until_complete
+    from pytest_agenteval.calibration.examples import CalibrationAnswers as CalibrationAnswers
+    from pytest_agenteval.calibration.examples import ExampleJudgement as ExampleJudgement
+    from pytest_agenteval.calibration.examples import LabelledExample as LabelledExample
+    from pytest_agenteval.calibration.plan import CalibrationPlan as CalibrationPlan
+    from pytest_agenteval.calibration.plan import MetricThreshold as MetricThreshold
+    from pytest_agenteval.cassettes.interaction import Request as Request
+    from pytest_agenteval.cassettes.interaction import Response as Response
     from pytest_agenteval.chat.chat import Chat as Chat
     from pytest_agenteval.chat.chat import ChatFactory as ChatFactory
     from pytest_agenteval.chat.chat import ChatMessage as ChatMessage
@@ -65,9 +73,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.judge.grader import judgement_details as judgement_details
     from pytest_agenteval.graders.judge.grader import no_judge_grade as no_judge_grade
     from pytest_agenteval.graders.judge.panel import ask_judges as ask_judges
+    from pytest_agenteval.graders.judge.prompt import Dimension as Dimension
+    from pytest_agenteval.graders.judge.prompt import Rubric as Rubric
     from pytest_agenteval.graders.judge.reply_parser import UnreadableReply as UnreadableReply
     from pytest_agenteval.graders.judge.reply_parser import Verdict as Verdict
-    from pytest_agenteval.graders.judge.rubric import Rubric as Rubric
     from pytest_agenteval.graders.judge.rubric import read_rubric as read_rubric
     from pytest_agenteval.graders.judge.rubric import read_rubric_file as read_rubric_file
     from pytest_agenteval.graders.matching.matcher_types import Matcher as Matcher
@@ -84,6 +93,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.importers.stored_runs import replace_imported_runs as replace_imported_runs
     from pytest_agenteval.importers.stored_runs import write_tool_cassette as write_tool_cassette
     from pytest_agenteval.json_values import fold_text as fold_text
+    from pytest_agenteval.limits import Budget as Budget
     from pytest_agenteval.limits import Clock as Clock
     from pytest_agenteval.name_table import UnknownName as UnknownName
     from pytest_agenteval.prompts import PromptBroken as PromptBroken
@@ -98,11 +108,15 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.grade import UNDECIDED as UNDECIDED
     from pytest_agenteval.records.grade import Check as Check
     from pytest_agenteval.records.grade import Grade as Grade
+    from pytest_agenteval.records.plan import Allowance as Allowance
+    from pytest_agenteval.records.plan import Conditions as Conditions
     from pytest_agenteval.records.plan import Kind as Kind
     from pytest_agenteval.records.plan import Model as Model
     from pytest_agenteval.records.plan import Plan as Plan
+    from pytest_agenteval.records.plan import PlannedGrader as PlannedGrader
     from pytest_agenteval.records.plan import PlannedTask as PlannedTask
     from pytest_agenteval.records.plan import TrialKey as TrialKey
+    from pytest_agenteval.records.plan import Variant as Variant
     from pytest_agenteval.records.recorder import Recorder as Recorder
     from pytest_agenteval.records.tool import ToolSpec as ToolSpec
     from pytest_agenteval.records.transcript import Ask as Ask
@@ -114,11 +128,14 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.transcript import Usage as Usage
     from pytest_agenteval.records.trial import Digests as Digests
     from pytest_agenteval.records.trial import Ending as Ending
+    from pytest_agenteval.records.trial import ErrorDetails as ErrorDetails
+    from pytest_agenteval.records.trial import TapeCounts as TapeCounts
     from pytest_agenteval.records.trial import Trial as Trial
     from pytest_agenteval.registry import Importer as Importer
     from pytest_agenteval.registry import Registry as Registry
     from pytest_agenteval.reports.scorecard import Metric as Metric
     from pytest_agenteval.reports.scorecard import MetricGroup as MetricGroup
+    from pytest_agenteval.reports.scorecard import RegisteredScorecard as RegisteredScorecard
     from pytest_agenteval.reports.scorecard import ReportFormat as ReportFormat
     from pytest_agenteval.reports.scorecard import ReportOption as ReportOption
     from pytest_agenteval.reports.scorecard import Scorecard as Scorecard
@@ -127,6 +144,12 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.scorecard import TotalPart as TotalPart
     from pytest_agenteval.scoring.intervals import Interval as Interval
     from pytest_agenteval.store.journal_entry import JournalEntry as JournalEntry
+    from pytest_agenteval.store.journal_entry import StartedAttempt as StartedAttempt
+    from pytest_agenteval.store.journal_entry import TranscriptLocation as TranscriptLocation
+    from pytest_agenteval.store.run_metadata import PlannedGroup as PlannedGroup
+    from pytest_agenteval.store.run_metadata import RunHeader as RunHeader
+    from pytest_agenteval.store.run_metadata import RunModel as RunModel
+    from pytest_agenteval.store.run_metadata import RunSuite as RunSuite
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
     from pytest_agenteval.tools.functions import UnfitFunction as UnfitFunction
@@ -136,6 +159,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.tool import ToolFailed as ToolFailed
     from pytest_agenteval.tools.tool import ToolFunction as ToolFunction
     from pytest_agenteval.tools.tool import ToolResult as ToolResult
+    from pytest_agenteval.tools.tool import Wire as Wire
     from pytest_agenteval.tools.toolbox import ToolBox as ToolBox
     from pytest_agenteval.value_paths import ABSENT as ABSENT
     from pytest_agenteval.value_paths import PathError as PathError
@@ -154,6 +178,7 @@ _NAMES = {
         "AgentFunction",
         "AgentTraits",
         "ChecksInput",
+        "InputProblem",
         "PreparesInput",
         "ReportsEndState",
     ),
@@ -163,6 +188,19 @@ _NAMES = {
         "run_until_complete",
         "StopCondition",
         "ToolCallingAgent",
+    ),
+    "calibration.examples": (
+        "CalibrationAnswers",
+        "ExampleJudgement",
+        "LabelledExample",
+    ),
+    "calibration.plan": (
+        "CalibrationPlan",
+        "MetricThreshold",
+    ),
+    "cassettes.interaction": (
+        "Request",
+        "Response",
     ),
     "chat.chat": (
         "Chat",
@@ -223,6 +261,10 @@ _NAMES = {
         "WithJudges",
     ),
     "graders.judge.panel": ("ask_judges",),
+    "graders.judge.prompt": (
+        "Dimension",
+        "Rubric",
+    ),
     "graders.judge.reply_parser": (
         "UnreadableReply",
         "Verdict",
@@ -230,7 +272,6 @@ _NAMES = {
     "graders.judge.rubric": (
         "read_rubric",
         "read_rubric_file",
-        "Rubric",
     ),
     "graders.matching.matcher_types": ("Matcher",),
     "graders.matching.matchers": ("matcher_of",),
@@ -252,7 +293,10 @@ _NAMES = {
         "write_tool_cassette",
     ),
     "json_values": ("fold_text",),
-    "limits": ("Clock",),
+    "limits": (
+        "Budget",
+        "Clock",
+    ),
     "name_table": ("UnknownName",),
     "prompts": (
         "PromptBroken",
@@ -273,11 +317,15 @@ _NAMES = {
         "UNDECIDED",
     ),
     "records.plan": (
+        "Allowance",
+        "Conditions",
         "Kind",
         "Model",
         "Plan",
+        "PlannedGrader",
         "PlannedTask",
         "TrialKey",
+        "Variant",
     ),
     "records.recorder": ("Recorder",),
     "records.tool": ("ToolSpec",),
@@ -293,6 +341,8 @@ _NAMES = {
     "records.trial": (
         "Digests",
         "Ending",
+        "ErrorDetails",
+        "TapeCounts",
         "Trial",
     ),
     "registry": (
@@ -302,6 +352,7 @@ _NAMES = {
     "reports.scorecard": (
         "Metric",
         "MetricGroup",
+        "RegisteredScorecard",
         "ReportFormat",
         "ReportOption",
         "Scorecard",
@@ -310,7 +361,17 @@ _NAMES = {
         "TotalPart",
     ),
     "scoring.intervals": ("Interval",),
-    "store.journal_entry": ("JournalEntry",),
+    "store.journal_entry": (
+        "JournalEntry",
+        "StartedAttempt",
+        "TranscriptLocation",
+    ),
+    "store.run_metadata": (
+        "PlannedGroup",
+        "RunHeader",
+        "RunModel",
+        "RunSuite",
+    ),
     "store.run_reader": (
         "load_run",
         "Run",
@@ -325,6 +386,7 @@ _NAMES = {
         "ToolFailed",
         "ToolFunction",
         "ToolResult",
+        "Wire",
     ),
     "tools.toolbox": ("ToolBox",),
     "value_paths": (
@@ -345,6 +407,8 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 
 def __getattr__(name: str) -> Any:
     """Import an offered name from its module (PEP 562); any other name is an AttributeError."""
+    if name == "__all__":  # asked for by ``import *``; assigned, mypy would take it for an empty list
+        return sorted(_MODULE_OF)
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

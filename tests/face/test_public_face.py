@@ -84,6 +84,19 @@ print("pytest_agenteval.records.grade" in sys.modules, "pytest_agenteval.registr
     assert done.stdout.splitlines() == ["[]", "True False"]
 
 
+def test_a_star_imports_every_public_name() -> None:
+    """In a notebook, say; the list of all names imports none of them."""
+    code = """
+import sys, pytest_agenteval
+names = pytest_agenteval.__all__
+print([name for name in sys.modules if name.startswith("pytest_agenteval.")])
+from pytest_agenteval import *
+print(set(names) <= globals().keys(), "litellm" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True False"]
+
+
 def test_a_name_that_is_not_offered_is_an_attribute_error() -> None:
     """`hasattr` and `from … import` say of unknown names what they say of any module."""
     assert not hasattr(pytest_agenteval, "Grdae")

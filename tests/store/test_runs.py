@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from hypothesis import given
@@ -67,6 +67,15 @@ def test_our_folder_stays_out_of_git_and_theirs_is_theirs(root: Path, tmp_path: 
 
     assert (root.parent / ".gitignore").read_text() == "*\n"
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["results"]
+
+
+def test_a_run_is_read_by_the_text_of_its_path_too(root: Path) -> None:
+    """As every function of Python's own takes a path."""
+    folder = new_run(root, _header("2026-11-21T09:30:15+09:00", "gpt"))
+
+    for path in (folder, str(folder), PurePath(folder)):
+        run = load_run(path)
+        assert (run.folder, run.header.models[0].name) == (folder, "gpt")
 
 
 def test_the_end_of_a_run_is_added_to_its_header(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +41,12 @@ class Run:
         folder: Path,
         header: RunHeader,
         planned: tuple[PlannedGroup, ...],
-        journal: Journal,
-        odd: Sequence[str] = (),
+        entries: tuple[JournalEntry, ...],
+        begun: tuple[StartedAttempt, ...] = (),
+        odd: tuple[str, ...] = (),
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
-        self.entries = journal.entries()
-        self.begun = journal.begun()
-        self.odd = (*odd, *journal.odd)
+        self.entries, self.begun, self.odd = entries, begun, odd
         self._texts: TextIndex | None = None
 
     @property
@@ -212,14 +212,20 @@ def _is_first_start(raw: bytes) -> bool:
     return raw.startswith(FIRST_START) and raw.endswith(b"}\n")
 
 
-def load_run(folder: Path) -> Run:
-    """Read a run's header, plan and journals, as far as they can be read; transcripts are left for later."""
+def load_run(folder: str | PathLike[str]) -> Run:
+    """Read the run in a folder, a path as text or as an object; transcripts are left for later.
+
+    Header, plan and journals are read as far as they can be; ``Run.odd`` says what cannot. Raises
+    UsageMistake where there is no run.
+    """
+    folder = Path(folder)
     (header, odd), journal = read_header_or_name(folder), Journal()
     for path in sorted(folder.glob("journal-*.jsonl")):
         journal.read(path)
     journal.settle()
     planned, odd_plan = _read_plan(folder / PLANNED)
-    return Run(folder, header, planned, journal, [oddity for oddity in (odd, odd_plan) if oddity])
+    oddities = (*filter(None, (odd, odd_plan)), *journal.odd)
+    return Run(folder, header, planned, journal.entries(), journal.begun(), oddities)
 
 
 def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:

@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.run_metadata import RunModel
 from tests.benchmarks.ko_agentbench.report.sample_runs import every_level, ko_run
-from tests.cli.test_report import RUNS, here, said
+from tests.cli.test_report import RUNS, here, run_report
 
 __all__ = ["here"]
 
@@ -22,9 +22,9 @@ def test_a_run_of_the_korean_benchmark_has_its_levels(capsys: pytest.CaptureFixt
     ]
     ko_run(Path(RUNS), trials)
 
-    said("gpt@20261121")
+    run_report("gpt@20261121")
     first = capsys.readouterr().out
-    said("latest", "--weights", "basic=0.25, robustness=0.25, efficiency=0.25, context=0.25")
+    run_report("latest", "--weights", "basic=0.25, robustness=0.25, efficiency=0.25, context=0.25")
     second = capsys.readouterr().out
 
     assert "ko with gpt (capability)" in first
@@ -39,7 +39,7 @@ def test_several_runs_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
     first = ko_run(root, every_level(0.5))
     ko_run(root, every_level(0.75, "claude"), (RunModel("claude", "x"),))
 
-    said("claude@latest", "gpt@latest", first.folder.name, str(first.folder))
+    run_report("claude@latest", "gpt@latest", first.folder.name, str(first.folder))
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ko: 2 runs, best first"
@@ -50,11 +50,11 @@ def test_machines_and_pages_get_files(here: Path, capsys: pytest.CaptureFixture[
     """The text is printed all the same; a dash puts one of them in its place."""
     ko_run(Path(RUNS), every_level(0.5))
 
-    said("latest", "--json", "found.json", "--markdown", "found.md")
+    run_report("latest", "--json", "found.json", "--markdown", "found.md")
     printed = capsys.readouterr().out
-    said("latest", "--json", "-")
+    run_report("latest", "--json", "-")
     data = json.loads(capsys.readouterr().out)
-    said("latest", "--markdown", "-")
+    run_report("latest", "--markdown", "-")
 
     assert "levels of ko" in printed
     assert json.loads((here / "found.json").read_text(encoding="utf-8")) == data
@@ -67,7 +67,7 @@ def test_a_run_is_written_in_the_benchmarks_shape(here: Path, capsys: pytest.Cap
     results = Path("kept")
     ko_run(results, every_level(0.5))
 
-    assert said("latest", "--results", "kept", "--as", "ko-agentbench", "-o", "out") == 0
+    assert run_report("latest", "--results", "kept", "--as", "ko-agentbench", "-o", "out") == 0
 
     paths = capsys.readouterr().out.splitlines()
     folder = Path("out") / "azure_gpt-4o_20261121"
@@ -92,4 +92,4 @@ def test_what_cannot_be_done_is_said(args: list[str], mistake: str) -> None:
     ko_run(Path(RUNS), every_level(0.5))
 
     with pytest.raises(UsageMistake, match=mistake):
-        said(*args)
+        run_report(*args)

@@ -17,6 +17,7 @@ from pytest_agenteval import (
     Grade,
     Judge,
     ProviderDown,
+    Rubric,
     RubricGrader,
     ask_judges,
     cut_middle,
@@ -39,7 +40,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMe
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.graders.judge.grader import format_score
 from pytest_agenteval.graders.judge.panel import ask_judge, gather_all
-from pytest_agenteval.graders.judge.prompt import RATIONALE, Rubric
+from pytest_agenteval.graders.judge.prompt import RATIONALE
 from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
 from pytest_agenteval.records.record import FrozenValue
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval import Run, Trial
+from pytest_agenteval import Run, RunHeader, Trial
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
@@ -17,7 +17,6 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import has_levels
 from pytest_agenteval.reports.leaderboard.standings import suite_entries
 from pytest_agenteval.reports.view import SuiteView
-from pytest_agenteval.store.run_metadata import RunHeader
 
 Evaluation = Mapping[str, Any]
 DEFAULT_MODE = "default"
