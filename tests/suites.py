@@ -86,7 +86,7 @@ def run(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunRe
     return pytester.runpytest_inprocess(*spread, *args)
 
 
-def collected(pytester: pytest.Pytester, *args: str) -> list[str]:
+def collected_ids(pytester: pytest.Pytester, *args: str) -> list[str]:
     """Give the node ids that pytest would run with these arguments."""
     result = run(pytester, "--collect-only", "-q", *args)
     return [line for line in result.outlines if "::" in line]

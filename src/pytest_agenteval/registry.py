@@ -138,7 +138,7 @@ class Registry:
         ``files`` declare them, in YAML, JSON or Python, as a suite's own files do; they are read when a suite
         names the set, and its tools stand in the order of the files.
         """
-        self._toolsets.take(name, _listed(files, f"the toolset {name!r}", "files"), claimant())
+        self._toolsets.take(name, _list_of(files, f"the toolset {name!r}", "files"), claimant())
 
     def rubrics(self, folder: Place) -> None:
         """Offer the rubrics of a folder: each of its ``.jinja`` files under its name without the ending."""
@@ -146,7 +146,7 @@ class Registry:
 
     def judge_panel(self, name: str, models: Sequence[str]) -> None:
         """Offer an ensemble of judges under one name: ``--agent-judge=NAME`` asks each of these models."""
-        self._panels.take(name, _listed(models, f"the judge panel {name!r}", "models"), claimant())
+        self._panels.take(name, _list_of(models, f"the judge panel {name!r}", "models"), claimant())
 
     def rules_player(self, tool: str, play: RulesPlayer | str) -> None:
         """Offer how the offline model ``rules`` plays wherever it is given the tool of this name.
@@ -182,7 +182,7 @@ class Registry:
 
         load = partial(import_claim, maker, f"scorecard {name!r}", by)
         load_options = partial(import_claim, options, f"options of the scorecard {name!r}", by)
-        labels = frozenset(_listed(graders, f"the scorecard {name!r}", "labels of grades"))
+        labels = frozenset(_list_of(graders, f"the scorecard {name!r}", "labels of grades"))
         self._scorecards.take(name, RegisteredScorecard(name, labels, load, load_options), by)
 
     def executor(self, name: str, factory: Callable[..., Any] | str) -> None:
@@ -353,7 +353,7 @@ def _instance(importer: Any) -> Importer:
     return instance
 
 
-def _listed(values: Iterable[T], what: str, noun: str) -> tuple[T, ...]:
+def _list_of(values: Iterable[T], what: str, noun: str) -> tuple[T, ...]:
     """Refuse one text in the place of a list of texts: it would be a list of its letters."""
     if isinstance(values, str):
         raise UsageMistake(f"{what}: expected a list of {noun}; found {values!r}, by {claimant(3)}")

@@ -27,7 +27,7 @@ TURNS: list[Any] = [
 ANSWER = PlannedGrader("answer_contains", "answer", {"text": "18"})
 
 
-def tried(script: list[Mapping[str, Any]], turns: list[Any] = TURNS, **settings: Any) -> Trial:
+def run_script(script: list[Mapping[str, Any]], turns: list[Any] = TURNS, **settings: Any) -> Trial:
     """Carry out a trial of the tool-calling agent in this conversation."""
     known = registry()
     known.tool(Tool(ToolSpec("weather", blocking=False), lambda args: {"degrees": 7}))
@@ -43,7 +43,7 @@ def tried(script: list[Mapping[str, Any]], turns: list[Any] = TURNS, **settings:
 
 def test_what_stands_before_the_last_user_turn_is_seeded() -> None:
     """The model is asked once; its history holds what was said and called, marked as given."""
-    trial = tried([{"text": "18도였습니다."}])
+    trial = run_script([{"text": "18도였습니다."}])
 
     assert trial.ending == "passed"
     said = [(message.role, message.content, message.seeded) for message in trial.transcript.messages]
@@ -62,7 +62,7 @@ def test_what_stands_before_the_last_user_turn_is_seeded() -> None:
 
 def test_seeded_calls_stand_in_the_transcript_and_are_not_the_agents() -> None:
     """With arguments and result, so that graders can tell a repeated call; none of them is made."""
-    trial = tried([{"calls": [{"tool": "weather", "args": {"city": "서울"}}]}, {"text": "18도"}])
+    trial = run_script([{"calls": [{"tool": "weather", "args": {"city": "서울"}}]}, {"text": "18도"}])
 
     told = [(call.by, call.turn, call.tool, dict(call.args), call.result) for call in trial.transcript.calls]
     assert told == [
@@ -73,7 +73,7 @@ def test_seeded_calls_stand_in_the_transcript_and_are_not_the_agents() -> None:
 
 def test_a_full_rollout_answers_every_user_turn_itself() -> None:
     """The task's own answers are passed over, and so are its calls."""
-    trial = tried([{"text": "18도"}, {"text": "네."}, {"text": "18도"}], conversation="full_rollout")
+    trial = run_script([{"text": "18도"}, {"text": "네."}, {"text": "18도"}], conversation="full_rollout")
 
     said = [(message.role, message.content) for message in trial.transcript.messages]
     assert said == [
@@ -89,7 +89,7 @@ def test_a_full_rollout_answers_every_user_turn_itself() -> None:
 
 def test_turns_without_an_assistant_are_all_answered() -> None:
     """Plain user turns are a conversation that the agent leads from the start."""
-    trial = tried([{"text": "하나"}, {"text": "18"}], turns=["첫째", {"content": "둘째"}])
+    trial = run_script([{"text": "하나"}, {"text": "18"}], turns=["첫째", {"content": "둘째"}])
 
     assert [message.content for message in trial.transcript.messages] == ["첫째", "하나", "둘째", "18"]
 

@@ -16,7 +16,7 @@ from tests.engine.executing import execute, plan, registry
 ANSWER = PlannedGrader("answer_contains", "answer", {"text": "18"})
 
 
-def tried(script: list[Mapping[str, Any]], tool: Tool, **settings: Any) -> Trial:
+def run_script(script: list[Mapping[str, Any]], tool: Tool, **settings: Any) -> Trial:
     """Carry out a trial whose model follows the script."""
     known = registry()
     known.tool(tool)
@@ -32,7 +32,7 @@ def look(function: Any) -> Tool:
 def test_the_suites_system_prompt_comes_first_and_only_once() -> None:
     """It goes before what the user says, whatever is said after; without one there is none."""
     script = [{"calls": [{"tool": "look", "args": {}}]}, {"text": "18"}]
-    trial = tried(script, look(lambda args: 18), system="간결하게 답하세요.")
+    trial = run_script(script, look(lambda args: 18), system="간결하게 답하세요.")
     assert [message.role for message in trial.transcript.messages] == [
         "system",
         "user",
@@ -41,14 +41,14 @@ def test_the_suites_system_prompt_comes_first_and_only_once() -> None:
         "assistant",
     ]
     assert trial.transcript.messages[0].content == "간결하게 답하세요."
-    assert tried([{"text": "18"}], look(lambda args: 18)).transcript.messages[0].role == "user"
+    assert run_script([{"text": "18"}], look(lambda args: 18)).transcript.messages[0].role == "user"
 
 
 @pytest.mark.parametrize("calls", [[], [{"tool": "look", "args": {}}]])
 def test_an_empty_answer_is_not_asked_for_again(calls: list[Any]) -> None:
     """Who says nothing has said nothing: no second conversation is begun in silence."""
     before = [{"calls": calls}] if calls else []
-    trial = tried([*before, {"text": ""}, {"text": "18"}], look(lambda args: {"error": "no"}))
+    trial = run_script([*before, {"text": ""}, {"text": "18"}], look(lambda args: {"error": "no"}))
     assert trial.outcome.answer.text == ""
     assert len(trial.transcript.asks) == len(before) + 1
     assert trial.ending == "failed"
@@ -66,6 +66,6 @@ def test_the_calls_of_one_reply_are_under_way_together() -> None:
         return 18
 
     calls = [{"tool": "look", "args": {"n": n}} for n in range(3)]
-    trial = tried([{"calls": calls}, {"text": "18"}], look(meet))
+    trial = run_script([{"calls": calls}, {"text": "18"}], look(meet))
     assert trial.ending == "passed"
     assert [call.error for call in trial.transcript.calls] == [None] * 3

@@ -183,17 +183,17 @@ def test_the_korean_suite_has_as_many_tasks_of_each_level_as_the_benchmark() -> 
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, Run]:
+def runs() -> dict[str, Run]:
     """What several tests look at, run by whichever comes first."""
     return {}
 
 
 @pytest.fixture
-def oracle(known: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> Run:
+def oracle(runs: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> Run:
     """Every task of every suite and split, acted out as its reference says; a miss would be a failure."""
-    if not known:
-        known["oracle"] = _run(pytester, "--agent-model=oracle", "--agent-strict", "--agent-split=all")
-    return known["oracle"]
+    if not runs:
+        runs["oracle"] = _run(pytester, "--agent-model=oracle", "--agent-strict", "--agent-split=all")
+    return runs["oracle"]
 
 
 def test_every_level_is_decided_without_a_judge(oracle: Run) -> None:
@@ -270,16 +270,16 @@ def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester
 
 def test_rules_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
     """Without graders' settings, metadata and reference the rules says and does the very same."""
-    with_answers = _said(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"]))
+    with_answers = _conversations(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"]))
     for file in evals.rglob("task.json"):
         task = json.loads(file.read_text(encoding="utf-8"))
         stripped = {key: task[key] for key in ("id", "input", "trials_per_run", "split") if key in task}
         stripped["graders"] = [{"name": "card_completion"}]
         file.write_text(json.dumps(stripped), encoding="utf-8")
-    assert _said(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"])) == with_answers
+    assert _conversations(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"])) == with_answers
 
 
-def _said(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
+def _conversations(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
     """Give every message and call of each trial, without times."""
     lines_by_trial = {}
     for entry in run.entries:

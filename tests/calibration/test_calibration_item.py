@@ -14,7 +14,7 @@ from pytest_agenteval.reports.calibration_text import calibration_lines
 from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.scoring.inter_rater import spearman
 from tests.calibration.judges import FILE, figures, found_in, project, rows
-from tests.suites import collected, run, suite, task, write
+from tests.suites import collected_ids, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 
@@ -37,12 +37,12 @@ def test_without_a_judge_it_is_skipped(letters: pytest.Pytester) -> None:
 
 def test_it_is_collected_under_its_id_and_its_judges(letters: pytest.Pytester) -> None:
     """``path::id[judges]``; its id, its tags and its rubric are keywords; nobody is asked."""
-    assert collected(letters, "evals") == [ITEM]
-    assert collected(letters, "evals", "--agent-judge=broken,noisy") == [f"{ITEM}[broken+noisy]"]
-    assert collected(letters, "evals", "-k", "letters and calibration") == [ITEM]
-    assert collected(letters, "evals", "-k", "not letters") == []
-    assert collected(letters, "evals", "-m", "calibration and letters", "--strict-markers") == [ITEM]
-    assert collected(letters, "evals", "-m", "not calibration") == []
+    assert collected_ids(letters, "evals") == [ITEM]
+    assert collected_ids(letters, "evals", "--agent-judge=broken,noisy") == [f"{ITEM}[broken+noisy]"]
+    assert collected_ids(letters, "evals", "-k", "letters and calibration") == [ITEM]
+    assert collected_ids(letters, "evals", "-k", "not letters") == []
+    assert collected_ids(letters, "evals", "-m", "calibration and letters", "--strict-markers") == [ITEM]
+    assert collected_ids(letters, "evals", "-m", "not calibration") == []
     assert not (letters.path / ".agenteval").exists()
 
 
@@ -268,7 +268,7 @@ def test_it_may_stand_among_tasks(letters: pytest.Pytester) -> None:
 def test_files_of_other_people_are_left_alone(letters: pytest.Pytester) -> None:
     """A camera's calibration is no calibration of ours."""
     write(letters.path, {"camera.calibration.yaml": "matrix: [1, 0, 0, 1]\n", "calibration.yaml": "k: 1\n"})
-    assert collected(letters) == [ITEM]
+    assert collected_ids(letters) == [ITEM]
 
 
 def test_junit_holds_the_figures(letters: pytest.Pytester, workers: int) -> None:

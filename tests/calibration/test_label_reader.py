@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(path: Path, **more: Any) -> list[str]:
+def problems_of(path: Path, **more: Any) -> list[str]:
     """Give the problems of a file, each on one line."""
     with pytest.raises(ProblemsFound) as found:
         read_labels(path, TIDY, **more)
@@ -97,7 +97,7 @@ def test_another_scale_comes_out_as_0_to_1(here: Path) -> None:
     (example,) = read_labels(path, TIDY, (1.0, 5.0))
 
     assert example.labels == {"tone": 0.75, "order": 0.0}
-    assert told(path) == [
+    assert problems_of(path) == [
         "five.jsonl:1: scores.tone | expected: a number from 0 to 1 | found:    4 (number) | "
         "hint:     another scale is `scale: [1, 5]` in the calibration file, or --scale 1 5"
     ]
@@ -119,7 +119,7 @@ def test_every_problem_of_json_lines_is_told_at_once(here: Path) -> None:
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
 
-    problems = told(path)
+    problems = problems_of(path)
 
     places = [problem.split(" | ")[0] for problem in problems]
     assert places == [
@@ -153,7 +153,7 @@ def test_every_problem_of_a_csv_file_is_told_at_once(here: Path) -> None:
     path = here / "broken.csv"
     path.write_text('input,score.ordr,tone,tone\n"x",1,2,\nx,1\ny,,high,\n', encoding="utf-8")
 
-    problems = told(path)
+    problems = problems_of(path)
 
     assert [problem.split(" | ")[0] for problem in problems] == [
         "broken.csv:1: score.ordr",
@@ -202,7 +202,7 @@ def test_what_is_no_file_of_labels(here: Path, name: str, content: bytes, wanted
     """A file that holds no examples, or cannot be read at all, says so in one problem."""
     path = here / name
     path.write_bytes(content)
-    (problem,) = told(path)
+    (problem,) = problems_of(path)
     assert problem.startswith(wanted)
 
 

@@ -40,15 +40,15 @@ class Elements(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def written() -> dict[str, str]:
+def noisy_files() -> dict[str, str]:
     """What a noisy judge left behind in a test before, by the ends of its files' names."""
     return {}
 
 
 @pytest.fixture
-def noisy(letters: pytest.Pytester, written: dict[str, str]) -> dict[str, Any]:
+def noisy(letters: pytest.Pytester, noisy_files: dict[str, str]) -> dict[str, Any]:
     """What a noisy and a perfect judge left behind, of outputs that would like to be obeyed."""
-    if not written:
+    if not noisy_files:
         examples = rows(20)
         for row in examples:
             row["output"] += f" {EVIL}"
@@ -57,14 +57,14 @@ def noisy(letters: pytest.Pytester, written: dict[str, str]) -> dict[str, Any]:
         project(letters.path, "repeats: 2\nthresholds: {spearman: 0.999}\n", examples)
         run(letters, "evals", "--agent-judge=noisy,perfect")
         (page,) = letters.path.glob(".agenteval/runs/2*/calibration-tidy.html")
-        written["html"] = page.read_text(encoding="utf-8")
-        written["json"] = json.dumps(found_in(letters.path))
-    return json.loads(written["json"])  # type: ignore[no-any-return]  # JSON has no types
+        noisy_files["html"] = page.read_text(encoding="utf-8")
+        noisy_files["json"] = json.dumps(found_in(letters.path))
+    return json.loads(noisy_files["json"])  # type: ignore[no-any-return]  # JSON has no types
 
 
-def test_nothing_that_an_agent_wrote_is_obeyed(noisy: dict[str, Any], written: dict[str, str]) -> None:
+def test_nothing_that_an_agent_wrote_is_obeyed(noisy: dict[str, Any], noisy_files: dict[str, str]) -> None:
     """Outputs, inputs, notes and rationales are text on the page: no element comes of them."""
-    page = Elements(written["html"])
+    page = Elements(noisy_files["html"])
 
     assert not page.of("script")
     assert not page.of("img")

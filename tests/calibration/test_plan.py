@@ -27,7 +27,7 @@ def plan_of(root: Path, more: str = "") -> CalibrationPlan:
     return read_calibration(root / FILE, root, installed_registry())
 
 
-def told(root: Path) -> str:
+def problems_text(root: Path) -> str:
     """Give everything that is wrong with the calibration of a project."""
     with pytest.raises(ProblemsFound) as found:
         read_calibration(root / FILE, root, installed_registry())
@@ -71,7 +71,7 @@ def test_a_threshold_is_for_all_dimensions_or_for_each(here: Path) -> None:
 def test_every_problem_is_told_with_its_line(here: Path) -> None:
     """Unknown figures and dimensions are told together with what is wrong with the labels."""
     project(here, "thresholds: {spearmen: 0.7, mae: {tune: 0.2}}\n", [*rows(2), {"output": 1}])
-    said = told(here)
+    said = problems_text(here)
     assert f"{FILE}:6: thresholds.spearmen" in said
     assert "did you mean 'spearman'?" in said
     assert f"{FILE}:6: thresholds.mae.tune" in said
@@ -94,7 +94,7 @@ def test_every_problem_is_told_with_its_line(here: Path) -> None:
 def test_a_value_that_cannot_be_obeyed(here: Path, more: str, place: str) -> None:
     """Each key says what it wants, at its own line."""
     project(here, more)
-    assert f"{FILE}:{place}" in told(here)
+    assert f"{FILE}:{place}" in problems_text(here)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_file_that_is_not_there(here: Path, old: str, new: str, wanted: str) -
     project(here)
     path = here / FILE
     path.write_text(path.read_text().replace(old, new))
-    assert wanted in told(here)
+    assert wanted in problems_text(here)
 
 
 def test_a_rubric_that_compares_candidates_has_no_labels(here: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_rubric_that_compares_candidates_has_no_labels(here: Path) -> None:
     project(here)
     rubric = here / "evals/calibration/tidy.jinja"
     rubric.write_text(rubric.read_text().replace("output: reply", "output: reply\ncandidates: true"))
-    said = told(here)
+    said = problems_text(here)
     assert said.startswith(f"{FILE}:4: rubric")
     assert "tidy, which compares candidates" in said
 
@@ -128,7 +128,7 @@ def test_a_broken_rubric_is_told_at_its_own_line(here: Path) -> None:
     project(here)
     rubric = here / "evals/calibration/tidy.jinja"
     rubric.write_text(rubric.read_text().replace("combine: mean", "combine: meen"))
-    assert told(here).startswith("evals/calibration/tidy.jinja:8: combine")
+    assert problems_text(here).startswith("evals/calibration/tidy.jinja:8: combine")
 
 
 @pytest.mark.parametrize(

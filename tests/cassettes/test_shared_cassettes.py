@@ -61,7 +61,7 @@ class Places:
 
     async def send(self, args: Mapping[str, Any]) -> Response:
         """Find one place, whatever is searched for."""
-        return found(dict(args), "found live").response
+        return exchange(dict(args), "found live").response
 
 
 def tool(name: str = "places", *, wire: bool = False, matching: Mapping[str, Any] = MATCHING) -> Tool:
@@ -70,7 +70,7 @@ def tool(name: str = "places", *, wire: bool = False, matching: Mapping[str, Any
     return Tool(spec, lambda args: None, wire=Places() if wire else None, matching=matching)
 
 
-def found(args: dict[str, Any], *names: str) -> Interaction:
+def exchange(args: dict[str, Any], *names: str) -> Interaction:
     """Give what the provider was asked and said."""
     return Interaction(Places().request(args), Response(200, "OK", body=json.dumps({"places": names})))
 
@@ -92,7 +92,7 @@ def ask(tape: ToolTape, used: Tool, **args: Any) -> Any:
     return None if played is None else played.value
 
 
-def answered(tape: ToolTape, used: Tool, **args: Any) -> TapedAnswer:
+def answer(tape: ToolTape, used: Tool, **args: Any) -> TapedAnswer:
     """Answer a call of a tool that gives ``made`` where it is really called."""
 
     async def make() -> ToolResult:
@@ -105,13 +105,13 @@ def test_a_call_meets_its_tape_once(tmp_path: Path) -> None:
     """Played, missed without being made, made and recorded: one question, and the answer says which."""
     held = tool_interaction("places", {"keyword": "a"}, result="held")
     replay, _ = tape(tmp_path, held)
-    played, missed = answered(replay, tool(), keyword="a"), answered(replay, tool(), keyword="b")
+    played, missed = answer(replay, tool(), keyword="a"), answer(replay, tool(), keyword="b")
     assert (played.tape, played.result.value, played.misses) == ("hit", "held", ())
     assert (missed.tape, missed.result.error and missed.result.error.type) == ("miss", "not_recorded")
     assert [miss.problem.path for miss in missed.misses] == [("places(keyword='b', size=15)",)]
 
     recording, library = tape(tmp_path, mode="new_episodes")
-    assert [answered(recording, tool(), keyword=word).tape for word in "ab"] == ["hit", "live"]
+    assert [answer(recording, tool(), keyword=word).tape for word in "ab"] == ["hit", "live"]
     library.save()
     assert ask(tape(tmp_path)[0], tool(), keyword="b") == "made"
 
@@ -155,8 +155,8 @@ def test_a_search_is_answered_by_the_recorded_one_whose_words_are_nearest(tmp_pa
     )
     answers = {"서울역 카페": "서울역", "서울역 맛집 추천": "서울역 맛집", "부산역": "역", "서울": "서울역"}
 
-    for asked, answer in answers.items():
-        assert [ask(opened, searching, keyword=asked) for _ in range(2)] == [answer] * 2
+    for keyword, expected in answers.items():
+        assert [ask(opened, searching, keyword=keyword) for _ in range(2)] == [expected] * 2
     assert ask(opened, searching, keyword="공항") is None
 
 
@@ -171,7 +171,7 @@ def test_equal_calls_with_other_words_are_played_in_their_order(tmp_path: Path) 
 def test_a_tool_with_a_wire_is_played_from_what_its_provider_said(tmp_path: Path) -> None:
     """The request is looked up as it is, then by the arguments that are read out of it; so is a failure."""
     down = Interaction(Places().request({"keyword": "x"}), Response(503, "Down", body="no"))
-    opened, _ = tape(tmp_path, found({"keyword": "서울 역"}, "seoul"), down)
+    opened, _ = tape(tmp_path, exchange({"keyword": "서울 역"}, "seoul"), down)
     used = tool(wire=True)
 
     assert ask(opened, used, keyword="서울 역") == ["seoul"]
@@ -231,7 +231,7 @@ def test_shared_cassettes_are_asked_after_the_trials_own(tmp_path: Path) -> None
         tmp_path / "shared" / "places.json",
         Recording((tool_interaction("places", {"keyword": "부산", "size": 15}, result="shared"),)),
     )
-    write(tmp_path / "more.yaml", Recording((found({"keyword": "대구"}, "more"),)))
+    write(tmp_path / "more.yaml", Recording((exchange({"keyword": "대구"}, "more"),)))
     own = tool_interaction("places", {"keyword": "서울"}, result="own")
     opened, library = tape(tmp_path, own, shared=("shared", "more.yaml"))
     used = tool(wire=True)
@@ -272,7 +272,7 @@ def test_a_shared_cassette_that_is_not_there_is_the_authors_mistake(tmp_path: Pa
 
 def test_a_miss_names_the_nearest_call_wherever_it_is_recorded(tmp_path: Path) -> None:
     """By parameter, as the tool was called, whether the recording is of the tool or of its provider."""
-    write(tmp_path / "more.yaml", Recording((found({"keyword": "대구", "size": 5}, "more"),)))
+    write(tmp_path / "more.yaml", Recording((exchange({"keyword": "대구", "size": 5}, "more"),)))
     held = tool_interaction("places", {"keyword": "서울", "size": 7}, result=1)
     opened, _ = tape(tmp_path, held, shared=("more.yaml",))
 
@@ -290,8 +290,8 @@ def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
     """The cassette holds what the provider said, not what the tool made of it."""
     used = tool(wire=True)
     opened, library = tape(tmp_path, mode="once")
-    answer = answered(opened, used, keyword="서울")
-    assert (answer.tape, answer.result.value) == ("live", ["found live"])
+    taped = answer(opened, used, keyword="서울")
+    assert (taped.tape, taped.result.value) == ("live", ["found live"])
     library.save()
 
     again, _ = tape(tmp_path)
@@ -337,7 +337,7 @@ def test_a_call_recorded_meanwhile_is_found_by_the_rules(tmp_path: Path) -> None
         tmp_path, tool_interaction("places", {"keyword": "a"}, result=1), mode="new_episodes"
     )
     assert ask(opened, tool(), keyword="b") is None
-    assert answered(opened, tool(), keyword="b").result.value == "made"
+    assert answer(opened, tool(), keyword="b").result.value == "made"
 
     other = ToolTape(library.open(Path("own.yaml"), "new_episodes", "tool"), retry_command=RETRY)
     assert ask(other, tool(), keyword=" B ") == "made"
@@ -349,7 +349,7 @@ def test_what_was_not_needed_and_what_nothing_asks_for_any_more(tmp_path: Path) 
         tool_interaction("places", {"keyword": "a"}, result=1),
         tool_interaction("places", {"word": "a"}, result=1),
         tool_interaction("gone", {}, result=1),
-        found({"keyword": "a"}, "x"),
+        exchange({"keyword": "a"}, "x"),
         Interaction(Request("GET", "https://elsewhere.test/"), Response(200)),
     ]
     opened, library = tape(tmp_path, *held)

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.chaos.hostile import INPUTS, tried
+from tests.chaos.hostile import INPUTS, run_beside
 from tests.chaos.kills import killed, kills
 from tests.chaos.surroundings import SURROUNDINGS
 from tests.chaos.verdicts import LOST, NO_VERDICT, OK, Verdict, verdict
@@ -35,7 +35,7 @@ def scenarios(count: int, trials: int, seed: int) -> Iterator[Scenario]:
     for kill in kills(count, trials, seed):
         yield Scenario(str(kill), partial(killed, kill=kill, trials=trials))
     for given in INPUTS:
-        yield Scenario(given.name, partial(tried, given=given))
+        yield Scenario(given.name, partial(run_beside, given=given))
     for each in SURROUNDINGS:
         yield Scenario(each.__name__.replace("_", " "), each)
 

@@ -139,7 +139,7 @@ INPUTS = (
 )
 
 
-def tried(root: Path, given: Hostile) -> list[str]:
+def run_beside(root: Path, given: Hostile) -> list[str]:
     """Run pytest on an ordinary task and a hostile one beside it; say what went wrong."""
     evals = root / "evals"
     files = {"suite.yaml": SUITE, "conftest.py": CONFTEST, "good.json": json.dumps(_task(id="good"))}

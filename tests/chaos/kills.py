@@ -64,7 +64,7 @@ def killed(root: Path, kill: Kill, trials: int = 200, patience_s: float = PATIEN
             workers = workers_of(root) if kill.workers else []
             os.kill(workers[0] if kill.whom == "worker" else run.pid, kill.signal)
             there = journaled(root)
-            said = _ended(root, run, workers, kill)
+            said = _processes_left(root, run, workers, kill)
         finally:
             run.kill()
         paid = bills(server)
@@ -87,7 +87,7 @@ def _not_reached(root: Path, run: subprocess.Popen[str], kill: Kill, patience_s:
     raise TooSlow(f"{came}: {stacks(run, workers_of(root))}")
 
 
-def _ended(root: Path, run: subprocess.Popen[str], workers: list[int], kill: Kill) -> list[str]:
+def _processes_left(root: Path, run: subprocess.Popen[str], workers: list[int], kill: Kill) -> list[str]:
     """Wait for the end; say who did not come to one."""
     if kill.whom == "worker":
         try:

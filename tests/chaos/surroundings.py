@@ -60,7 +60,7 @@ def disk_full(root: Path) -> list[str]:
     # The line that did not fit is torn: it is told as such, and no trial of it was given out.
     wrong = [each for each in losses(root) if not each.startswith("torn")]
     there = journaled(root)
-    wrong += _told(run, said, "File too large")
+    wrong += _missing_words(run, said, "File too large")
     passed = said.count("PASSED") or said.count(" passed")
     if not there or passed is None:
         wrong.append("nothing that had finished was kept")
@@ -76,7 +76,9 @@ def results_cannot_be_written(root: Path) -> list[str]:
         run = start(root, "--agent-results=/proc/agenteval/runs")
         said = output(run)
         asked = sum(bills(server).values())
-    return _told(run, said, "/proc/agenteval") + ([f"{asked} were asked all the same"] if asked else [])
+    return _missing_words(run, said, "/proc/agenteval") + (
+        [f"{asked} were asked all the same"] if asked else []
+    )
 
 
 def two_runs_at_once(root: Path) -> list[str]:
@@ -103,7 +105,7 @@ def no_temporary_folder(root: Path) -> list[str]:
         (root / "fixtures" / "start" / "PKM" / "note.md").write_text("hello", encoding="utf-8")
         run = start(root, "--capture=sys")
         said = output(run)
-    wrong = _told(run, said, "the workspace could not be built")
+    wrong = _missing_words(run, said, "the workspace could not be built")
     count = len(journaled(root))
     return wrong + ([] if count == TRIALS else [f"{count} of {TRIALS} trials are written down"])
 
@@ -119,7 +121,7 @@ def clock_goes_backwards(root: Path) -> list[str]:
     return wrong + ([] if len(journaled(root)) == TRIALS else ["trials are missing"])
 
 
-def _told(run: subprocess.Popen[str], said: str, words: str) -> list[str]:
+def _missing_words(run: subprocess.Popen[str], said: str, words: str) -> list[str]:
     wrong = [] if words in said else [f"nothing says {words!r}: {said[-400:]}"]
     wrong += [f"pytest broke: {said[-400:]}"] if "INTERNALERROR" in said else []
     return wrong + (["exit status 0"] if run.returncode == 0 else [])

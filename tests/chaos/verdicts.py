@@ -27,11 +27,11 @@ class Verdict(NamedTuple):
 def verdict(scenario: Callable[[Path], list[str]]) -> Verdict:
     """Carry a scenario out, and once more where its run was too slow to tell."""
     began = time.monotonic()
-    word, reasons = _judged(scenario)
+    word, reasons = _verdict(scenario)
     return Verdict(word, reasons, time.monotonic() - began)
 
 
-def _judged(scenario: Callable[[Path], list[str]]) -> tuple[str, list[str]]:
+def _verdict(scenario: Callable[[Path], list[str]]) -> tuple[str, list[str]]:
     slow: list[str] = []
     for _ in range(TRIES):
         try:

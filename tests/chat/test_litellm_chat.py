@@ -292,7 +292,7 @@ def test_a_key_that_the_provider_repeats_is_not_kept(bench: Bench, monkeypatch: 
     assert "sk-" not in caught.value.message
 
 
-def answered(bench: Bench, body: bytes) -> Reply:
+def reply_to_body(bench: Bench, body: bytes) -> Reply:
     """Ask a server that answers with this body, whatever it is."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -323,7 +323,7 @@ def answered(bench: Bench, body: bytes) -> Reply:
 def test_a_reply_that_cannot_be_read_is_no_lost_connection(bench: Bench, body: bytes) -> None:
     """Somebody is there and says something else: one line says so, and no traceback of litellm's."""
     with pytest.raises(AttemptFailed) as caught:
-        answered(bench, body)
+        reply_to_body(bench, body)
 
     assert caught.value.cause == "provider"
     assert not any(word in caught.value.message for word in ("\n", "Traceback", 'File "'))
@@ -338,7 +338,9 @@ def test_calls_with_one_id_are_told_apart(bench: Bench) -> None:
     else:
         use = {"type": "tool_use", "id": "same", "name": "add", "input": {}}
         reply = {"type": "message", "role": "assistant", "content": [use, use], "stop_reason": "tool_use"}
-    calls = answered(bench, json.dumps({"id": "x", "model": "x", "usage": USAGE, **reply}).encode()).calls
+    calls = reply_to_body(
+        bench, json.dumps({"id": "x", "model": "x", "usage": USAGE, **reply}).encode()
+    ).calls
 
     assert [call.id for call in calls] == ["same", "call_1_1"]
 

@@ -49,7 +49,7 @@ def ask(chat: Chat, messages: list[dict[str, Any]] | None = None) -> Reply:
     return asyncio.run(chat.ask(messages or HEARD[:1]))
 
 
-def acted(args: Any) -> Any:
+def oracle_arguments(args: Any) -> Any:
     """Give the arguments that the oracle sends where the author wrote these."""
     (call,) = ask(oracle(MODEL, turns({"calls": [{"tool": "t", "args": args}]})), HEARD).calls
     return dict(call.args) if call.raw_args is None else call.raw_args
@@ -103,7 +103,7 @@ def test_an_oracle_without_turns_says_so(reference: Any) -> None:
 )
 def test_arguments_refer_to_earlier_results(written: Any, sent: Any) -> None:
     """Alone a reference keeps the value's type, inside a text it is written out, and two dollars are one."""
-    assert acted({"x": written}) == {"x": sent}
+    assert oracle_arguments({"x": written}) == {"x": sent}
 
 
 @pytest.mark.parametrize(
@@ -113,20 +113,20 @@ def test_a_reference_that_leads_nowhere_is_named(lost: str) -> None:
     """The author is told the file, the turn and the reference, not shown a KeyError."""
     named = lost.removeprefix("a ").removesuffix(" b")
     with pytest.raises(NothingToActOut) as caught:
-        acted({"x": lost})
+        oracle_arguments({"x": lost})
     assert str(caught.value).startswith(f"evals/t.json: reference_solution.turns[0]: {named} leads nowhere: ")
 
 
 @given(st.text())
 def test_a_text_with_doubled_dollars_is_sent_as_meant(text: str) -> None:
     """Any text can be written: doubling its dollars is enough."""
-    assert acted({"x": text.replace("$", "$$")}) == {"x": text}
+    assert oracle_arguments({"x": text.replace("$", "$$")}) == {"x": text}
 
 
 def test_arguments_written_as_text_are_sent_as_they_are() -> None:
     """That is how an author plays a model that sends malformed JSON."""
-    assert acted('{"a": $1') == '{"a": $1'
-    assert acted('{"a": 1}') == {"a": 1}
+    assert oracle_arguments('{"a": $1') == '{"a": $1'
+    assert oracle_arguments('{"a": 1}') == {"a": 1}
 
 
 def test_a_script_is_followed_to_its_end() -> None:

@@ -213,7 +213,7 @@ def test_malformed_arguments_are_kept_as_text_and_can_be_answered(bench: Bench) 
         assert sent["content"][-1]["input"] == {"INVALID_JSON": written}
 
 
-def failed(bench: Bench, script: Script, **params: Any) -> AttemptFailed:
+def failed_attempt(bench: Bench, script: Script, **params: Any) -> AttemptFailed:
     """Ask a stream that fails, and see that its connection is let go of."""
     with bench.streaming(script) as server:
         with pytest.raises(AttemptFailed) as caught:
@@ -230,7 +230,7 @@ def failed(bench: Bench, script: Script, **params: Any) -> AttemptFailed:
 def test_a_stream_that_breaks_is_no_reply(bench: Bench, pieces: int) -> None:
     """Half a reply is none, also where the line was closed in good order; another attempt may succeed."""
     begun = bench.events(ReplyPlan(text=LONG * 9))[:pieces]
-    broken, closed = failed(bench, [*begun, 0.05, BREAK]), failed(bench, begun)
+    broken, closed = failed_attempt(bench, [*begun, 0.05, BREAK]), failed_attempt(bench, begun)
 
     assert (broken.cause, broken.retryable, broken.status) == ("connection", True, None)
     assert (closed.cause, closed.retryable, closed.status) == ("provider", True, None)
@@ -240,7 +240,7 @@ def test_a_stream_that_breaks_is_no_reply(bench: Bench, pieces: int) -> None:
 @pytest.mark.parametrize("pieces", [0, 4])
 def test_an_error_within_a_stream_is_told_in_the_providers_words(bench: Bench, pieces: int) -> None:
     """It comes with a status of 200, and may pass."""
-    found = failed(bench, [*bench.events(ReplyPlan(text=LONG))[:pieces], error(bench), 30.0])
+    found = failed_attempt(bench, [*bench.events(ReplyPlan(text=LONG))[:pieces], error(bench), 30.0])
 
     assert (found.cause, found.retryable, found.status) == ("provider", True, None)
     assert found.message.startswith("provider: no usable reply: inner trouble")
@@ -258,7 +258,7 @@ def test_a_provider_that_will_not_stream_is_quoted_in_its_own_words(bench: Bench
 def test_the_whole_reply_has_request_seconds(bench: Bench, wait: list[bytes | float]) -> None:
     """A stream that falls silent, or never ends, is a time-out."""
     began = time.perf_counter()
-    found = failed(bench, [*bench.events(ReplyPlan(text=LONG))[:4], *wait], request_seconds=0.4)
+    found = failed_attempt(bench, [*bench.events(ReplyPlan(text=LONG))[:4], *wait], request_seconds=0.4)
 
     assert (found.cause, found.timed_out, found.retryable) == ("timeout", True, True)
     assert found.message == "timeout: no reply within 0.4 s"

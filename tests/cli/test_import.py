@@ -42,14 +42,14 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_agenteval.discovery.installed_registry", lambda: installed)
 
 
-def imported(name: str | None) -> int:
+def run_import(name: str | None) -> int:
     """Do what the verb does."""
     return import_(argparse.Namespace(importer=name, rest=[]))
 
 
 def test_one_that_cannot_be_imported_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     """The list has a line for each."""
-    assert imported(None) == 0
+    assert run_import(None) == 0
     broken, *others = capsys.readouterr().out.splitlines()
     assert broken.startswith("broken: cannot be used: expected 'no.such.module:Importer', which ")
     assert others == ["clashes: clashes", "forgets: clashes"]
@@ -65,4 +65,4 @@ def test_one_that_cannot_be_imported_hides_no_other(capsys: pytest.CaptureFixtur
 def test_what_its_author_has_wrong_is_one_line(name: str, mistake: str) -> None:
     """Without a traceback through our code."""
     with pytest.raises(UsageMistake, match=mistake):
-        imported(name)
+        run_import(name)

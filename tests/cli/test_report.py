@@ -17,7 +17,7 @@ from pytest_agenteval.reports.run_summary import summary_lines
 from pytest_agenteval.reports.scorecard import ReportOption
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import Run
-from tests.reports.runs import MIXED, PLANNED, stored
+from tests.reports.runs import MIXED, PLANNED, store_run
 
 RUNS = ".agenteval/runs"
 
@@ -44,7 +44,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_is_shown_as_after_pytest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Line for line what the terminal said then, from what was kept; no colour where nobody looks."""
-    run = stored(Path(RUNS), MIXED, PLANNED)
+    run = store_run(Path(RUNS), MIXED, PLANNED)
 
     assert run_report("latest") == 0
 
@@ -62,7 +62,7 @@ def test_a_run_is_shown_as_after_pytest(here: Path, capsys: pytest.CaptureFixtur
 )
 def test_what_cannot_be_done_is_said(args: list[str], mistake: str) -> None:
     """Without a traceback, and without having done half of it."""
-    stored(Path(RUNS), MIXED, PLANNED)
+    store_run(Path(RUNS), MIXED, PLANNED)
 
     with pytest.raises(UsageMistake, match=mistake):
         run_report(*args)
@@ -112,7 +112,7 @@ def test_a_scorecards_option_may_be_called_as_our_own_values_are() -> None:
 
 def test_a_scorecard_that_raises_takes_no_table_away(capsys: pytest.CaptureFixture[str]) -> None:
     """The run's tables are printed, one line says what is wrong, and the status that not all is there."""
-    run = stored(Path(RUNS), MIXED, PLANNED)
+    run = store_run(Path(RUNS), MIXED, PLANNED)
     labels = {grade.grader for entry in run.entries for grade in entry.grades}
     registry = Registry()
     registry.scorecard("bad", lambda entries: 1 / 0, graders=labels)
@@ -140,7 +140,7 @@ def test_a_report_format_that_raises_is_told_with_its_authors_frames(
     write: Any, raised: str, here: Path
 ) -> None:
     """Whose format it is, then a traceback that begins in its file: no frame of ours around it."""
-    stored(Path(RUNS), MIXED, PLANNED)
+    store_run(Path(RUNS), MIXED, PLANNED)
     args = arguments("latest", "-o", "out")
     args.format = "bad"
     args.registry.report_format("bad", write)
@@ -158,7 +158,7 @@ def test_a_report_format_that_raises_is_told_with_its_authors_frames(
 
 def test_what_a_report_format_finds_wrong_is_told_in_its_words(here: Path) -> None:
     """A mistake that its author foresaw needs no traceback."""
-    stored(Path(RUNS), MIXED, PLANNED)
+    store_run(Path(RUNS), MIXED, PLANNED)
     args = arguments("latest", "-o", "out")
     args.format = "careful"
 

@@ -11,7 +11,7 @@ from tests.suites import suite, task, write
 pytest_plugins = ["pytester"]
 
 
-def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[list[str]]:
+def printed_table(capsys: pytest.CaptureFixture[str], *args: str) -> list[list[str]]:
     """Give the table that the command prints, without the blanks that align it."""
     capsys.readouterr()
     assert main(["runs", *args]) == 0
@@ -29,7 +29,7 @@ def test_runs_are_listed_newest_first(pytester: pytest.Pytester, capsys: pytest.
         passed=1, failed=1
     )
 
-    head, second, first = listed(capsys)
+    head, second, first = printed_table(capsys)
 
     assert head == ["RUN", "MODELS", "TRIALS", "EXIT"]
     assert first[1:] == ["scripted", "2 of 2", "0"]
@@ -49,8 +49,8 @@ def test_another_folder_can_be_named(pytester: pytest.Pytester, capsys: pytest.C
         passed=1
     )
 
-    assert len(listed(capsys, "--results", "kept")) == 2
-    assert listed(capsys) == [["no runs in .agenteval/runs"]]
+    assert len(printed_table(capsys, "--results", "kept")) == 2
+    assert printed_table(capsys) == [["no runs in .agenteval/runs"]]
 
 
 def test_a_damaged_run_hides_no_other(pytester: pytest.Pytester, agenteval: Agenteval) -> None:

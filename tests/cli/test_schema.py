@@ -12,7 +12,7 @@ from pytest_agenteval.cli.main import main
 from tests.suites import task
 
 
-def printed(capsys: pytest.CaptureFixture[str], what: str) -> Any:
+def printed_schema(capsys: pytest.CaptureFixture[str], what: str) -> Any:
     """Give the schema that the command prints."""
     assert main(["schema", what]) == 0
     return json.loads(capsys.readouterr().out)
@@ -23,14 +23,14 @@ def printed(capsys: pytest.CaptureFixture[str], what: str) -> Any:
 )
 def test_each_schema_is_one_that_validators_take(capsys: pytest.CaptureFixture[str], what: str) -> None:
     """Plain JSON on standard output, of the draft that it names."""
-    schema = printed(capsys, what)
+    schema = printed_schema(capsys, what)
 
     jsonschema.validators.validator_for(schema, default=None).check_schema(schema)
 
 
 def test_the_task_schema_takes_tasks_and_refuses_others(capsys: pytest.CaptureFixture[str]) -> None:
     """A task, or a list of them, and nothing else."""
-    schema = printed(capsys, "task")
+    schema = printed_schema(capsys, "task")
 
     jsonschema.validate(task("greet"), schema)
     jsonschema.validate([task("one"), task("two")], schema)

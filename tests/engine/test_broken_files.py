@@ -31,7 +31,7 @@ def looking(id: str, **more: Any) -> Plan:
     return plan(id, cassette=f"cassettes/{id}", conditions=RECORDING, settings=settings, **LOOK, **more)
 
 
-def tried(root: Path, *plans: Plan) -> tuple[list[Trial], ExecutorReport]:
+def run_plans(root: Path, *plans: Plan) -> tuple[list[Trial], ExecutorReport]:
     """Carry out plans one after the other, as a run does, and close."""
     known = registry()
     known.agent("careless", Careless)
@@ -56,7 +56,7 @@ def test_a_broken_file_is_told_with_its_line_and_without_a_traceback(
     (tmp_path / broken).write_text("interactions: [{a: }\n: b\n", encoding="utf-8")
     planned = looking("t") if "cassettes" in broken else looking("t", tools=(str(tmp_path / broken),))
 
-    (trial,), _ = tried(tmp_path, planned)
+    (trial,), _ = run_plans(tmp_path, planned)
 
     assert (trial.ending, trial.cause, trial.traceback) == ("errored", "file_problem", "")
     assert trial.message.startswith(f"{broken}:")
@@ -80,7 +80,7 @@ def test_an_agent_that_swallows_it_hides_no_broken_cassette(tmp_path: Path) -> N
     (tmp_path / "cassettes").mkdir()
     (tmp_path / "cassettes" / "t.yaml").write_text("interactions: [{a: }\n: b\n", encoding="utf-8")
 
-    (trial,), _ = tried(tmp_path, looking("t", agent="careless"))
+    (trial,), _ = run_plans(tmp_path, looking("t", agent="careless"))
 
     assert (trial.ending, trial.cause) == ("errored", "file_problem")
 
@@ -89,7 +89,7 @@ def test_a_cassette_that_cannot_be_written_breaks_its_own_trial_only(tmp_path: P
     """What that trial did is kept all the same, the others' recordings are, and the end tells it again."""
     (tmp_path / "cassettes" / ".b.yaml.lock").mkdir(parents=True)  # where its lock would be
 
-    (a, b, c), report = tried(tmp_path, looking("a"), looking("b"), looking("c"))
+    (a, b, c), report = run_plans(tmp_path, looking("a"), looking("b"), looking("c"))
 
     assert [(each.ending, each.cause) for each in (a, b, c)] == [
         ("passed", ""),

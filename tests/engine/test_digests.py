@@ -18,12 +18,12 @@ from tests.engine.executing import execute, plan, registry
 ASKS = {"text": "Mina"}
 
 
-def graded(**more: Any) -> Plan:
+def plan_with_grader(**more: Any) -> Plan:
     """Plan a trial whose one grader differs in these settings."""
     return plan("t", PlannedGrader("answer_contains", "answer", more.pop("config", ASKS), **more))
 
 
-def moved(*plans: Plan) -> set[str]:
+def changed_digests(*plans: Plan) -> set[str]:
     """Carry out two plans in one process, and give the digests in which they differ."""
     one, other = (asdict(trial.digests) for trial in execute(registry(), *plans))
     return {name for name in one if one[name] != other[name]}
@@ -37,9 +37,9 @@ CHANGES = {
     "on_miss": (plan(on_miss="tool_error"), {"settings"}),
     "a task's prompt": (plan(prompts={"system": "Be brief."}), {"prompt"}),
     "a variant's prompt": (replace(plan(), variant=Variant("v", {"system": "Be brief."})), {"prompt"}),
-    "a grader's configuration": (graded(config={"text": "Hello"}), {"ruler"}),
-    "a grader's threshold": (graded(threshold=0.5), {"ruler"}),
-    "a grader's weight": (graded(weight=2.0), {"ruler"}),
+    "a grader's configuration": (plan_with_grader(config={"text": "Hello"}), {"ruler"}),
+    "a grader's threshold": (plan_with_grader(threshold=0.5), {"ruler"}),
+    "a grader's weight": (plan_with_grader(weight=2.0), {"ruler"}),
     "a model's parameters": (
         replace(plan(), model=Model("scripted", "scripted", offline=True, params={"temperature": 0})),
         {"model"},
@@ -52,7 +52,7 @@ CHANGES = {
 def test_a_change_moves_its_own_digest_and_no_other(what: str) -> None:
     """Runs are compared by what differs between them: a digest that stays or strays would lie about it."""
     changed, digests = CHANGES[what]
-    assert moved(plan(), changed) == digests
+    assert changed_digests(plan(), changed) == digests
 
 
 def test_a_starting_tree_moves_the_fixture_digest_by_its_content(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_a_starting_tree_moves_the_fixture_digest_by_its_content(tmp_path: Path)
     def at(name: str) -> Plan:
         return plan(layers=(str(tmp_path / name),))
 
-    assert moved(at("a"), at("same")) == set()
-    assert moved(at("a"), at("other")) == {"fixture"}
+    assert changed_digests(at("a"), at("same")) == set()
+    assert changed_digests(at("a"), at("other")) == {"fixture"}
 
 
 class Asks:

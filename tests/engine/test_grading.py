@@ -82,7 +82,7 @@ class Giving:
         return self.found
 
 
-def graded(**graders: Any) -> Trial:
+def trial_with_graders(**graders: Any) -> Trial:
     """Let graders look at one trial, beside one that finds it fine."""
     known = registry(**{name: lambda made=made: made for name, made in graders.items()})
     (trial,) = execute(known, plan("t", *(PlannedGrader(name, name) for name in graders), FINE))
@@ -96,7 +96,7 @@ def grades(trial: Trial) -> dict[str, Grade]:
 
 def test_plain_graders_run_in_a_worker_thread_and_async_ones_on_the_loop() -> None:
     """A grader that blocks never blocks the loop, and one that awaits needs the loop."""
-    found = grades(graded(where=Where(), later=Later(), where_async=WhereAsync()))
+    found = grades(trial_with_graders(where=Where(), later=Later(), where_async=WhereAsync()))
     here = threading.current_thread().name
     assert found["where"].rationale != here
     assert found["where_async"].rationale == here
@@ -106,7 +106,7 @@ def test_plain_graders_run_in_a_worker_thread_and_async_ones_on_the_loop() -> No
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_each_async_grader_is_asked_however_many_there_are(count: int) -> None:
     """They wait side by side where there are several, and one alone needs no company."""
-    found = grades(graded(**{f"async_{number}": WhereAsync() for number in range(count)}))
+    found = grades(trial_with_graders(**{f"async_{number}": WhereAsync() for number in range(count)}))
     assert [found[f"async_{number}"].score for number in range(count)] == [1.0] * count
 
 
@@ -128,7 +128,7 @@ def test_a_grader_that_raises_breaks_its_trial_and_no_other_grade(
     """The trial is errored, with the grader's own line in the traceback; what the others found is kept."""
     if isinstance(error, StopIteration) and kind is RaisingAsync:
         error = RuntimeError("coroutine raised StopIteration")  # what Python makes of it
-    trial = graded(bad=kind(error), where=Where())
+    trial = trial_with_graders(bad=kind(error), where=Where())
     assert (trial.ending, trial.cause, trial.score) == ("errored", "grader_crash", None)
     assert trial.message.startswith(f"bad raised {type(error).__name__}")
     first = trial.traceback.splitlines()[1]
@@ -172,7 +172,7 @@ class Sly(Giving):
 )
 def test_what_is_no_grade_breaks_the_trial(odd: Any, said: str) -> None:
     """Nothing odd becomes a score, or a silent pass: it is told what was returned and what was expected."""
-    trial = graded(odd=odd)
+    trial = trial_with_graders(odd=odd)
     assert (trial.ending, trial.cause) == ("errored", "grader_crash")
     assert trial.message.startswith(said)
     assert grades(trial)["odd"].crashed
@@ -194,7 +194,7 @@ def test_what_is_no_grade_breaks_the_trial(odd: Any, said: str) -> None:
 )
 def test_a_bool_or_a_number_becomes_a_grade(given: Any, score: float) -> None:
     """True is 1, a number from 0 to 1 is the score."""
-    trial = graded(odd=Giving(given))
+    trial = trial_with_graders(odd=Giving(given))
     found = grades(trial)["odd"]
     assert (found.score, type(found.score), trial.cause) == (score, float, "")
 
@@ -202,7 +202,7 @@ def test_a_bool_or_a_number_becomes_a_grade(given: Any, score: float) -> None:
 def test_the_sides_of_a_check_become_texts() -> None:
     """People compare numbers: what reports show and journals hold is text, and a list of checks a tuple."""
     odd = Grade("g", 0.0, "", [Check("is one", 0, 1, 2)])  # type: ignore[arg-type]
-    assert grades(graded(odd=Giving(odd)))["odd"].checks == (CHECK,)
+    assert grades(trial_with_graders(odd=Giving(odd)))["odd"].checks == (CHECK,)
 
 
 def test_a_grader_that_cannot_be_made_breaks_its_trial_and_no_other_grade() -> None:
@@ -226,7 +226,7 @@ def test_a_grader_that_cannot_be_made_breaks_its_trial_and_no_other_grade() -> N
 
 def test_every_grader_that_crashed_is_told() -> None:
     """A line for each in the message, and all tracebacks."""
-    trial = graded(first=Raising(ValueError("one")), second=Raising(KeyError("two")))
+    trial = trial_with_graders(first=Raising(ValueError("one")), second=Raising(KeyError("two")))
     assert trial.message.splitlines() == ["first raised ValueError: one", "second raised KeyError: 'two'"]
     assert "ValueError: one" in trial.traceback
     assert "KeyError: 'two'" in trial.traceback
@@ -342,14 +342,14 @@ def test_refusing_judges_is_a_crash_of_the_grader() -> None:
         def with_judges(self, judges: Sequence[Judge]) -> Asking:
             sys.exit("no judges here")
 
-    trial = graded(refusing=Refusing())
+    trial = trial_with_graders(refusing=Refusing())
     assert (trial.cause, trial.message) == ("grader_crash", "refusing raised SystemExit: no judges here")
     assert grades(trial)["fine"].score == 1.0
 
 
 def test_judges_whose_budget_is_spent_leave_a_grade_undecided() -> None:
     """Nobody's code broke: it could not be told."""
-    trial = graded(spent=Raising(LimitReached("tokens", 5, 8)))
+    trial = trial_with_graders(spent=Raising(LimitReached("tokens", 5, 8)))
     assert (trial.ending, grades(trial)["spent"].undecided) == ("passed", "limit")
 
 

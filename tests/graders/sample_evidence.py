@@ -28,7 +28,7 @@ def _file(content: Content) -> FileText:
     return FileText(hashlib.sha256(data).hexdigest()[:16], len(data), content)
 
 
-def left(
+def files_evidence(
     after: Mapping[str, Content] | None = None, before: Mapping[str, Content] | None = None, answer: str = ""
 ) -> Evidence:
     """Give evidence of a trial that left these files and this answer."""
@@ -53,7 +53,7 @@ def did(*calls: ToolCall | str) -> Evidence:
     return Evidence({}, Transcript(calls=made), Outcome())
 
 
-def asked(tokens: Sequence[int]) -> Evidence:
+def replies_evidence(tokens: Sequence[int]) -> Evidence:
     """Give evidence of a trial whose model replied so often, each reply taking so many tokens."""
     asks = tuple(Ask(turn, 0.0, 1.0, Usage(count, asks=1)) for turn, count in enumerate(tokens, start=1))
     return Evidence({}, Transcript(asks=asks), Outcome())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.suites import collected, run, suite, task, write
+from tests.suites import collected_ids, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -16,7 +16,7 @@ def test_node_ids_are_file_task_model_and_repetition(pytester: pytest.Pytester) 
     """The id of a trial is exactly ``file::task[model-repetition]``."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("greet", trials_per_run=2)})
 
-    assert collected(pytester, "evals", "--agent-model=scripted,nop") == [
+    assert collected_ids(pytester, "evals", "--agent-model=scripted,nop") == [
         "evals/x/task.json::greet[scripted-1]",
         "evals/x/task.json::greet[scripted-2]",
         "evals/x/task.json::greet[nop-1]",
@@ -30,7 +30,7 @@ def test_any_json_or_yaml_file_below_a_suite_with_id_and_graders_is_a_task(pytes
     files = {"evals/suite.yaml": suite(), "evals/greet.json": task("greet"), "evals/deep/er/tea.yml": yaml}
     write(pytester.path, files)
 
-    assert collected(pytester) == [
+    assert collected_ids(pytester) == [
         "evals/deep/er/tea.yml::tea[scripted-1]",
         "evals/greet.json::greet[scripted-1]",
     ]
@@ -78,14 +78,14 @@ def test_a_workspace_holds_no_tasks_whatever_is_in_it(pytester: pytest.Pytester,
         files |= {"evals/suite.yaml": suite(), "evals/x/workspace/suite.yaml": marker}
     write(pytester.path, files)
 
-    assert [name.partition("::")[0] for name in collected(pytester)] == ["evals/x/task.json"]
+    assert [name.partition("::")[0] for name in collected_ids(pytester)] == ["evals/x/task.json"]
 
 
 def test_a_suite_of_its_own_may_be_called_workspace(pytester: pytest.Pytester) -> None:
     """A folder with a suite file that lies in no other suite is a suite, whatever its name."""
     write(pytester.path, {"evals/workspace/suite.yaml": suite(), "evals/workspace/mail.json": task("mail")})
 
-    assert collected(pytester) == ["evals/workspace/mail.json::mail[scripted-1]"]
+    assert collected_ids(pytester) == ["evals/workspace/mail.json::mail[scripted-1]"]
 
 
 def test_a_project_may_lie_in_a_folder_of_any_name(pytester: pytest.Pytester) -> None:
@@ -120,7 +120,7 @@ def test_a_list_file_gives_a_task_for_each_entry(pytester: pytest.Pytester) -> N
     """One file may hold many tasks; each has its own line."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]})
 
-    assert collected(pytester) == [
+    assert collected_ids(pytester) == [
         "evals/many.json::one[scripted-1]",
         "evals/many.json::two[scripted-1]",
     ]
@@ -140,7 +140,7 @@ def test_a_trial_can_be_named_on_the_command_line(
     """``file``, ``file::task`` and ``file::task[model-1]`` select what they say."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/many.json": [task("one"), task("two")]})
 
-    found = collected(pytester, named, "--agent-model=scripted,nop")
+    found = collected_ids(pytester, named, "--agent-model=scripted,nop")
 
     assert [name.partition("::")[2] for name in found] == expected
 
@@ -195,7 +195,7 @@ def test_korean_names_stand_as_they_are(pytester: pytest.Pytester) -> None:
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"*{folder}/task.json::안녕_미나?scripted-1?*"])
-    assert collected(pytester, "-k", "커피집") == [f"{folder}/task.json::안녕_미나[scripted-1]"]
+    assert collected_ids(pytester, "-k", "커피집") == [f"{folder}/task.json::안녕_미나[scripted-1]"]
 
 
 @pytest.mark.parametrize("off", ["cacheprovider", "terminal", "junitxml", "logging"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.suites import collected, run, suite, task, write
+from tests.suites import collected_ids, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -108,7 +108,7 @@ def test_what_a_suite_or_its_tasks_name_is_no_task(pytester: pytest.Pytester, wo
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*3 files below suites are no tasks*"])
-    assert collected(pytester, "-k", "deep") == ["evals/deep/real.json::real[scripted-1]"]
+    assert collected_ids(pytester, "-k", "deep") == ["evals/deep/real.json::real[scripted-1]"]
     assert "no tasks" not in str(run(pytester).stdout)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.suites import collected, journaled, run, suite, task, write
+from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -147,7 +147,7 @@ def test_somebody_elses_parameters_multiply_the_trials(
     write(pytester.path, looking(conftest, "own.md"))
     write(pytester.path, {"evals/again.json": task("again", wants="hello")})
 
-    names = [name.rpartition("::")[2] for name in collected(pytester)]
+    names = [name.rpartition("::")[2] for name in collected_ids(pytester)]
     result = run(pytester, workers=workers)
 
     assert len(names) == len(set(names)) == 6

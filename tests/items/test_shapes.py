@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from _pytest.python import PyCollector
 
-from tests.suites import collected, suite, task, write
+from tests.suites import collected_ids, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -37,7 +37,7 @@ def test_tasks_of_a_folder_are_built_from_one_shape(pytester: pytest.Pytester, s
     """pytest works out parameters and fixtures once for each folder, not for each task or file."""
     write(pytester.path, FILES)
 
-    assert len(collected(pytester, "--agent-model=scripted,nop", "--repetitions=2")) == 22 * 4
+    assert len(collected_ids(pytester, "--agent-model=scripted,nop", "--repetitions=2")) == 22 * 4
 
     assert slow_ways == ["task_0", "lone"]
 
@@ -47,7 +47,7 @@ def test_tasks_with_other_cases_have_another_shape(pytester: pytest.Pytester, sl
     write(pytester.path, {"evals/suite.yaml": suite()})
     write(pytester.path, {"evals/many.json": [*MANY, task("often", trials_per_run=3)]})
 
-    assert len(collected(pytester)) == 20 + 3
+    assert len(collected_ids(pytester)) == 20 + 3
 
     assert slow_ways == ["task_0", "often"]
 
@@ -64,7 +64,7 @@ def pytest_generate_tests(metafunc):
 """
     write(pytester.path, FILES | {"evals/a/conftest.py": conftest})
 
-    found = collected(pytester)
+    found = collected_ids(pytester)
 
     assert len(found) == 22 + 1
     assert len([name for name in found if "task_1[" in name]) == 2
@@ -78,7 +78,7 @@ def test_a_conftests_fixture_multiplies_all_tasks_of_its_folder(
     conftest = "import pytest\n@pytest.fixture(autouse=True, params='xy')\ndef axis(): pass\n"
     write(pytester.path, FILES | {"evals/a/conftest.py": conftest})
 
-    found = collected(pytester)
+    found = collected_ids(pytester)
 
     assert len(found) == 20 * 2 + 2
     assert len(set(found)) == len(found)
@@ -89,5 +89,5 @@ def test_items_of_a_shape_have_their_own_marks_and_words(pytester: pytest.Pytest
     """What is shared is what is the same: tags and suites are each task's own."""
     write(pytester.path, FILES)
 
-    assert collected(pytester, "-m", "slow") == ["evals/b/two.json::other[scripted-1]"]
-    assert collected(pytester, "-k", "slow") == ["evals/b/two.json::other[scripted-1]"]
+    assert collected_ids(pytester, "-m", "slow") == ["evals/b/two.json::other[scripted-1]"]
+    assert collected_ids(pytester, "-k", "slow") == ["evals/b/two.json::other[scripted-1]"]

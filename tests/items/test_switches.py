@@ -55,7 +55,7 @@ def carry_out(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
     return run(pytester, "evals", "--agent-model=scripted", "--agent-concurrency=1", *args)
 
 
-def ran(result: pytest.RunResult) -> list[str]:
+def reported_tasks(result: pytest.RunResult) -> list[str]:
     """Give which of the five were reported, in this order."""
     return [name for name in ENDINGS if any(f"::{name}[" in line for line in result.outlines if "%]" in line)]
 
@@ -74,7 +74,7 @@ def test_a_miss_does_not_stop_a_run_and_a_failure_does(pytester: pytest.Pytester
     write(pytester.path, {"evals/2reg/tasks.yaml": endless})
     result = carry_out(pytester, switch, "-v")
     result.assert_outcomes(passed=1, xfailed=1, failed=1)
-    assert ran(result) == ["good", "bad", "reg"]
+    assert reported_tasks(result) == ["good", "bad", "reg"]
     assert names(journal(pytester.path, "finished")) == ["good-1", "bad-1", "reg-1"]
     result.stdout.fnmatch_lines(["*reg with scripted*", "*1 of 3*", "*2 not run (1 begun)*"])
 
@@ -83,7 +83,7 @@ def test_the_next_stepwise_run_goes_on_at_the_failure(pytester: pytest.Pytester)
     """The second --sw begins with what failed."""
     carry_out(pytester, "--sw")
     result = carry_out(pytester, "--sw", "-v")
-    assert ran(result) == ["reg"]
+    assert reported_tasks(result) == ["reg"]
 
 
 def test_a_strict_run_stops_at_a_miss(pytester: pytest.Pytester) -> None:
@@ -105,13 +105,13 @@ def test_misses_are_failures_when_asked(pytester: pytest.Pytester, switch: str) 
 def test_last_failed_knows_failures_and_errors_and_no_misses(pytester: pytest.Pytester) -> None:
     """Known misses are not bought again on each --lf."""
     carry_out(pytester)
-    assert ran(carry_out(pytester, "--lf", "-v")) == ["reg", "broken"]
+    assert reported_tasks(carry_out(pytester, "--lf", "-v")) == ["reg", "broken"]
 
 
 def test_last_failed_knows_misses_that_counted_as_failures(pytester: pytest.Pytester) -> None:
     """After --agent-strict they are failures to --lf too."""
     carry_out(pytester, "--agent-strict")
-    assert ran(carry_out(pytester, "--lf", "-v")) == ["bad", "reg", "broken"]
+    assert reported_tasks(carry_out(pytester, "--lf", "-v")) == ["bad", "reg", "broken"]
 
 
 def test_failed_first_runs_all_and_each_once(pytester: pytest.Pytester) -> None:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def served(latency_ms: int = 0, text: str = "It is so.") -> Iterator[str]:
+def serving(latency_ms: int = 0, text: str = "It is so.") -> Iterator[str]:
     """Serve for as long as the block lasts; give the server's address."""
     command = [sys.executable, "-m", "tests.loopback.model_server", "--port", "0"]
     command += ["--latency-ms", str(latency_ms), "--text", text]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.loopback.served import served
+from tests.loopback.served import serving
 from tests.performance import bare_loop, measuring, suites
 from tests.performance.measuring import interleaved, middle, pytest
 
@@ -136,7 +136,7 @@ def thinking(place: Path) -> Iterator[Row]:
 def litellm(place: Path) -> Iterator[Row]:
     """Trials against a server, beside a bare loop with the same client."""
     folder = suites.write(place / "litellm", 500, 100)
-    with served(latency_ms=200) as base:
+    with serving(latency_ms=200) as base:
         table = f'loop = {{id = "openai/loop", api_base = "{base}/v1"}}\n'
         (folder / "pyproject.toml").write_text(f"[tool.agenteval.models]\n{table}")
         (folder / "pytest.ini").unlink()

@@ -18,7 +18,7 @@ POSIX_ALONE = re.compile(
 MODE = re.compile("[rwax]t?[+]?")
 
 
-def _opened(tree: ast.AST) -> Iterator[tuple[int, str, set[str]]]:
+def _text_calls(tree: ast.AST) -> Iterator[tuple[int, str, set[str]]]:
     """Give line, mode and keywords of every call that reads or writes a file as text."""
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call):
@@ -40,7 +40,7 @@ def test_every_text_has_an_encoding_and_its_line_breaks() -> None:
     """Without them Windows would read and write what its settings say, with ``\\r\\n``."""
     lacking = []
     for name, path in MODULES.items():
-        for line, mode, keywords in _opened(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, mode, keywords in _text_calls(ast.parse(path.read_text(encoding="utf-8"))):
             needed = {"encoding"} if mode.startswith("r") and "+" not in mode else {"encoding", "newline"}
             if missing := needed - keywords:
                 lacking.append(f"{name}:{line}: a text without {' and '.join(sorted(missing))}")

@@ -43,7 +43,7 @@ def trial(task: str, repetition: int, score: float | None, bucket: str = "x", **
     return Trial(**{**plain, **fields})
 
 
-def stored(
+def store_run(
     root: Path,
     trials: Iterable[Trial],
     planned: Iterable[tuple[TrialKey, str]] = (),

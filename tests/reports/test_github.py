@@ -9,7 +9,7 @@ from pytest_agenteval.reports.run_summary import append_summary, escape_markdown
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import load_run
 
-from .runs import MIXED, PLANNED, stored, trial
+from .runs import MIXED, PLANNED, store_run, trial
 
 SUMMARY = r"""## Agent evals
 
@@ -44,7 +44,7 @@ run: RUN
 
 def test_the_summary_has_the_table_and_folds_the_misses(tmp_path: Path) -> None:
     """The same figures and words as in the terminal."""
-    run = stored(tmp_path, MIXED, PLANNED)
+    run = store_run(tmp_path, MIXED, PLANNED)
 
     assert summary_markdown(view_of(run)) == SUMMARY.replace("RUN", escape_markdown(str(run.folder)))
 
@@ -52,7 +52,7 @@ def test_the_summary_has_the_table_and_folds_the_misses(tmp_path: Path) -> None:
 def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
     """A bucket cannot add a column, close the fold, or run a script."""
     hostile = "a|b</details><script>alert(1)</script>`c`\n| **d** [e](f) ~g~ $h$ &amp;"
-    view = view_of(stored(tmp_path, [trial(hostile, 1, 0.5, hostile), trial("b", 1, 1.0)]))
+    view = view_of(store_run(tmp_path, [trial(hostile, 1, 0.5, hostile), trial("b", 1, 1.0)]))
     text = summary_markdown(view)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
 
@@ -83,7 +83,7 @@ def test_a_summary_that_github_would_drop_is_not_added(tmp_path: Path) -> None:
 
 def test_many_misses_are_counted_not_listed(tmp_path: Path) -> None:
     """Fifty are enough to see what is wrong."""
-    view = view_of(stored(tmp_path, [trial(f"t{number:03}", 1, 0.0) for number in range(60)]))
+    view = view_of(store_run(tmp_path, [trial(f"t{number:03}", 1, 0.0) for number in range(60)]))
     text = summary_markdown(view)
 
     assert text.count("- **MISSED") == 50
@@ -92,7 +92,7 @@ def test_many_misses_are_counted_not_listed(tmp_path: Path) -> None:
 
 def test_what_could_not_be_read_of_a_run_is_told(tmp_path: Path) -> None:
     """Figures that lack a trial for it must not look whole on the page that a team reads."""
-    run = stored(tmp_path, [trial("a", 1, 1.0)])
+    run = store_run(tmp_path, [trial("a", 1, 1.0)])
     with (run.folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
         journal.write("{}\n")
 

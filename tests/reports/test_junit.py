@@ -14,7 +14,7 @@ from pytest_agenteval.reports.junit import prefix_endings, suite_properties, tri
 from pytest_agenteval.reports.view import view_of
 from tests.store.samples import FULL, TRIALS
 
-from .runs import MIXED, PLANNED, stored, trial
+from .runs import MIXED, PLANNED, store_run, trial
 
 LEGAL = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 
@@ -68,7 +68,7 @@ def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
 
 def test_an_interval_that_one_task_cannot_give_is_not_there(tmp_path: Path) -> None:
     """A dash is no interval: whoever reads the file would have to know that."""
-    found = dict(suite_properties(view_of(stored(tmp_path, [trial("a", 1, 0.5)]))))
+    found = dict(suite_properties(view_of(store_run(tmp_path, [trial("a", 1, 0.5)]))))
 
     assert found["agenteval.s[rules].mean_score"] == "0.5000"
     assert "agenteval.s[rules].interval_95" not in found
@@ -111,7 +111,7 @@ def test_many_and_long_labels_stay_below_4_kb() -> None:
 
 def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:
     """The same figures as in the table."""
-    run = stored(tmp_path, MIXED, PLANNED)
+    run = store_run(tmp_path, MIXED, PLANNED)
     found = dict(suite_properties(view_of(run)))
 
     assert found.pop("agenteval.run") == str(run.folder)

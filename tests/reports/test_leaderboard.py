@@ -18,7 +18,7 @@ from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
-from tests.reports.runs import MIXED, PLANNED, key, stored, trial
+from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
 from tests.reports.sample_scorecards import SAMPLE, scorecard
 
 
@@ -33,7 +33,7 @@ def text(found: Leaderboard, width: int = 120) -> list[str]:
     return [line.text for table in leaderboard_tables(found) for line in table_lines(table, width)]
 
 
-def graded(task: str, model: str = "rules", **scores: float | None) -> Trial:
+def graded_trial(task: str, model: str = "rules", **scores: float | None) -> Trial:
     """Give a trial with a grade for each of these labels."""
     grades = tuple(Grade(label, score, "why") for label, score in scores.items())
     return trial(task, 1, 0.5, key=key(task, model=model), grades=grades)
@@ -41,10 +41,13 @@ def graded(task: str, model: str = "rules", **scores: float | None) -> Trial:
 
 def two_runs(root: Path) -> list[Run]:
     """Give a run with everything decided, and one that lacks a group."""
-    whole = [graded("a", fast=1.0, tidy=0.5, kind=None), graded("b", fast=0.5, tidy=1.0, kind=0.0)]
+    whole = [
+        graded_trial("a", fast=1.0, tidy=0.5, kind=None),
+        graded_trial("b", fast=0.5, tidy=1.0, kind=0.0),
+    ]
     return [
-        stored(root, whole),
-        stored(root, [graded("a", "other", fast=1.0)], models=(RunModel("other", "other"),)),
+        store_run(root, whole),
+        store_run(root, [graded_trial("a", "other", fast=1.0)], models=(RunModel("other", "other"),)),
     ]
 
 
@@ -60,7 +63,7 @@ def test_hangul_counts_double() -> None:
 
 def test_other_suites_stand_side_by_side_by_bucket(tmp_path: Path) -> None:
     """Score and interval of each bucket; no groups and no total."""
-    found = board(stored(tmp_path, MIXED, PLANNED), stored(tmp_path, MIXED[:3], PLANNED))
+    found = board(store_run(tmp_path, MIXED, PLANNED), store_run(tmp_path, MIXED[:3], PLANNED))
     head, *rows = text(found)[1:4]
 
     assert not found.has_scorecard
@@ -134,7 +137,7 @@ def test_a_benchmark_is_loaded_only_for_grades_of_its_own(tmp_path: Path) -> Non
 
     unused = replace(SAMPLE, load=load)  # type: ignore[arg-type]
 
-    assert not board(stored(tmp_path, MIXED, PLANNED), scorecards=[unused]).has_scorecard
+    assert not board(store_run(tmp_path, MIXED, PLANNED), scorecards=[unused]).has_scorecard
     assert (
         list(scorecard_lines(two_runs(tmp_path)[0], [replace(unused, graders=frozenset())], 80, whole=True))
         == []
@@ -159,5 +162,5 @@ def test_machines_get_the_same_keys_whatever_a_benchmark_calls_its_groups(tmp_pa
     }
     assert first["levels"]["pace"]["common"]["sure"]["high"] == 0.5
     assert first["notes"] == ["a made-up benchmark"]
-    plain = leaderboards_json(leaderboards_of([stored(tmp_path, MIXED, PLANNED)], scorecards))
+    plain = leaderboards_json(leaderboards_of([store_run(tmp_path, MIXED, PLANNED)], scorecards))
     assert (plain["weights"], "composite" in plain["boards"][0]["rows"][0]) == ({}, False)

@@ -15,7 +15,7 @@ from pytest_agenteval.reports.run_summary import miss_lines, summary_lines
 from pytest_agenteval.reports.text_width import align_columns, cell_width, shorten_middle, wrap
 from pytest_agenteval.reports.view import view_of
 
-from .runs import MIXED, PLANNED, stored, trial
+from .runs import MIXED, PLANNED, store_run, trial
 
 WHOLE = """\
 s with rules: rule-based, no LLM (capability)
@@ -45,7 +45,7 @@ def _text(lines: list[str]) -> str:
 
 def test_the_table_at_80_columns(tmp_path: Path) -> None:
     """Every figure stands below its title, errors and what never ran stand beside the averages."""
-    run = stored(tmp_path, MIXED, PLANNED)
+    run = store_run(tmp_path, MIXED, PLANNED)
     lines = [line.text for line in summary_lines(view_of(run), 80)]
 
     assert _text(lines) == f"{WHOLE}\nrun: {run.folder}\n"
@@ -53,7 +53,7 @@ def test_the_table_at_80_columns(tmp_path: Path) -> None:
 
 def test_what_has_no_room_is_named(tmp_path: Path) -> None:
     """At 54 columns some figures are left out, and the table says which; at 30 no line is wider."""
-    view = view_of(stored(tmp_path, MIXED, PLANNED))
+    view = view_of(store_run(tmp_path, MIXED, PLANNED))
 
     assert _text([line.text for line in summary_lines(view, 54)][1:6]) == NARROW
     assert all(cell_width(line.text) <= 30 for line in summary_lines(view, 30)[:-1])
@@ -61,7 +61,7 @@ def test_what_has_no_room_is_named(tmp_path: Path) -> None:
 
 def test_one_bucket_and_one_repetition_need_no_more_than_that(tmp_path: Path) -> None:
     """No second line for all, and nothing of k where k is 1."""
-    lines = [line.text for line in summary_lines(view_of(stored(tmp_path, [trial("a", 1, 1.0)])), 80)]
+    lines = [line.text for line in summary_lines(view_of(store_run(tmp_path, [trial("a", 1, 1.0)])), 80)]
 
     assert lines[1].split() == ["bucket", "tasks", "passed", "score", "95", "%", "trials", "full", "pass@1"]
     assert lines[2].split() == ["x", "1", "1", "1.00", "-", "1", "of", "1", "1.00", "1.00"]
@@ -80,7 +80,7 @@ BUCKETS = [
 def test_columns_stay_aligned_whatever_the_names(tmp_path: Path, width: int) -> None:
     """Long, Korean and emoji names stand whole, beside their figures or above; no line is too wide."""
     trials = [trial(f"t{place}", 1, 0.5, bucket) for place, bucket in enumerate(BUCKETS)]
-    lines = [line.text for line in summary_lines(view_of(stored(tmp_path, trials)), width)][1:-4]
+    lines = [line.text for line in summary_lines(view_of(store_run(tmp_path, trials)), width)][1:-4]
 
     figures = [line for line in lines if line.endswith(("0.50", "0.00", "pass@1"))]
     assert len(figures) == 6
@@ -98,7 +98,7 @@ def test_misses_say_who_and_why(tmp_path: Path) -> None:
         trial("b", 1, 0.75),
         trial("c", 1, None),
     ]
-    run = stored(tmp_path, trials)
+    run = store_run(tmp_path, trials)
     lines = [line.text for line in miss_lines(run, 1)]
     named = [line.text for line in miss_lines(run) if line.text.startswith(("MISSED", "ERROR"))]
 
@@ -112,7 +112,7 @@ def test_misses_say_who_and_why(tmp_path: Path) -> None:
 
 def test_errored_trials_are_among_the_misses(tmp_path: Path) -> None:
     """With their cause and the first line of their message."""
-    run = stored(tmp_path, [replace(MIXED[3], key=MIXED[3].key)])
+    run = store_run(tmp_path, [replace(MIXED[3], key=MIXED[3].key)])
 
     lines = [line.text for line in miss_lines(run)]
     assert lines[:2] == ["ERROR  s/b[rules-2]", "  provider: 503 from the provider"]
@@ -120,7 +120,7 @@ def test_errored_trials_are_among_the_misses(tmp_path: Path) -> None:
 
 def test_a_name_cannot_paint_the_terminal(tmp_path: Path) -> None:
     """Escapes in foreign text are written out."""
-    run = stored(tmp_path, [trial("\x1b[31m", 1, 0.5, "\x1b[2J")])
+    run = store_run(tmp_path, [trial("\x1b[31m", 1, 0.5, "\x1b[2J")])
     text = _text([line.text for line in [*summary_lines(view_of(run)), *miss_lines(run)]])
 
     assert "\x1b" not in text

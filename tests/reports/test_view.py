@@ -19,12 +19,12 @@ from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunModel, RunSuite
 from pytest_agenteval.store.run_reader import load_run
 
-from .runs import CAPABILITY, MIXED, PLANNED, key, stored, trial
+from .runs import CAPABILITY, MIXED, PLANNED, key, store_run, trial
 
 
 def test_averages_are_over_what_was_averaged_and_say_of_how_many(tmp_path: Path) -> None:
     """Of 8 planned trials 1 is errored and 2 never ran: the mean is (1 + .5 + 1 + 0 + 0) / 5."""
-    [suite] = view_of(stored(tmp_path, MIXED, PLANNED)).suites
+    [suite] = view_of(store_run(tmp_path, MIXED, PLANNED)).suites
     total = suite.total
 
     assert (total.tasks, total.planned, total.averaged, total.not_run) == (4, 8, 5, 2)
@@ -36,7 +36,7 @@ def test_averages_are_over_what_was_averaged_and_say_of_how_many(tmp_path: Path)
 
 def test_a_task_with_an_errored_repetition_says_nothing_of_k(tmp_path: Path) -> None:
     """Task b has one averaged trial: it counts in pass@1 = (1/2 + 1 + 0) / 3, not in pass@2 and pass^2."""
-    total = view_of(stored(tmp_path, MIXED, PLANNED)).suites[0].total
+    total = view_of(store_run(tmp_path, MIXED, PLANNED)).suites[0].total
 
     assert total.k == 2
     assert total.pass_1 == Rate(0.5, 3)
@@ -58,14 +58,14 @@ def test_tasks_pass_by_the_kind_and_threshold_of_their_suite(
 ) -> None:
     """Means are a .75, b 1, c 0; d is not decided, as none of its trials is."""
     trials = [replace(some, kind=kind) for some in MIXED]
-    total = view_of(stored(tmp_path, trials, PLANNED, suites=(suite,))).suites[0].total
+    total = view_of(store_run(tmp_path, trials, PLANNED, suites=(suite,))).suites[0].total
 
     assert (total.tasks_passed, total.tasks_decided) == (passed, 3)
 
 
 def test_buckets_are_rows_in_the_order_of_planning(tmp_path: Path) -> None:
     """A bucket's row counts its own trials only."""
-    [suite] = view_of(stored(tmp_path, MIXED, [*PLANNED[4:], *PLANNED[:4]])).suites
+    [suite] = view_of(store_run(tmp_path, MIXED, [*PLANNED[4:], *PLANNED[:4]])).suites
 
     assert [(row.name, row.tasks, row.averaged, row.planned) for row in suite.rows] == [
         ("y", 2, 2, 4),
@@ -79,7 +79,7 @@ def test_buckets_are_rows_in_the_order_of_planning(tmp_path: Path) -> None:
 
 def test_without_a_plan_what_was_seen_is_what_was_planned(tmp_path: Path) -> None:
     """A trial that was begun and never finished is not run; it is no task less."""
-    run = stored(tmp_path, MIXED)
+    run = store_run(tmp_path, MIXED)
     with (run.folder / "journal-gw1.jsonl").open("w") as journal:
         journal.write(
             '{"v":1,"kind":"started","attempt":1,"suite":"s","task":"d","agent":"card","model":"rules",'
@@ -97,7 +97,7 @@ def test_each_model_and_variant_has_its_own_figures(tmp_path: Path) -> None:
         trial("a", 1, 0.5, key=key("a", 1, "claude")),
         trial("a", 1, 0.0, key=key("a", 1, "claude", "short")),
     ]
-    view = view_of(stored(tmp_path, trials))
+    view = view_of(store_run(tmp_path, trials))
 
     found = {suite.who: suite.total.mean.mean for suite in view.suites if suite.total.mean}
     assert found == {"rules": 1.0, "claude": 0.5, "claude@short": 0.0}
@@ -107,7 +107,7 @@ def test_offline_models_are_said_to_be_no_llm(tmp_path: Path) -> None:
     """Nobody may take a rule-based player for a model; a real model gets no note."""
     models = tuple(RunModel(name, name, offline=True) for name in ("rules", "oracle", "nop", "scripted"))
     models += (RunModel("mine", "mine", offline=True, note="a stub"), RunModel("claude", "anthropic/claude"))
-    view = view_of(stored(tmp_path, [trial("a", 1, 1.0)], models=models))
+    view = view_of(store_run(tmp_path, [trial("a", 1, 1.0)], models=models))
 
     assert view.notes == (
         "rules: rule-based, no LLM",
@@ -126,7 +126,7 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
         2: Usage(200, 20, cost_usd=0.5, asks=1),
         3: Usage(50, 5, cost_usd=None, asks=1),
     }
-    run = stored(tmp_path, [trial("a", 1, 0.0, transcript=Transcript(usage=usage[1]), seconds=4.0)])
+    run = store_run(tmp_path, [trial("a", 1, 0.0, transcript=Transcript(usage=usage[1]), seconds=4.0)])
     again = trial("a", 1, 1.0, attempt=2, transcript=Transcript(usage=usage[2]), seconds=1.5)
     other = trial("b", 1, 1.0, transcript=Transcript(usage=usage[3]), seconds=0.25)
     JournalWriter(run.folder, "w2").finished([again, other])
@@ -140,9 +140,9 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
 
 def test_a_cost_of_which_nothing_is_known_is_not_zero(tmp_path: Path) -> None:
     """Free and unknown are different things."""
-    free = view_of(stored(tmp_path, [trial("a", 1, 1.0)])).suites[0].total.spent
+    free = view_of(store_run(tmp_path, [trial("a", 1, 1.0)])).suites[0].total.spent
     unknown = trial("a", 1, 1.0, transcript=Transcript(usage=Usage(9, 9, cost_usd=None)))
-    dear = view_of(stored(tmp_path, [unknown])).suites[0].total.spent
+    dear = view_of(store_run(tmp_path, [unknown])).suites[0].total.spent
 
     assert (free.usd, dear.usd, dear.unpriced) == (0, None, 1)
 
@@ -156,7 +156,7 @@ def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
         trials = [
             trial(f"t{at}", 1, 1.0, transcript=Transcript(usage=each)) for at, each in enumerate(usages)
         ]
-        run = stored(tmp_path / str(len(list(tmp_path.iterdir()))), trials)
+        run = store_run(tmp_path / str(len(list(tmp_path.iterdir()))), trials)
         return " ".join(line.text for line in summary_lines(view_of(run)))
 
     assert "; tokens unknown; cost unknown" in took(untold)
@@ -175,7 +175,7 @@ def test_limits_undecided_grades_and_cassettes_are_counted(tmp_path: Path) -> No
         trial("a", 2, None, grades=unsure, cause="ungraded", tool_tape=TapeCounts(1, 2, 0)),
         trial("b", 1, 0.0, limit="seconds", chat_tape=TapeCounts(7)),
     ]
-    total = view_of(stored(tmp_path, trials)).suites[0].total
+    total = view_of(store_run(tmp_path, trials)).suites[0].total
 
     assert total.limited == {"steps": 1, "seconds": 1}
     assert total.undecided == {"judge": 2}
@@ -194,7 +194,7 @@ def test_misses_are_worst_first_and_errored_trials_last(tmp_path: Path) -> None:
         trial("d", 1, 0.9, ending="failed"),
         trial("e", 1, 1.0),
     ]
-    misses = view_of(stored(tmp_path, trials)).misses
+    misses = view_of(store_run(tmp_path, trials)).misses
 
     assert [(miss.key.task, miss.reason) for miss in misses] == [
         ("d", "g 0.90: found 0.9"),
@@ -207,7 +207,7 @@ def test_misses_are_worst_first_and_errored_trials_last(tmp_path: Path) -> None:
 
 def test_a_run_without_trials_has_a_view(tmp_path: Path) -> None:
     """Everything planned and nothing run, or not even planned."""
-    [suite] = view_of(stored(tmp_path, [], PLANNED)).suites
+    [suite] = view_of(store_run(tmp_path, [], PLANNED)).suites
 
     assert (suite.total.mean, suite.total.pass_1, suite.total.not_run) == (None, None, 8)
-    assert view_of(stored(tmp_path, [])).suites == ()
+    assert view_of(store_run(tmp_path, [])).suites == ()

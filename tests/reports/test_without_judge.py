@@ -9,26 +9,26 @@ from pytest_agenteval.reports.junit import suite_properties
 from pytest_agenteval.reports.run_summary import summary_lines, summary_markdown
 from pytest_agenteval.reports.view import view_of
 
-from .runs import stored, trial
+from .runs import store_run, trial
 
 FINE = Grade("words", 1.0, "")
 UNJUDGED = Grade("main", None, "no judge", undecided="no_judge", threshold=0.5)
 NOT_ASKED_OF = Grade("main", None, "nothing to say", undecided="not_applicable", threshold=0.5)
 
 
-def judged(score: float) -> Grade:
+def judged_grade(score: float) -> Grade:
     """Give the main grade as a judge decided it."""
     return Grade("main", score, "", threshold=0.5)
 
 
 def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path: Path) -> None:
     """The bucket with such trials is marked and the total; the bucket without is not."""
-    run = stored(
+    run = store_run(
         tmp_path,
         [
             trial("a", 1, 1.0, grades=(FINE, UNJUDGED)),
-            trial("b", 1, 1.0, "y", grades=(FINE, judged(1.0))),
-            trial("c", 1, 0.0, "y", grades=(Grade("words", 0.0, ""), judged(0.0))),
+            trial("b", 1, 1.0, "y", grades=(FINE, judged_grade(1.0))),
+            trial("c", 1, 0.0, "y", grades=(Grade("words", 0.0, ""), judged_grade(0.0))),
         ],
     )
     lines = [line.text for line in summary_lines(view_of(run), 120)]
@@ -50,7 +50,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
 def test_what_no_judge_could_change_is_not_marked(tmp_path: Path) -> None:
     """A miss stays a miss, a grade that does not apply is none, a threshold of 0 undoes no pass."""
     lenient = Grade("main", None, "no judge", undecided="no_judge", threshold=0.0, weight=0.0)
-    run = stored(
+    run = store_run(
         tmp_path,
         [
             trial("a", 1, 1.0, grades=(FINE, NOT_ASKED_OF)),

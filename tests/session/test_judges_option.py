@@ -57,7 +57,7 @@ LIKED = [{"name": "answer_contains", "config": {"text": "Mina"}}, {"name": "like
 
 
 @pytest.fixture
-def judged(pytester: pytest.Pytester) -> pytest.Pytester:
+def judging_project(pytester: pytest.Pytester) -> pytest.Pytester:
     """A suite with one task that asks for judgement and one that does not."""
     tasks = [task("liked", graders=LIKED), task("plain")]
     write(pytester.path, {"conftest.py": JUDGES, "evals/suite.yaml": suite(), "evals/tasks.yaml": tasks})
@@ -68,35 +68,35 @@ def _latest(pytester: pytest.Pytester) -> Run:
     return load_run(run_folder(pytester.path))
 
 
-def test_judges_decide_and_are_named(judged: pytest.Pytester, workers: int) -> None:
+def test_judges_decide_and_are_named(judging_project: pytest.Pytester, workers: int) -> None:
     """An ensemble of two grades: who they are and what they took is said, and kept apart from the agent's."""
     judges = ("--agent-judge=kind", "--agent-judge", "stern")
-    result = run(judged, "evals", *judges, "--junitxml=j.xml", workers=workers)
+    result = run(judging_project, "evals", *judges, "--junitxml=j.xml", workers=workers)
 
     result.assert_outcomes(passed=2)
     said = str(result.stdout)
     assert "judged by kind" in said or workers  # under xdist pytest shows no such heading
     assert "judges: 2 replies, 24 tokens, $0.50" in said
-    assert trials(judged.path)["liked"].grades[1].score == 0.6
-    latest = _latest(judged)
+    assert trials(judging_project.path)["liked"].grades[1].score == 0.6
+    latest = _latest(judging_project)
     assert [judge.name for judge in latest.header.judges] == ["kind", "stern"]
     (entry,) = [entry for entry in latest.entries if entry.key.task == "liked"]
     assert (entry.judging.asks, entry.judging.tokens, entry.judging.cost_usd) == (2, 24, 0.5)
     assert entry.usage.tokens == 0
-    told = properties(junit(judged.path / "j.xml")["liked[scripted-1]"])
+    told = properties(junit(judging_project.path / "j.xml")["liked[scripted-1]"])
     names = ("agenteval.tokens", "agenteval.judge_tokens", "agenteval.judge_cost_usd")
     assert [told[name] for name in names] == ["0", "24", "0.500000"]
 
 
-def test_without_a_judge_the_summary_says_which_flag_decides(judged: pytest.Pytester) -> None:
+def test_without_a_judge_the_summary_says_which_flag_decides(judging_project: pytest.Pytester) -> None:
     """A grade that only a judge could give is undecided, in no average, and no failure."""
-    result = run(judged, "evals")
+    result = run(judging_project, "evals")
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         ["*[*] 1 of 2 trials without what only a judge decides (1 liked)*", "*--agent-judge=MODEL decides"]
     )
-    (line,) = [line for line in journal(judged.path, "finished") if line["task"] == "liked"]
+    (line,) = [line for line in journal(judging_project.path, "finished") if line["task"] == "liked"]
     assert line["grades"][1] == {
         "grader": "liked",
         "score": None,
@@ -106,49 +106,49 @@ def test_without_a_judge_the_summary_says_which_flag_decides(judged: pytest.Pyte
     }
 
 
-def test_a_required_judgement_that_nobody_gave_is_an_error(judged: pytest.Pytester) -> None:
+def test_a_required_judgement_that_nobody_gave_is_an_error(judging_project: pytest.Pytester) -> None:
     """``require`` makes the missing judge an error of the trial, never a zero."""
     required = [LIKED[0], {"name": "liked", "require": True}]
-    write(judged.path, {"evals/tasks.yaml": [task("liked", graders=required)]})
+    write(judging_project.path, {"evals/tasks.yaml": [task("liked", graders=required)]})
 
-    result = run(judged, "evals")
+    result = run(judging_project, "evals")
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*liked*no judge: --agent-judge=MODEL decides it*"])
 
 
 @pytest.mark.parametrize("name", ["rules", "oracle", "nop", "scripted"])
-def test_who_plays_an_agent_is_no_judge(judged: pytest.Pytester, name: str) -> None:
+def test_who_plays_an_agent_is_no_judge(judging_project: pytest.Pytester, name: str) -> None:
     """An offline player of ours has no judgement; that is said before anything starts, with exit status 4."""
-    result = run(judged, "evals", f"--agent-judge={name}")
+    result = run(judging_project, "evals", f"--agent-judge={name}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"--agent-judge={name}: {name} plays an agent and judges nothing" in str(result.stderr)
 
 
 def test_a_judge_without_a_key_is_refused_only_where_it_would_be_asked(
-    judged: pytest.Pytester, workers: int
+    judging_project: pytest.Pytester, workers: int
 ) -> None:
     """The key's variable is named before any trial starts; tasks without judgement need no key."""
-    result = run(judged, "evals", "--agent-judge=claude", workers=workers)
+    result = run(judging_project, "evals", "--agent-judge=claude", workers=workers)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said = str(result.stderr)
     assert "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set" in said
-    run(judged, "evals", "-k", "plain", "--agent-judge=claude").assert_outcomes(passed=1)
+    run(judging_project, "evals", "-k", "plain", "--agent-judge=claude").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("meant", [False, True])
-def test_a_model_that_judges_itself_is_warned_of(judged: pytest.Pytester, meant: bool) -> None:
+def test_a_model_that_judges_itself_is_warned_of(judging_project: pytest.Pytester, meant: bool) -> None:
     """A model favours itself: said beside the figures and written down, unless it is meant."""
     option = ["--agent-self-judge"] if meant else []
-    result = run(judged, "evals", "--agent-model=kind", "--agent-judge=kind", *option)
+    result = run(judging_project, "evals", "--agent-model=kind", "--agent-judge=kind", *option)
 
     assert ("kind was judged by itself" in str(result.stdout)) is not meant
-    header = _latest(judged).header
+    header = _latest(judging_project).header
     assert header.judges == (RunModel("kind", "kind", offline=True),)
     assert header.self_judge is meant
-    events = [event.kind for event in trials(judged.path)["liked"].transcript.events]
+    events = [event.kind for event in trials(judging_project.path)["liked"].transcript.events]
     assert "self_judged" in events
 
 

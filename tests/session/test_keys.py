@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.session.preflight import check_keys
-from tests.suites import collected, journaled, run, suite, task, write
+from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -95,7 +95,7 @@ def test_collecting_needs_no_key(pytester: pytest.Pytester) -> None:
     """``--collect-only`` calls nothing."""
     write(pytester.path, TWO)
 
-    assert len(collected(pytester, "--agent-model=claude")) == 2
+    assert len(collected_ids(pytester, "--agent-model=claude")) == 2
 
 
 @pytest.mark.parametrize(("mode", "wanted"), [("none", False), ("once", True), ("off", True), ("all", True)])

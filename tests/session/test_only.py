@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.suites import collected, journaled, run, suite, task, write
+from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -40,7 +40,7 @@ BY_ENDING = [
 
 
 @pytest.fixture
-def ended(quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
+def project(quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
     """A project that was run once; a task was added since."""
     write(pytester.path, FILES)
     run(pytester).assert_outcomes(passed=1, xfailed=3, errors=1)
@@ -55,49 +55,49 @@ def names(found: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("endings", "expected"), BY_ENDING)
 def test_endings_select_from_the_latest_run(
-    ended: pytest.Pytester, endings: str, expected: list[str]
+    project: pytest.Pytester, endings: str, expected: list[str]
 ) -> None:
     """A limited trial is also what its grades made of it; what was not there yet was not run."""
-    assert names(collected(ended, f"--agent-only={endings}")) == expected
+    assert names(collected_ids(project, f"--agent-only={endings}")) == expected
 
 
-def test_workers_select_from_the_run_before_theirs(ended: pytest.Pytester) -> None:
+def test_workers_select_from_the_run_before_theirs(project: pytest.Pytester) -> None:
     """Whichever of them is ready first, none takes the run that is just beginning for the latest."""
-    (before,) = (ended.path / ".agenteval" / "runs").glob("2*")
+    (before,) = (project.path / ".agenteval" / "runs").glob("2*")
 
-    result = run(ended, "--agent-only=missed,errored", workers=2)
+    result = run(project, "--agent-only=missed,errored", workers=2)
 
     result.assert_outcomes(xfailed=3, errors=1)
-    before.rename(ended.path / "before")
-    assert names(journaled(ended.path)) == ["broken", "endless", "half", "weak"]
+    before.rename(project.path / "before")
+    assert names(journaled(project.path)) == ["broken", "endless", "half", "weak"]
 
 
-def test_another_run_can_be_named(ended: pytest.Pytester) -> None:
+def test_another_run_can_be_named(project: pytest.Pytester) -> None:
     """By its name, its beginning, or its path; the latest is the one that was run last."""
-    (first,) = (ended.path / ".agenteval" / "runs").glob("2*")
-    run(ended, "-k", "fine or late").assert_outcomes(passed=2, deselected=4)
+    (first,) = (project.path / ".agenteval" / "runs").glob("2*")
+    run(project, "-k", "fine or late").assert_outcomes(passed=2, deselected=4)
 
-    assert names(collected(ended, "--agent-only=passed")) == ["fine", "late"]
+    assert names(collected_ids(project, "--agent-only=passed")) == ["fine", "late"]
     for name in (first.name, first.name[:-2], str(first)):
-        assert names(collected(ended, f"--agent-only=passed,errored@{name}")) == ["broken", "fine"]
+        assert names(collected_ids(project, f"--agent-only=passed,errored@{name}")) == ["broken", "fine"]
 
 
-def test_a_run_that_is_not_there_is_a_usage_error(ended: pytest.Pytester) -> None:
+def test_a_run_that_is_not_there_is_a_usage_error(project: pytest.Pytester) -> None:
     """The runs that are there are listed."""
-    (first,) = (ended.path / ".agenteval" / "runs").glob("2*")
+    (first,) = (project.path / ".agenteval" / "runs").glob("2*")
 
-    result = run(ended, "--agent-only=passed@1999")
+    result = run(project, "--agent-only=passed@1999")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --agent-only: there is no run '1999' in *{first.name}*"])
 
 
-def test_where_nothing_ended_so_the_run_that_was_looked_in_is_named(ended: pytest.Pytester) -> None:
+def test_where_nothing_ended_so_the_run_that_was_looked_in_is_named(project: pytest.Pytester) -> None:
     """`6 deselected` alone would not say which run is the latest, nor that it has none of these."""
-    (first,) = (ended.path / ".agenteval" / "runs").glob("2*")
+    (first,) = (project.path / ".agenteval" / "runs").glob("2*")
 
     for workers in (0, 2):
-        result = run(ended, "--agent-only=failed", workers=workers)
+        result = run(project, "--agent-only=failed", workers=workers)
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
         result.stdout.fnmatch_lines(
             [f"agenteval: --agent-only=failed: nothing to try: none of 6 trials ended so in run {first.name}"]
@@ -110,25 +110,25 @@ def test_repetitions_and_models_are_chosen_one_by_one(pytester: pytest.Pytester)
     run(pytester, "--agent-model=scripted,nop").assert_outcomes(passed=1, failed=1)
     again = ("--agent-model=scripted,nop", "--repetitions=2")
 
-    assert collected(pytester, "--agent-only=failed", *again) == ["evals/task.json::greet[nop-1]"]
-    assert collected(pytester, "--agent-only=not_run", *again) == [
+    assert collected_ids(pytester, "--agent-only=failed", *again) == ["evals/task.json::greet[nop-1]"]
+    assert collected_ids(pytester, "--agent-only=not_run", *again) == [
         "evals/task.json::greet[scripted-2]",
         "evals/task.json::greet[nop-2]",
     ]
 
 
-def test_a_run_that_could_not_be_collected_is_no_run(ended: pytest.Pytester) -> None:
+def test_a_run_that_could_not_be_collected_is_no_run(project: pytest.Pytester) -> None:
     """A broken file interrupts pytest: the latest run stays the one in which something was tried."""
-    write(ended.path, {"evals/torn.json": '{"id": "torn", "graders": [}'})
+    write(project.path, {"evals/torn.json": '{"id": "torn", "graders": [}'})
 
-    run(ended).assert_outcomes(errors=1)
+    run(project).assert_outcomes(errors=1)
 
-    (ended.path / "evals" / "torn.json").unlink()
-    assert names(collected(ended, "--agent-only=errored")) == ["broken"]
+    (project.path / "evals" / "torn.json").unlink()
+    assert names(collected_ids(project, "--agent-only=errored")) == ["broken"]
 
 
-def test_a_sample_is_drawn_from_what_ended_so(ended: pytest.Pytester) -> None:
+def test_a_sample_is_drawn_from_what_ended_so(project: pytest.Pytester) -> None:
     """``--agent-sample`` narrows what ``--agent-only`` has left."""
-    found = collected(ended, "--agent-only=errored", "--agent-sample=1")
+    found = collected_ids(project, "--agent-only=errored", "--agent-sample=1")
 
     assert names(found) == ["broken"]

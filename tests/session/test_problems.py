@@ -22,7 +22,7 @@ graders:
 """
 
 
-def told(result: pytest.RunResult) -> str:
+def printed_text(result: pytest.RunResult) -> str:
     """Give what was printed; no user's mistake shows a traceback or a line of our code."""
     text = str(result.stdout)
     assert "Traceback" not in text
@@ -48,7 +48,7 @@ def test_all_problems_of_a_file_are_told_at_once_with_their_lines(pytester: pyte
             "  found: *'heavy' (text)",
         ]
     )
-    assert told(result).count("evals/task.yaml:7") == 1
+    assert printed_text(result).count("evals/task.yaml:7") == 1
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_a_broken_suite_is_told_once(pytester: pytest.Pytester, workers: int) ->
     result = run(pytester, "--continue-on-collection-errors", workers=workers)
 
     result.assert_outcomes(errors=1)
-    assert told(result).count("\nevals/suite.yaml:2: knid") == 1
-    assert "did you mean 'kind'?" in told(result)
+    assert printed_text(result).count("\nevals/suite.yaml:2: knid") == 1
+    assert "did you mean 'kind'?" in printed_text(result)
 
 
 def test_two_suite_files_in_one_folder_are_a_problem_also_for_tasks_further_down(
@@ -94,7 +94,7 @@ def test_two_suite_files_in_one_folder_are_a_problem_also_for_tasks_further_down
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["evals/suite.yaml", "  expected: one suite file in a folder"])
-    told(result)
+    printed_text(result)
 
 
 def test_an_id_is_taken_once_in_a_suite(pytester: pytest.Pytester) -> None:
@@ -113,7 +113,7 @@ def test_an_id_is_taken_once_in_a_suite(pytester: pytest.Pytester) -> None:
             "  found: *'twin'*evals/a/task.json:2",
         ]
     )
-    told(result)
+    printed_text(result)
 
 
 def grader(**more: Any) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_told_at_its_line(
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(lines, consecutive=True)
-    told(result)
+    printed_text(result)
 
 
 @pytest.mark.parametrize("more", [{"name": "nope"}, {"config": {"text": 5}}], ids=["name", "config"])
@@ -237,7 +237,7 @@ def test_a_missing_fixture_is_told(pytester: pytest.Pytester, base: str) -> None
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["evals/task.json:5: input.base_fixture"])
-    assert ("did you mean 'pkm/starter'?" in told(result)) == base.startswith("pkm")
+    assert ("did you mean 'pkm/starter'?" in printed_text(result)) == base.startswith("pkm")
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_what_a_suite_says_wrong_is_told_once_at_the_suite(
     result = run(pytester, "--continue-on-collection-errors")
 
     result.assert_outcomes(errors=1)
-    assert told(result).count(f"evals/suite.yaml:4: {key}") == 1
-    assert "task.json:" not in told(result)
+    assert printed_text(result).count(f"evals/suite.yaml:4: {key}") == 1
+    assert "task.json:" not in printed_text(result)
 
 
 def test_a_prompt_that_is_no_text_is_told(pytester: pytest.Pytester) -> None:
@@ -273,7 +273,7 @@ def test_a_prompt_that_is_no_text_is_told(pytester: pytest.Pytester) -> None:
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["evals/p.md", "  expected: a text in UTF-8", "  found: *0xe9"])
-    told(result)
+    printed_text(result)
 
 
 def test_a_task_of_a_list_is_told_by_its_place(pytester: pytest.Pytester) -> None:
@@ -284,7 +284,7 @@ def test_a_task_of_a_list_is_told_by_its_place(pytester: pytest.Pytester) -> Non
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["evals/many.json:*: ?1?.graders?0?.name"])
-    told(result)
+    printed_text(result)
 
 
 LOOKING = """
@@ -320,4 +320,4 @@ def test_a_recording_that_cannot_be_written_is_told_by_its_trial_and_at_the_end(
         ]
     )
     assert (pytester.path / "cassettes" / "a.yaml").is_file()
-    told(result)
+    printed_text(result)

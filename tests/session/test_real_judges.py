@@ -138,22 +138,22 @@ Judged = tuple[dict[str, Trial], Play, list[Request]]
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, Judged]:
+def results() -> dict[str, Judged]:
     """What was judged already, by wire format; litellm is imported for all runs at once."""
     import_litellm()
     return {}
 
 
 @pytest.fixture
-def project(known: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
+def project(results: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
     """Where runs know no plugin but this one, and share an imported litellm."""
     return pytester
 
 
 @pytest.fixture
-def judged(wire: str, known: dict[str, Judged], project: pytest.Pytester) -> Judged:
+def result(wire: str, results: dict[str, Judged], project: pytest.Pytester) -> Judged:
     """Every task, judged once by one judge behind this wire format, whoever asks first."""
-    if wire not in known:
+    if wire not in results:
         play = Play(REPLIES)
         with ModelServer(replies=play.reply) as server:
             write_project(project.path, [*REPLIES], wire, server, "stern")
@@ -161,30 +161,30 @@ def judged(wire: str, known: dict[str, Judged], project: pytest.Pytester) -> Jud
             requests = server.requests
         assert done.ret == 1, done.stdout.str()
         assert "Traceback" not in done.stdout.str()
-        known[wire] = graded_trials(project.path), play, requests
-    return known[wire]
+        results[wire] = graded_trials(project.path), play, requests
+    return results[wire]
 
 
 @pytest.mark.parametrize("name", ["good", "fenced", "prose", "repaired", "busy"])
-def test_a_reply_is_read_however_it_comes(judged: Any, name: str) -> None:
+def test_a_reply_is_read_however_it_comes(result: Any, name: str) -> None:
     """Alone, fenced, among prose, at the second attempt, after a 429: the scores are those given."""
-    trial = judged[0][name]
+    trial = result[0][name]
 
     assert (trial.ending, _grade(trial).score) == ("passed", 0.75)
     assert _grade(trial).details["judgement"]["scores"] == SCORES
     assert _votes(trial)[0]["raw"][-1] == REPLIES[name][-1].text
 
 
-def test_what_a_judge_cannot_tell_is_left_out(judged: Any) -> None:
+def test_what_a_judge_cannot_tell_is_left_out(result: Any) -> None:
     """Unknown is in no mean and in no check."""
-    grade = _grade(judged[0]["unknown"])
+    grade = _grade(result[0]["unknown"])
 
     assert (grade.score, [check.claim for check in grade.checks]) == (1.0, ["clarity is good enough"])
 
 
-def test_the_repair_shows_the_judge_its_reply(judged: Any) -> None:
+def test_the_repair_shows_the_judge_its_reply(result: Any) -> None:
     """The second request holds the first reply and what is wrong with it, and both replies are kept."""
-    trials, play, requests = judged
+    trials, play, requests = result
     first, second = [each.body for each in requests if "case repaired" in json.dumps(each.body)]
 
     assert play.asked["stern repaired"] == 2
@@ -193,9 +193,9 @@ def test_the_repair_shows_the_judge_its_reply(judged: Any) -> None:
     assert len(_votes(trials["repaired"])[0]["raw"]) == 2
 
 
-def test_a_judge_that_cannot_be_read_twice_could_not_tell(judged: Any) -> None:
+def test_a_judge_that_cannot_be_read_twice_could_not_tell(result: Any) -> None:
     """There is no third ask: the grade is undecided with the last problem, and nothing was clamped."""
-    trials, play, _ = judged
+    trials, play, _ = result
     trial = trials["hopeless"]
 
     assert play.asked["stern hopeless"] == 2
@@ -220,18 +220,18 @@ def test_a_judge_that_hangs_is_an_error_and_no_zero(wire: str, project: pytest.P
     assert len(server.requests) == 4
 
 
-def test_what_judges_take_is_not_the_agents(judged: Any) -> None:
+def test_what_judges_take_is_not_the_agents(result: Any) -> None:
     """Retries and replies of judges are events of the trial; the agent's usage knows nothing of them."""
-    trial = judged[0]["busy"]
+    trial = result[0]["busy"]
     events = [event.kind for event in trial.transcript.events]
 
     assert events == ["chat_retry", "judge_ask"]
     assert trial.usage.tokens == 0
 
 
-def test_a_judge_is_asked_for_a_schema_and_is_told_no_names(judged: Any, wire: str) -> None:
+def test_a_judge_is_asked_for_a_schema_and_is_told_no_names(result: Any, wire: str) -> None:
     """Schema and temperature are sent; no name of the judged model or agent stands in any prompt."""
-    _, _, requests = judged
+    _, _, requests = result
     for request in requests:
         body = request.body
         asked = body["response_format"]["json_schema"] if wire == "openai" else body["output_format"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.suites import collected, journaled, run, suite, task, write
+from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -48,7 +48,7 @@ def test_k_knows_buckets_tags_folders_suites_and_models(
     """``-k`` takes what authors wrote, hyphens and all."""
     write(pytester.path, FILES)
 
-    assert short(collected(pytester, "-k", expression)) == [f"{name}[scripted-1]" for name in expected]
+    assert short(collected_ids(pytester, "-k", expression)) == [f"{name}[scripted-1]" for name in expected]
 
 
 def test_the_projects_own_folder_is_no_keyword(pytester: pytest.Pytester) -> None:
@@ -59,17 +59,17 @@ def test_the_projects_own_folder_is_no_keyword(pytester: pytest.Pytester) -> Non
         {"pytest.ini": "[pytest]\n", "evals/task.json": task("greet"), "evals/deep/task.json": task("two")},
     )
 
-    assert collected(pytester, str(root), "-k", "teahouse") == []
+    assert collected_ids(pytester, str(root), "-k", "teahouse") == []
 
 
 def test_k_tells_models_apart(pytester: pytest.Pytester) -> None:
     """The model and the repetition are part of the name."""
     write(pytester.path, FILES)
 
-    found = collected(pytester, "-k", "rest and nop", "--agent-model=nop,scripted", "--repetitions=2")
+    found = collected_ids(pytester, "-k", "rest and nop", "--agent-model=nop,scripted", "--repetitions=2")
 
     assert short(found) == ["rest[nop-1]", "rest[nop-2]"]
-    assert short(collected(pytester, "-k", "rest and nop-2", "--agent-model=nop", "--repetitions=2")) == [
+    assert short(collected_ids(pytester, "-k", "rest and nop-2", "--agent-model=nop", "--repetitions=2")) == [
         "rest[nop-2]"
     ]
 
@@ -93,7 +93,7 @@ def test_m_knows_kinds_and_tags(
     """Kinds and tags are declared marks; a tag's hyphens and points become underscores there."""
     write(pytester.path, FILES)
 
-    found = short(collected(pytester, "-m", expression, "-W", "error", *strict))
+    found = short(collected_ids(pytester, "-m", expression, "-W", "error", *strict))
 
     assert found == [f"{name}[scripted-1]" for name in expected]
 
@@ -129,7 +129,7 @@ def test_held_out_tasks_are_run_when_asked_for_only(
     """What is held out is left out, even where it is named, unless its split is asked for."""
     write(pytester.path, HELD_OUT)
 
-    assert short(collected(pytester, *args)) == [f"{name}[scripted-1]" for name in expected]
+    assert short(collected_ids(pytester, *args)) == [f"{name}[scripted-1]" for name in expected]
 
 
 def test_what_is_left_out_is_counted_as_deselected(pytester: pytest.Pytester, workers: int) -> None:
@@ -159,7 +159,7 @@ def test_a_sample_holds_so_many_tasks_of_each_bucket(pytester: pytest.Pytester) 
     """A task comes whole, with all of its repetitions; a small bucket gives what it has."""
     write(pytester.path, bucketed(*ALPHA, *BETA))
 
-    found = short(collected(pytester, "--agent-sample=4", "--repetitions=2"))
+    found = short(collected_ids(pytester, "--agent-sample=4", "--repetitions=2"))
 
     assert [sum(name.startswith(bucket) for name in found) for bucket in ("alpha", "beta")] == [8, 6]
     assert all(name.replace("-1]", "-2]") in found for name in found)
@@ -169,8 +169,8 @@ def test_a_sample_is_the_same_each_time_and_changes_with_the_seed(pytester: pyte
     """The seed alone draws; its default is a fixed one."""
     write(pytester.path, bucketed(*ALPHA))
 
-    first, again = collected(pytester, "--agent-sample=4"), collected(pytester, "--agent-sample=4")
-    others = {tuple(collected(pytester, "--agent-sample=4", f"--agent-seed={seed}")) for seed in range(4)}
+    first, again = collected_ids(pytester, "--agent-sample=4"), collected_ids(pytester, "--agent-sample=4")
+    others = {tuple(collected_ids(pytester, "--agent-sample=4", f"--agent-seed={seed}")) for seed in range(4)}
 
     assert first == again
     assert tuple(first) in others
@@ -180,11 +180,11 @@ def test_a_sample_is_the_same_each_time_and_changes_with_the_seed(pytester: pyte
 def test_a_task_that_is_added_moves_no_other(pytester: pytest.Pytester) -> None:
     """With one task more, at most one of the sample makes room for it."""
     write(pytester.path, bucketed(*ALPHA))
-    before = set(short(collected(pytester, "--agent-sample=4")))
+    before = set(short(collected_ids(pytester, "--agent-sample=4")))
     for number in range(20, 26):
         name = f"alpha_{number}"
         write(pytester.path, bucketed(name))
-        after = set(short(collected(pytester, "--agent-sample=4")))
+        after = set(short(collected_ids(pytester, "--agent-sample=4")))
         assert len(before - after) <= 1
         assert after - before <= {f"{name}[scripted-1]"}
         before = after
@@ -194,14 +194,16 @@ def test_a_sample_is_drawn_from_one_split(pytester: pytest.Pytester) -> None:
     """Tasks that are held out take nobody's place."""
     write(pytester.path, HELD_OUT)
 
-    assert short(collected(pytester, "--agent-sample=1", "--agent-split=held_out")) == ["secret[scripted-1]"]
-    assert short(collected(pytester, "--agent-sample=1")) == ["open[scripted-1]"]
+    assert short(collected_ids(pytester, "--agent-sample=1", "--agent-split=held_out")) == [
+        "secret[scripted-1]"
+    ]
+    assert short(collected_ids(pytester, "--agent-sample=1")) == ["open[scripted-1]"]
 
 
 def test_workers_draw_the_same_sample(pytester: pytest.Pytester) -> None:
     """Every process comes to the same choice: each chosen trial is run once."""
     write(pytester.path, bucketed(*ALPHA))
-    expected = short(collected(pytester, "--agent-sample=4"))
+    expected = short(collected_ids(pytester, "--agent-sample=4"))
 
     run(pytester, "--agent-sample=4", workers=2).assert_outcomes(passed=4)
 
@@ -216,6 +218,6 @@ def test_repetitions_on_the_command_line_beat_the_tasks_own(pytester: pytest.Pyt
     }
     write(pytester.path, files)
 
-    assert len(collected(pytester, "-k", "own")) == 3
-    assert len(collected(pytester, "-k", "suites")) == 2
-    assert len(collected(pytester, "--repetitions=1")) == 2
+    assert len(collected_ids(pytester, "-k", "own")) == 3
+    assert len(collected_ids(pytester, "-k", "suites")) == 2
+    assert len(collected_ids(pytester, "--repetitions=1")) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.suites import collected, journaled, run, suite, task, write
+from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -15,7 +15,7 @@ USAGE = pytest.ExitCode.USAGE_ERROR
 
 def models(pytester: pytest.Pytester, *args: str) -> list[str]:
     """Give the models of the trials that would be run."""
-    return [name.partition("[")[2].rpartition("-")[0] for name in collected(pytester, *args)]
+    return [name.partition("[")[2].rpartition("-")[0] for name in collected_ids(pytester, *args)]
 
 
 def test_the_command_line_beats_the_environment_beats_pyproject_beats_the_suite(
@@ -40,10 +40,10 @@ def test_numbers_may_be_said_at_every_rank(
 ) -> None:
     """``repetitions`` as one that is a number."""
     write(pytester.path, GREET | {"pyproject.toml": f"[tool.agenteval]\nrepetitions = {value}\n"})
-    assert len(collected(pytester)) == 3
+    assert len(collected_ids(pytester)) == 3
     monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2")
-    assert len(collected(pytester)) == 2
-    assert len(collected(pytester, "--repetitions=1")) == 1
+    assert len(collected_ids(pytester)) == 2
+    assert len(collected_ids(pytester, "--repetitions=1")) == 1
 
 
 def test_flags_may_be_said_at_every_rank(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

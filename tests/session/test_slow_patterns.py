@@ -34,7 +34,7 @@ def pytest_agenteval_register(registry):
 """
 
 
-def graded(id: str, name: str, config: dict[str, Any], **more: Any) -> dict[str, Any]:
+def slow_task(id: str, name: str, config: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Give a task with a grader that holds a slow pattern, beside one that passes."""
     passing = {"name": "answer_contains", "config": {"text": "Mina"}}
     return task(id, says=ANSWER, graders=[passing, {"name": name, "config": config}], **more)
@@ -47,9 +47,11 @@ def test_a_pattern_that_takes_too_long_is_an_error_of_its_own_trial(
     monkeypatch.setattr(patterns, "SECONDS", 0.1)
     tasks = [
         task("fine"),
-        graded("answer", "answer_matches", {"patterns": [SLOW]}),
-        graded("argument", "call_arguments", {"tool": "free", "args": {"at": {"regex": SLOW}}}, **FREE_CALLS),
-        graded("called", "tool_called", {"tools": ["look"]}, **CALLS),
+        slow_task("answer", "answer_matches", {"patterns": [SLOW]}),
+        slow_task(
+            "argument", "call_arguments", {"tool": "free", "args": {"at": {"regex": SLOW}}}, **FREE_CALLS
+        ),
+        slow_task("called", "tool_called", {"tools": ["look"]}, **CALLS),
     ]
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/conftest.py": TOOLS, "evals/tasks.yaml": tasks})
     result = run(pytester, "evals")

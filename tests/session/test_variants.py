@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.suites import collected, journaled, run, suite, task, write
+from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -42,7 +42,7 @@ def echo(wants: str) -> dict[str, Any]:
 
 def cases(pytester: pytest.Pytester, *args: str) -> list[str]:
     """Give what stands in brackets."""
-    return [name.partition("[")[2].rstrip("]") for name in collected(pytester, *args)]
+    return [name.partition("[")[2].rstrip("]") for name in collected_ids(pytester, *args)]
 
 
 def test_a_variant_stands_beside_the_agents_own_prompts(pytester: pytest.Pytester) -> None:
@@ -246,7 +246,7 @@ def test_a_litellm_id_can_be_named_on_the_command_line(pytester: pytest.Pytester
     write(pytester.path, {"evals/task.json": task("greet")})
     named = "evals/task.json::greet[openai/gpt-x-1]"
 
-    assert collected(pytester, named, "--agent-model=openai/gpt-x,nop") == [named]
+    assert collected_ids(pytester, named, "--agent-model=openai/gpt-x,nop") == [named]
 
 
 def test_aliases_come_from_pyproject(pytester: pytest.Pytester) -> None:

@@ -11,7 +11,7 @@ from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.runs import find_run, new_run
 
 
-def made(root: Path, at: str, *models: str) -> Path:
+def make_run(root: Path, at: str, *models: str) -> Path:
     """Make a run of these models at this time."""
     return new_run(root, RunHeader(at, models=tuple(RunModel(name, name) for name in models)))
 
@@ -26,7 +26,7 @@ def several(tmp_path: Path) -> Path:
         ("2026-11-21T10:00:00", "claude"),
         ("2026-11-21T11:00:00", "rules"),
     ):
-        made(tmp_path, at, model)
+        make_run(tmp_path, at, model)
     return tmp_path
 
 
@@ -56,7 +56,7 @@ def test_a_path_is_a_name_wherever_it_leads(several: Path, tmp_path_factory: pyt
 
 def test_a_full_name_beats_longer_ones_that_begin_with_it(tmp_path: Path) -> None:
     """``…-claude`` means itself, though ``…-claude-2`` begins alike."""
-    first, second = (made(tmp_path, "2026-11-21T09:00:00", "claude") for _ in range(2))
+    first, second = (make_run(tmp_path, "2026-11-21T09:00:00", "claude") for _ in range(2))
 
     assert second.name == f"{first.name}-2"
     assert find_run(tmp_path, first.name) == first
@@ -64,7 +64,7 @@ def test_a_full_name_beats_longer_ones_that_begin_with_it(tmp_path: Path) -> Non
 
 def test_a_run_of_several_models_is_found_by_each(tmp_path: Path) -> None:
     """The header says which models a run has, not its folder's name."""
-    run = made(tmp_path, "2026-11-21T09:00:00", "claude", "gpt")
+    run = make_run(tmp_path, "2026-11-21T09:00:00", "claude", "gpt")
 
     assert {find_run(tmp_path, f"{name}@20261121") for name in ("claude", "gpt")} == {run}
 

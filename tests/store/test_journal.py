@@ -28,7 +28,7 @@ from pytest_agenteval.store.runs import new_run
 from .samples import FULL, LONG, TRIALS, file, key, plan, trial
 
 
-def _stored(folder: Path, *trials: Trial) -> Run:
+def _load(folder: Path, *trials: Trial) -> Run:
     JournalWriter(folder, "main").finished(trials)
     return load_run(folder)
 
@@ -46,7 +46,7 @@ def _numbered(trials: list[Trial]) -> list[Trial]:
 
 def test_a_trial_with_everything_in_it_comes_back_equal(folder: Path) -> None:
     """No field of any record is lost on the way to disk and back."""
-    run = _stored(folder, FULL)
+    run = _load(folder, FULL)
 
     assert run.trial(run.entries[0]) == FULL
 
@@ -55,7 +55,7 @@ def test_half_a_surrogate_pair_loses_no_trial(folder: Path) -> None:
     """Models and judges write what they like; the trial is read all the same."""
     grades = tuple(replace(grade, rationale="ends with \ud83d") for grade in FULL.grades)
 
-    run = _stored(folder, replace(FULL, grades=grades))
+    run = _load(folder, replace(FULL, grades=grades))
 
     assert (len(run.entries), run.odd) == (1, ())
     assert run.trial(run.entries[0]).grades[0].rationale == "ends with \ud83d"
@@ -66,14 +66,14 @@ def test_half_a_surrogate_pair_loses_no_trial(folder: Path) -> None:
 def test_any_trials_come_back_equal(trials: list[Trial]) -> None:
     """Whatever is in them, and however many are written at once."""
     with tempfile.TemporaryDirectory() as folder:
-        run = _stored(new_run(Path(folder), RunHeader("")), *trials)
+        run = _load(new_run(Path(folder), RunHeader("")), *trials)
 
         assert {entry.key: run.trial(entry) for entry in run.entries} == {some.key: some for some in trials}
 
 
 def test_entries_say_what_figures_need_without_the_transcript(folder: Path) -> None:
     """Score, full, cause and grades stand in the journal line itself."""
-    entry = _stored(folder, FULL).entries[0]
+    entry = _load(folder, FULL).entries[0]
 
     assert (entry.key, entry.attempt, entry.ending, entry.score) == (FULL.key, 3, "missed", 0.4)
     assert [(grade.grader, grade.score, grade.passed) for grade in entry.grades] == [
@@ -133,7 +133,7 @@ def test_equal_texts_are_stored_once(folder: Path) -> None:
 
 def test_a_torn_last_line_is_left_out_and_counted(folder: Path) -> None:
     """Half a line, as a killed process leaves it, hides no other line."""
-    _stored(folder, trial("t1"), trial("t2"))
+    _load(folder, trial("t1"), trial("t2"))
     path = folder / "journal-main.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
 
@@ -145,11 +145,11 @@ def test_a_torn_last_line_is_left_out_and_counted(folder: Path) -> None:
 
 def test_writing_goes_on_after_a_torn_line(folder: Path) -> None:
     """A process that comes back under the same name does not write into the half line before it."""
-    _stored(folder, trial("t1"), trial("t2"))
+    _load(folder, trial("t1"), trial("t2"))
     for path in folder.glob("*.jsonl"):
         path.write_bytes(path.read_bytes()[:-20])
 
-    run = _stored(folder, replace(FULL, key=key("t3")))
+    run = _load(folder, replace(FULL, key=key("t3")))
 
     assert [entry.key.task for entry in run.entries] == ["t1", "t3"]
     assert run.trial(run.entries[1]) == replace(FULL, key=key("t3"))
@@ -255,7 +255,7 @@ def test_entries_are_in_the_same_order_whoever_ran_them(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["journal-main.jsonl", "run.json"])
 def test_a_newer_format_is_refused(folder: Path, name: str) -> None:
     """Figures from a format that we only half understand would be wrong: say so instead."""
-    _stored(folder, trial())
+    _load(folder, trial())
     path = folder / name
     path.write_text(path.read_text(encoding="utf-8").replace('"v":1', '"v":2'), encoding="utf-8")
 
@@ -265,7 +265,7 @@ def test_a_newer_format_is_refused(folder: Path, name: str) -> None:
 
 def test_a_kind_of_line_that_is_not_known_is_passed_over(folder: Path) -> None:
     """Lines may be added within one version."""
-    _stored(folder, trial())
+    _load(folder, trial())
     with (folder / "journal-main.jsonl").open("a") as journal:
         journal.write('{"v":1,"kind":"note"}\n')
 
@@ -274,7 +274,7 @@ def test_a_kind_of_line_that_is_not_known_is_passed_over(folder: Path) -> None:
 
 def test_a_transcript_that_was_exchanged_is_noticed(folder: Path) -> None:
     """A place that holds another trial's transcript is never taken for the right one."""
-    run = _stored(folder, trial("t1"), trial("t2"))
+    run = _load(folder, trial("t1"), trial("t2"))
     path = folder / "transcripts-main.jsonl"
     path.write_bytes(b"".join(reversed(path.read_bytes().splitlines(keepends=True))))
 
@@ -287,7 +287,7 @@ def test_a_transcript_that_was_exchanged_is_noticed(folder: Path) -> None:
 
 def test_a_missing_text_is_named(folder: Path) -> None:
     """Deleted texts give a clear sentence, not a KeyError."""
-    run = _stored(folder, FULL)
+    run = _load(folder, FULL)
     (folder / "texts-main.jsonl").unlink()
 
     with pytest.raises(UsageMistake, match=r"text [0-9a-f]{16} is missing"):
@@ -298,9 +298,7 @@ def test_what_utf8_and_json_cannot_say_does_not_stop_the_journal(folder: Path) -
     """Half a surrogate pair comes back; infinity and objects come back as text."""
     strange = [float("inf"), {("a", 1): object}, "fine"]
     call = ToolCall("c", 1, 0, "tool", {"cut": "\ud83c"}, result=strange)
-    run = _stored(
-        folder, trial(transcript=Transcript(calls=(call,)), outcome=Outcome(Answer("\udc80" * 2000)))
-    )
+    run = _load(folder, trial(transcript=Transcript(calls=(call,)), outcome=Outcome(Answer("\udc80" * 2000))))
 
     found = run.trial(run.entries[0])
 
@@ -331,7 +329,7 @@ def test_a_trial_that_cannot_be_written_breaks_no_other_of_its_batch(
     folder: Path, odd: dict[str, Any]
 ) -> None:
     """It is written as errored, says why, and those beside it are as they were."""
-    run = _stored(folder, trial("t1"), trial("t2", **odd), trial("t3"))
+    run = _load(folder, trial("t1"), trial("t2", **odd), trial("t3"))
 
     endings = {entry.key.task: (entry.ending, entry.cause) for entry in run.entries}
     assert endings == {"t1": ("passed", ""), "t2": ("errored", "unwritable"), "t3": ("passed", "")}

@@ -43,7 +43,7 @@ FINISHED = json.dumps(
 )
 
 
-def written(root: Path) -> Path:
+def stored_run(root: Path) -> Path:
     """Give a run of two trials, one of which is not finished."""
     folder = new_run(root / "runs", RunHeader("2026-11-21T09:30:15+00:00"))
     writer = JournalWriter(folder, "main")
@@ -53,7 +53,7 @@ def written(root: Path) -> Path:
     return folder
 
 
-def changed(**keys: Any) -> str:
+def finished_line(**keys: Any) -> str:
     """Give a finished line with other values; None takes a key out."""
     line = {**json.loads(FINISHED), **keys}
     return json.dumps({key: value for key, value in line.items() if value is not ...})
@@ -68,36 +68,36 @@ def changed(**keys: Any) -> str:
         ('{"v": 1, "kind": "paused"}', "'paused'"),
         ('{"v": 1, "kind": "started", "attempt": 1}', "no key 'suite'"),
         ('{"v": "new", "kind": "started"}', "no key 'suite'"),
-        (changed(ending="vanished"), "'vanished'"),
-        (changed(ending=...), "no key 'ending'"),
-        (changed(score="high"), "'high'"),
-        (changed(suite=7), "7"),
-        (changed(repetition="1"), "'1'"),
-        (changed(grades=[{"score": 1}]), "no key 'grader'"),
-        (changed(grades=3), "int"),
-        (changed(transcript=[0]), "length"),
-        (changed(digests=[1]), "Digests"),
-        (changed(task=["t"]), "['t']"),
-        (changed(score=7), "7 in the place of a number from 0 to 1"),
-        (changed(score=float("nan")), "nan"),
-        (changed(seconds=float("inf")), "inf"),
-        (changed(full="yes"), "'yes'"),
-        (changed(traceback=5), "5 in the place of a text"),
-        (changed(tags=[1]), "1 in the place of a text"),
-        (changed(digests={"ruler": ["r"]}), "['r']"),
-        (changed(usage={"in": "many"}), "'many'"),
-        (changed(usage={"cost_usd": float("nan")}), "nan"),
-        (changed(judging={"asks": 1.5}), "1.5 in the place of a whole number"),
-        (changed(tapes={"tools": {"hits": "a"}}), "'a'"),
-        (changed(grades=[{"grader": "g", "score": 3}]), "3 in the place of a number from 0 to 1"),
-        (changed(grades=[{"grader": "g", "score": 1, "threshold": None}]), "None"),
-        (changed(grades=[{"grader": "g", "score": 0, "unclamped": "low"}]), "'low'"),
-        (changed(grades=[{"grader": "g", "score": 0, "rationale": 4}]), "4 in the place of a text"),
+        (finished_line(ending="vanished"), "'vanished'"),
+        (finished_line(ending=...), "no key 'ending'"),
+        (finished_line(score="high"), "'high'"),
+        (finished_line(suite=7), "7"),
+        (finished_line(repetition="1"), "'1'"),
+        (finished_line(grades=[{"score": 1}]), "no key 'grader'"),
+        (finished_line(grades=3), "int"),
+        (finished_line(transcript=[0]), "length"),
+        (finished_line(digests=[1]), "Digests"),
+        (finished_line(task=["t"]), "['t']"),
+        (finished_line(score=7), "7 in the place of a number from 0 to 1"),
+        (finished_line(score=float("nan")), "nan"),
+        (finished_line(seconds=float("inf")), "inf"),
+        (finished_line(full="yes"), "'yes'"),
+        (finished_line(traceback=5), "5 in the place of a text"),
+        (finished_line(tags=[1]), "1 in the place of a text"),
+        (finished_line(digests={"ruler": ["r"]}), "['r']"),
+        (finished_line(usage={"in": "many"}), "'many'"),
+        (finished_line(usage={"cost_usd": float("nan")}), "nan"),
+        (finished_line(judging={"asks": 1.5}), "1.5 in the place of a whole number"),
+        (finished_line(tapes={"tools": {"hits": "a"}}), "'a'"),
+        (finished_line(grades=[{"grader": "g", "score": 3}]), "3 in the place of a number from 0 to 1"),
+        (finished_line(grades=[{"grader": "g", "score": 1, "threshold": None}]), "None"),
+        (finished_line(grades=[{"grader": "g", "score": 0, "unclamped": "low"}]), "'low'"),
+        (finished_line(grades=[{"grader": "g", "score": 0, "rationale": 4}]), "4 in the place of a text"),
     ],
 )
 def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, said: str) -> None:
     """By its file and its number, with what is odd about it."""
-    folder = written(tmp_path)
+    folder = stored_run(tmp_path)
     journal = folder / "journal-main.jsonl"
     good = journal.read_text(encoding="utf-8")
     journal.write_text(good.replace("\n", f"\n{line}\n", 1), encoding="utf-8")
@@ -113,7 +113,7 @@ def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, 
 
 def test_a_sound_run_has_nothing_odd(tmp_path: Path) -> None:
     """Nor is a line that was made for these tests odd by itself."""
-    folder = written(tmp_path)
+    folder = stored_run(tmp_path)
     with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
         journal.write(FINISHED + "\n")
 
@@ -127,7 +127,7 @@ def test_a_sound_run_has_nothing_odd(tmp_path: Path) -> None:
 )
 def test_a_run_without_its_header_or_plan_is_read_all_the_same(tmp_path: Path, text: str) -> None:
     """Its trials are in its journals; its folder's name says when it began; it stands in the list."""
-    folder = written(tmp_path)
+    folder = stored_run(tmp_path)
     (folder / "run.json").write_text(text, encoding="utf-8")
     (folder / "planned.json").write_text(text, encoding="utf-8")
 
@@ -153,9 +153,9 @@ def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
     """Whatever stands in the place of a value: the run is read, and all its reports can be made."""
     keys.pop("v", None)
     with tempfile.TemporaryDirectory() as place:
-        folder = written(Path(place))
+        folder = stored_run(Path(place))
         with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
-            journal.write(changed(**keys) + "\n")
+            journal.write(finished_line(**keys) + "\n")
 
         run = load_run(folder)
 
@@ -166,9 +166,9 @@ def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
 
 def test_tokens_below_0_of_an_older_run_are_unknown(tmp_path: Path) -> None:
     """They would take tokens off other trials' in the sum; the trial itself counts."""
-    folder = written(tmp_path)
+    folder = stored_run(tmp_path)
     with (folder / "journal-main.jsonl").open("a", encoding="utf-8") as journal:
-        journal.write(changed(usage={"in": -500, "out": 3, "cost_usd": 0.2, "asks": 1}) + "\n")
+        journal.write(finished_line(usage={"in": -500, "out": 3, "cost_usd": 0.2, "asks": 1}) + "\n")
 
     (odd_one,) = [entry for entry in load_run(folder).entries if entry.key.task == "t9"]
 

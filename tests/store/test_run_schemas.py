@@ -29,7 +29,7 @@ HEADER = RunHeader(
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Path:
+def run_folder(tmp_path: Path) -> Path:
     """Give a run's folder with lines of every kind, full and plain."""
     folder = new_run(tmp_path / "runs", HEADER)
     journal = JournalWriter(folder, "main")
@@ -50,10 +50,10 @@ def written(tmp_path: Path) -> Path:
         ("planned", "planned.json", 1),
     ],
 )
-def test_every_line_fits_its_schema(written: Path, name: str, pattern: str, lines: int) -> None:
+def test_every_line_fits_its_schema(run_folder: Path, name: str, pattern: str, lines: int) -> None:
     """Schemas are closed, so a field that is written and not described fails here."""
     validator = jsonschema.Draft202012Validator(SCHEMAS[name])
-    found = [line for path in written.glob(pattern) for line in path.read_text("utf-8").splitlines()]
+    found = [line for path in run_folder.glob(pattern) for line in path.read_text("utf-8").splitlines()]
 
     assert [list(validator.iter_errors(json.loads(line))) for line in found] == [[]] * len(found)
     assert len(found) >= lines

@@ -34,7 +34,7 @@ def suite_dir(here: Path) -> Path:
     return folder
 
 
-def written(path: Path, value: Any) -> Path:
+def write_file(path: Path, value: Any) -> Path:
     """Write a file and give its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(value if isinstance(value, str) else json.dumps(value, indent=1), encoding="utf-8")
@@ -66,8 +66,8 @@ def problems(call: Any, *args: Any, **more: Any) -> list[str]:
 
 def test_a_file_holds_one_task_or_a_list(here: Path) -> None:
     """Each task knows its line, and its place in a list."""
-    single = written(here / "x" / "one.json", {**LEAST, "id": "one"})
-    several = written(
+    single = write_file(here / "x" / "one.json", {**LEAST, "id": "one"})
+    several = write_file(
         here / "x" / "two.yaml",
         "- {id: a, input: {}, graders: [{name: n}]}\n\n- input: {}\n  id: b\n  graders: [{name: n}]\n",
     )
@@ -86,7 +86,7 @@ def test_every_faulty_task_of_a_list_is_reported(here: Path) -> None:
         LEAST,
         {**LEAST, "id": "e", "tags": [1]},
     ]
-    rows = problems(load_tasks, written(here / "list.json", entries))
+    rows = problems(load_tasks, write_file(here / "list.json", entries))
 
     assert [row.split(" | ")[0].split("] ")[0] + "]" for row in rows] == [
         "list.json:13 [1, 'input']",
@@ -104,33 +104,33 @@ def test_every_faulty_task_of_a_list_is_reported(here: Path) -> None:
 )
 def test_a_file_that_does_not_look_like_a_task_gives_none_unless_it_was_meant(here: Path, text: str) -> None:
     """Data files may lie beside tasks; but a task.json, or a file named on the command line, is a task."""
-    beside = written(here / "data.json", text)
+    beside = write_file(here / "data.json", text)
 
     assert load_tasks(beside) == ()
     assert len(problems(load_tasks, beside, named=True)) == 1
-    assert len(problems(load_tasks, written(here / "task.json", text))) == 1
+    assert len(problems(load_tasks, write_file(here / "task.json", text))) == 1
 
 
 def test_a_broken_file_that_speaks_of_id_and_graders_is_a_problem(here: Path) -> None:
     """A task with a slip in it is not taken for a data file."""
     text = "id: a\ninput: {\ngraders: [{name: n}]\n"
 
-    assert problems(load_tasks, written(here / "any.yaml", text))[0].startswith("any.yaml:")
+    assert problems(load_tasks, write_file(here / "any.yaml", text))[0].startswith("any.yaml:")
 
 
 @pytest.mark.parametrize("value", [{"id": "a"}, {"graders": []}, [{"x": 1}, {"id": "a"}]])
 def test_half_a_task_is_a_problem_where_a_task_was_meant(here: Path, value: Any) -> None:
     """Much data has an id: in no suite only a file that is named as a task is told what it lacks."""
-    assert load_tasks(written(here / "any.json", value)) == ()
-    assert problems(load_tasks, written(here / "any.json", value), Suite(name="s"))
-    assert problems(load_tasks, written(here / "task.json", value))
+    assert load_tasks(write_file(here / "any.json", value)) == ()
+    assert problems(load_tasks, write_file(here / "any.json", value), Suite(name="s"))
+    assert problems(load_tasks, write_file(here / "task.json", value))
 
 
 def test_one_whole_task_makes_its_list_a_list_of_tasks(here: Path) -> None:
     """Beside a task, an entry that lacks its graders is a faulty task, not data."""
     assert (
         "no key 'graders'"
-        in problems(load_tasks, written(here / "any.json", [LEAST, {"id": "b", "input": {}}]))[0]
+        in problems(load_tasks, write_file(here / "any.json", [LEAST, {"id": "b", "input": {}}]))[0]
     )
 
 
@@ -141,7 +141,7 @@ def test_a_suite_may_require_reference_solutions(here: Path) -> None:
         {**LEAST, "id": "b", "reference_solution": None},
         {**LEAST, "id": "c", "reference_solution": {}},
     ]
-    path = written(here / "list.json", [*entries, {**LEAST, "id": "d", "reference_solutions": {}}])
+    path = write_file(here / "list.json", [*entries, {**LEAST, "id": "d", "reference_solutions": {}}])
     rows = problems(load_tasks, path, suite(require_reference_solution=True))
 
     expected = "a map: how it is solved (the suite 'pkm' requires it)"
@@ -166,7 +166,7 @@ def test_a_suite_may_require_reference_solutions(here: Path) -> None:
 )
 def test_a_bucket_is_the_folder_that_groups_tasks(suite_dir: Path, file: str, bucket: str) -> None:
     """A task.json has a folder of its own, so the folder above groups; the suite's folder means the suite."""
-    path = written(suite_dir / file, LEAST)
+    path = write_file(suite_dir / file, LEAST)
 
     assert [one.bucket for one in load_tasks(path, suite(), suite_dir)] == [bucket]
 
@@ -177,14 +177,14 @@ def test_a_named_bucket_comes_before_the_folder(suite_dir: Path) -> None:
         {**LEAST, "metadata": {"failure_bucket": "skip"}},
         {**LEAST, "id": "b", "metadata": {"failure_bucket": " "}},
     ]
-    path = written(suite_dir / "L1" / "all.json", entries)
+    path = write_file(suite_dir / "L1" / "all.json", entries)
 
     assert [one.bucket for one in load_tasks(path, suite(), suite_dir)] == ["skip", "L1"]
 
 
 def test_without_a_suite_the_folder_is_the_bucket(here: Path) -> None:
     """A task alone still has a group."""
-    assert load_tasks(written(here / "some" / "thing" / "task.json", LEAST))[0].bucket == "some"
+    assert load_tasks(write_file(here / "some" / "thing" / "task.json", LEAST))[0].bucket == "some"
 
 
 # suites and names
@@ -194,8 +194,8 @@ def test_a_suite_is_the_nearest_upward(here: Path, suite_dir: Path) -> None:
     """The folder asked about comes first, and nothing above the last folder is looked at."""
     inner = suite_dir / "deep" / "er"
     inner.mkdir(parents=True)
-    file = written(suite_dir / "suite.yml", "name: pkm\n")
-    outer = written(here / "suite.json", {"name": "outer"})
+    file = write_file(suite_dir / "suite.yml", "name: pkm\n")
+    outer = write_file(here / "suite.json", {"name": "outer"})
 
     assert find_suite(inner, here) == find_suite(suite_dir, here) == file
     assert find_suite(suite_dir.parent, here) == outer
@@ -205,8 +205,8 @@ def test_a_suite_is_the_nearest_upward(here: Path, suite_dir: Path) -> None:
 
 def test_two_suite_files_in_one_folder_are_a_problem(suite_dir: Path) -> None:
     """Which of them counts is not guessed."""
-    written(suite_dir / "suite.yaml", "name: a\n")
-    written(suite_dir / "suite.json", {"name": "b"})
+    write_file(suite_dir / "suite.yaml", "name: a\n")
+    write_file(suite_dir / "suite.json", {"name": "b"})
 
     assert (
         "one suite file in a folder | suite.yaml and suite.json"
@@ -242,7 +242,7 @@ def test_a_name_says_whether_a_file_may_hold_tasks(name: str, with_suite: bool, 
 
 def test_a_workspace_starts_from_a_base_and_an_overlay(here: Path, suite_dir: Path) -> None:
     """Both are looked up from the suite's folder, then from fixtures/; the base comes first."""
-    file = written(suite_dir / "route" / "sleep" / "task.json", LEAST)
+    file = write_file(suite_dir / "route" / "sleep" / "task.json", LEAST)
     own, shared, overlay = (
         suite_dir / "_own",
         here / "fixtures" / "pkm" / "starter",
@@ -274,7 +274,7 @@ def test_a_tree_that_is_not_there_is_told_with_the_places_looked_at(here: Path, 
     """All at once, with the line in the task file and the nearest folder that exists."""
     (here / "fixtures" / "pkm" / "starter").mkdir(parents=True)
     value = {**LEAST, "input": {"base_fixture": "pkm/startr", "fixture_dir": "nowhere"}}
-    file = written(suite_dir / "all.json", [{**LEAST, "id": "z"}, value])
+    file = write_file(suite_dir / "all.json", [{**LEAST, "id": "z"}, value])
 
     assert problems(workspace_layers, Task.model_validate(value), suite_dir, file, here) == [
         "evals/pkm/all.json:14 [1, 'input', 'base_fixture'] "
@@ -311,8 +311,8 @@ def test_a_tree_outside_the_project_is_refused(here: Path, suite_dir: Path, name
 
 def test_prompts_are_files_beside_the_suite_or_the_task(here: Path, suite_dir: Path) -> None:
     """The task's name for a prompt replaces the suite's; both are looked up in the suite's folder first."""
-    file = written(suite_dir / "a" / "task.json", LEAST)
-    one, two = written(suite_dir / "one.md", "1"), written(suite_dir / "a" / "two.md", "2")
+    file = write_file(suite_dir / "a" / "task.json", LEAST)
+    one, two = write_file(suite_dir / "one.md", "1"), write_file(suite_dir / "a" / "two.md", "2")
     shared = suite(prompts={"system": "one.md", "skill": "gone.md"})
 
     assert prompt_files(task(prompts={"skill": "two.md"}), shared, suite_dir, file, here) == {
@@ -324,10 +324,10 @@ def test_prompts_are_files_beside_the_suite_or_the_task(here: Path, suite_dir: P
 def test_a_prompt_that_is_not_there_is_told_in_the_file_that_names_it(here: Path, suite_dir: Path) -> None:
     """The author is sent to the task or to the suite."""
     value = {**LEAST, "prompts": {"skill": "tow.md"}}
-    file = written(suite_dir / "a" / "task.json", value)
-    written(suite_dir / "a" / "two.md", "2")
-    written(suite_dir / "one.md", "1")
-    written(suite_dir / "suite.yaml", "name: pkm\nprompts:\n  system: gone.md\n")
+    file = write_file(suite_dir / "a" / "task.json", value)
+    write_file(suite_dir / "a" / "two.md", "2")
+    write_file(suite_dir / "one.md", "1")
+    write_file(suite_dir / "suite.yaml", "name: pkm\nprompts:\n  system: gone.md\n")
     shared = load_suite(suite_dir / "suite.yaml")
 
     assert problems(prompt_files, Task.model_validate(value), shared, suite_dir, file, here) == [
@@ -386,8 +386,8 @@ def test_seconds_come_before_memexs_timeout() -> None:
 
 def test_yaml_is_read_alike_without_libyaml(here: Path) -> None:
     """Where PyYAML has no C library the same values, lines and problems come out."""
-    written(here / "task.yaml", "id: a\ninput: {t: 1:30, n: 012, yes: no}\ngraders:\n- name: n\n")
-    written(here / "bad.yaml", "id: a\nid: b\ngraders: !x []\n")
+    write_file(here / "task.yaml", "id: a\ninput: {t: 1:30, n: 012, yes: no}\ngraders:\n- name: n\n")
+    write_file(here / "bad.yaml", "id: a\nid: b\ngraders: !x []\n")
     code = """
 import pathlib, yaml
 yaml.__with_libyaml__ = False

@@ -19,7 +19,7 @@ def task(**more: Any) -> Task:
     return Task.model_validate({**LEAST, **more})
 
 
-def refused(model: type[Any], value: Any) -> list[tuple[str | int, ...]]:
+def refusals(model: type[Any], value: Any) -> list[tuple[str | int, ...]]:
     """Give what is said of a text that is refused."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(value)
@@ -85,7 +85,7 @@ def test_two_spellings_that_differ_are_refused() -> None:
     """Which of the two counts is not guessed, and other mistakes of the file are still seen."""
     value = {"name": "s", "agent": "a", "agent_name": "b", "kind": "odd"}
 
-    assert refused(Suite, value) == [("kind",), ("agent_name",)]
+    assert refusals(Suite, value) == [("kind",), ("agent_name",)]
 
 
 def test_what_is_not_said_has_its_default() -> None:
@@ -168,7 +168,7 @@ def test_an_unknown_source_means_manual(source: str) -> None:
 )
 def test_what_cannot_be_meant_is_refused(field: str, value: Any) -> None:
     """Nothing is converted in silence: text is no number, 2.0 no count, true no weight."""
-    places = refused(Task, {**LEAST, field: value})
+    places = refusals(Task, {**LEAST, field: value})
 
     assert {place[0] for place in places} == {field}
 

@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(name: str, text: str) -> Path:
+def write_file(name: str, text: str) -> Path:
     """Write a file and give its path."""
     path = Path.cwd() / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,9 +39,9 @@ def written(name: str, text: str) -> Path:
     return path
 
 
-def told(name: str, text: str) -> str:
+def problem_text(name: str, text: str) -> str:
     """The whole text that reading a file gives."""
-    path = written(name, text)
+    path = write_file(name, text)
     read: Callable[[Path], object] = load_suite if path.stem == "suite" else partial(load_tasks, named=True)
     with pytest.raises(ProblemsFound) as caught:
         read(path)
@@ -61,7 +61,7 @@ def test_every_problem_of_a_file_is_told_at_once_in_reading_order() -> None:
             weight: heavy
     """
 
-    assert told("evals/pkm/route_note.yaml", text) == textwrap.dedent(f"""\
+    assert problem_text("evals/pkm/route_note.yaml", text) == textwrap.dedent(f"""\
         evals/pkm/route_note.yaml:2: trials_pre_run
           expected: one of {TASK_KEYS}
           found:    unknown key 'trials_pre_run'
@@ -82,7 +82,7 @@ def test_a_misspelled_key_is_told_once() -> None:
             - [1, 2]
     """
 
-    assert told("task.yaml", text) == textwrap.dedent(f"""\
+    assert problem_text("task.yaml", text) == textwrap.dedent(f"""\
         task.yaml:2: [0].inputs
           expected: one of {TASK_KEYS}
           found:    unknown key 'inputs'
@@ -106,7 +106,7 @@ def test_a_missing_key_is_told_where_it_should_stand() -> None:
           - {weight: 2}
     """
 
-    assert told("task.yaml", text) == textwrap.dedent("""\
+    assert problem_text("task.yaml", text) == textwrap.dedent("""\
         task.yaml:2: input
           expected: a map: what the agent is given
           found:    no key 'input'
@@ -134,7 +134,7 @@ def test_each_kind_of_wrong_value_is_named_in_plain_words() -> None:
          "agent": {"name": 1}}
     """.replace('"TEXT"', "7")
 
-    found = told("task.json", text)
+    found = problem_text("task.json", text)
 
     assert found == textwrap.dedent("""\
         task.json:1: id
@@ -192,7 +192,7 @@ def test_graders_of_one_name_are_told_each() -> None:
           - {name: z, label: y}
     """
 
-    assert told("task.yaml", text) == textwrap.dedent("""\
+    assert problem_text("task.yaml", text) == textwrap.dedent("""\
         task.yaml:6: graders[2]
           expected: a name or label of its own
           found:    'x', which graders[0] has too
@@ -217,7 +217,7 @@ def test_a_suite_is_explained_in_the_spelling_that_it_uses() -> None:
           limit: {}
     """
 
-    assert told("suite.yaml", text) == textwrap.dedent(f"""\
+    assert problem_text("suite.yaml", text) == textwrap.dedent(f"""\
         suite.yaml:1: name
           expected: a text that is not blank: the suite's name
           found:    ' ' (text)
@@ -245,7 +245,7 @@ def test_a_suite_is_explained_in_the_spelling_that_it_uses() -> None:
 def test_a_file_that_is_no_map_is_told_what_a_map_needs() -> None:
     """A suite file with a list in it says what a suite has."""
     assert (
-        told("suite.json", "[1]")
+        problem_text("suite.json", "[1]")
         .splitlines()[1]
         .startswith("  expected: a map with name (and, as needed, agent, ")
     )
@@ -255,7 +255,7 @@ def test_a_task_of_a_suite_is_not_spelled_as_a_suite() -> None:
     """`agent_name` is the suite's; in a task it is unknown, and `agent` is proposed."""
     text = "{id: a, agent_name: b, agent: b, input: {}, graders: [{name: x}]}"
 
-    assert "found:    unknown key 'agent_name'" in told("task.yaml", text)
+    assert "found:    unknown key 'agent_name'" in problem_text("task.yaml", text)
 
 
 @pytest.mark.parametrize(

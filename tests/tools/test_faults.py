@@ -18,7 +18,7 @@ from pytest_agenteval.tools.toolbox import ToolBox
 FOUND = {"items": [{"n": 1, "tags": ["a", "b"]}, {"n": 2, "tags": []}, {"n": 3, "tags": ["c"]}], "total": 3}
 
 
-def asked(fault: dict[str, Any], *queries: str, tool: str = "search") -> list[ToolResult]:
+def results_of(fault: dict[str, Any], *queries: str, tool: str = "search") -> list[ToolResult]:
     """Make calls of a tool, one after the other, in a trial with this fault."""
     answers: dict[str, Any] = {
         "search": lambda args: {**FOUND, "q": args["q"]},
@@ -45,24 +45,24 @@ def asked(fault: dict[str, Any], *queries: str, tool: str = "search") -> list[To
 )
 def test_an_error_is_shown_in_the_tools_place(type: str, message: str) -> None:
     """Every call of the tool fails with the fault's own type and words."""
-    results = asked({"tool": "search", "type": type}, "x", "y")
+    results = results_of({"tool": "search", "type": type}, "x", "y")
     assert results == [ToolResult(error=ToolError(type, message))] * 2
 
 
 def test_only_the_named_tool_fails() -> None:
     """Another tool answers as ever."""
-    assert asked({"tool": "search", "type": "timeout"}, "x", tool="text")[0].value == "abcdef"
+    assert results_of({"tool": "search", "type": "timeout"}, "x", tool="text")[0].value == "abcdef"
 
 
 def test_after_and_times_say_which_calls_fail() -> None:
     """The first is let through, the next two fail, then all is well."""
-    results = asked({"tool": "search", "type": "timeout", "after": 1, "times": 2}, *"abcd")
+    results = results_of({"tool": "search", "type": "timeout", "after": 1, "times": 2}, *"abcd")
     assert [result.error is None for result in results] == [True, False, False, True]
 
 
 def test_a_malformed_answer_is_torn_json() -> None:
     """The call does not fail: what comes back cannot be read."""
-    (result,) = asked({"tool": "search", "type": "malformed"}, "x")
+    (result,) = results_of({"tool": "search", "type": "malformed"}, "x")
     assert result.error is None
     assert isinstance(result.value, str)
     assert result.value.startswith('{"items":[{"n":1')
@@ -72,21 +72,21 @@ def test_a_malformed_answer_is_torn_json() -> None:
 
 def test_a_partial_answer_keeps_the_first_half_of_its_lists() -> None:
     """Single values stay, lists within lists are halved too; of a text the first half stays."""
-    (result,) = asked({"tool": "search", "type": "partial"}, "x")
+    (result,) = results_of({"tool": "search", "type": "partial"}, "x")
     assert result.value == {"items": [{"n": 1, "tags": ["a"]}], "total": 3, "q": "x"}
-    assert asked({"tool": "text", "type": "partial"}, "x", tool="text")[0].value == "abc"
+    assert results_of({"tool": "text", "type": "partial"}, "x", tool="text")[0].value == "abc"
 
 
 def test_a_stale_answer_is_the_first_one_again() -> None:
     """Whatever is asked later, the tool gives what it gave at first."""
-    results = asked({"tool": "search", "type": "stale", "after": 1}, "old", "new")
+    results = results_of({"tool": "search", "type": "stale", "after": 1}, "old", "new")
     assert [result.value["q"] for result in results] == ["old", "old"]
 
 
 def test_a_slow_tool_takes_longer_and_answers() -> None:
     """Its time is the trial's: the answer comes all the same."""
     began = time.monotonic()
-    (result,) = asked({"tool": "search", "type": "slow", "seconds": 0.2}, "x")
+    (result,) = results_of({"tool": "search", "type": "slow", "seconds": 0.2}, "x")
     assert time.monotonic() - began >= 0.2
     assert result.value["total"] == 3
 
@@ -94,7 +94,7 @@ def test_a_slow_tool_takes_longer_and_answers() -> None:
 def test_each_trial_counts_for_itself() -> None:
     """Faults are made anew of the plan, so that what one trial called strikes no other."""
     planned = {"tool": "search", "type": "timeout", "times": 1}
-    assert [asked(planned, "x")[0].error is None for _ in range(2)] == [False, False]
+    assert [results_of(planned, "x")[0].error is None for _ in range(2)] == [False, False]
 
 
 def test_of_an_empty_text_nothing_is_left() -> None:

@@ -91,7 +91,7 @@ def tools_in(folder: Path, ours: str = OURS, document: str = DOCUMENT) -> dict[s
     return load_tools("tools.yaml", folder)
 
 
-def written(tool: Tool, **args: Any) -> Any:
+def written_call(tool: Tool, **args: Any) -> Any:
     """Write a call of a tool; its arguments are read back on the way."""
     assert tool.wire is not None
     request = tool.wire.request(args)
@@ -107,7 +107,7 @@ def test_path_query_and_header_are_parameters(tmp_path: Path) -> None:
     assert list(tool.spec.parameters["properties"]) == ["shelf_id", "tags", "ids", "X_Trace"]
     assert tool.spec.parameters["required"] == ["shelf_id"]
     assert tool.spec.parameters["properties"]["shelf_id"] == {"type": "integer", "description": "which shelf"}
-    request = written(tool, shelf_id=7, tags=["가", "b"], ids=[1, 2], X_Trace="t")
+    request = written_call(tool, shelf_id=7, tags=["가", "b"], ids=[1, 2], X_Trace="t")
     assert request.uri == (
         "https://kr.books.example/v2/shelves/7/books?api_key=<redacted>&tags=%EA%B0%80&tags=b&ids=1,2"
     )
@@ -126,7 +126,7 @@ def test_properties_of_a_body_are_parameters(tmp_path: Path) -> None:
     node = {"title": "b", "next": {"title": "c"}}
     assert Draft202012Validator(shape).is_valid({"shelf_id": 1, "body_title": "a", "sequel": node})
     assert not Draft202012Validator(shape).is_valid({"shelf_id": 1, "body_title": "a", "sequel": {"next": 1}})
-    request = written(tool, shelf_id=1, title="q", body_title="a", sequel=node)
+    request = written_call(tool, shelf_id=1, title="q", body_title="a", sequel=node)
     assert json.loads(request.body) == {"title": "a", "sequel": node}
     assert request.headers["Authorization"] == ("Bearer <redacted>",)
     assert dict(tool.matching) == {"body_title": "folded"}
@@ -135,7 +135,7 @@ def test_properties_of_a_body_are_parameters(tmp_path: Path) -> None:
 def test_an_operation_without_id_is_named_by_method_and_path(tmp_path: Path) -> None:
     """A form is written as one; no security means no key."""
     tool = tools_in(tmp_path)["PUT_notes"]
-    request = written(tool, text="가 나")
+    request = written_call(tool, text="가 나")
     assert (request.uri, request.body) == ("https://kr.books.example/v2/notes", "text=%EA%B0%80%20%EB%82%98")
 
 
@@ -144,7 +144,7 @@ def test_a_document_may_stand_in_our_file(tmp_path: Path) -> None:
     ours = {**yaml.safe_load(OURS), "openapi": yaml.safe_load(DOCUMENT), "base": "https://proxy.example"}
     (tmp_path / "tools.json").write_text(json.dumps(ours), encoding="utf-8")
     tool = load_tools("tools.json", tmp_path)["PUT_notes"]
-    assert written(tool).uri == "https://proxy.example/notes"
+    assert written_call(tool).uri == "https://proxy.example/notes"
 
 
 def test_a_changed_document_is_read_anew(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_body_that_is_no_object_is_one_parameter(tmp_path: Path) -> None:
     document = DOCUMENT.replace("scheme: digest", "scheme: bearer")
     (tmp_path / "again").mkdir()
     tool = tools_in(tmp_path / "again", ours, document)["addMany"]
-    assert json.loads(written(tool, body=[1, 2]).body) == [1, 2]
+    assert json.loads(written_call(tool, body=[1, 2]).body) == [1, 2]
 
 
 ODD = """\
@@ -272,7 +272,7 @@ def test_what_a_request_cannot_hold_is_left_out(tmp_path: Path) -> None:
     ours = "openapi: library.yaml\noperations: [{id: GET /two, name: two}, three]\n"
     tools = tools_in(tmp_path, ours, ODD)
     assert list(tools["two"].spec.parameters["properties"]) == ["filter", "X_Ids"]
-    request = written(tools["two"], X_Ids=[1, 2], filter={"a": 1})
+    request = written_call(tools["two"], X_Ids=[1, 2], filter={"a": 1})
     assert request.headers["X-Ids"] == ("1,2",)
     assert request.uri == "https://a.b/two?filter=%7B%22a%22:1%7D"
     assert tools["three"].spec.parameters["required"] == ["of"]

@@ -96,7 +96,7 @@ def layer(root: Path, **files: str) -> Path:
     return root
 
 
-def built(*layers: Path) -> Workspace:
+def built_workspace(*layers: Path) -> Workspace:
     """Build a tree, and see that what it is taken for is what it is."""
     workspace = Workspace(layers)
     assert workspace.path.is_dir()
@@ -113,7 +113,7 @@ def test_an_overlay_goes_over_the_base(tmp_path: Path) -> None:
     """Its files replace those of the same path, and the rest of the base stays; neither layer is touched."""
     base = layer(tmp_path / "base", a="base a", folder__b="base b", folder__c="base c")
     overlay = layer(tmp_path / "overlay", folder__b="overlay b", d="overlay d")
-    workspace = built(base, overlay)
+    workspace = built_workspace(base, overlay)
     assert texts(workspace) == {
         "a": "base a",
         "d": "overlay d",
@@ -129,7 +129,7 @@ def test_an_overlay_never_writes_through_a_link(tmp_path: Path, outside: Path) -
     """Where the base has a link out of the tree, the overlay's file takes its place."""
     base = layer(tmp_path / "base", note=f"->{outside / 'secret.md'}", folder=f"->{outside}")
     overlay = layer(tmp_path / "overlay", note="mine", folder__secret_md="mine too")
-    workspace = built(base, overlay)
+    workspace = built_workspace(base, overlay)
     assert (workspace.path / "note").read_text() == "mine"
     assert not (workspace.path / "folder").is_symlink()
     assert [path.name for path in outside.iterdir()] == ["secret.md"]
@@ -142,7 +142,7 @@ def test_an_overlay_may_replace_a_folder_by_a_file_and_a_file_by_a_link(tmp_path
     """What is on top counts, of whatever kind it is."""
     base = layer(tmp_path / "base", thing__b="b", other="other", kept="kept")
     overlay = layer(tmp_path / "overlay", thing="now a file", other="->kept")
-    workspace = built(base, overlay)
+    workspace = built_workspace(base, overlay)
     assert (workspace.path / "thing").read_text() == "now a file"
     assert os.readlink(workspace.path / "other") == "kept"
     workspace.remove()

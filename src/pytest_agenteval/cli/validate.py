@@ -67,11 +67,11 @@ def validate(paths: Sequence[str]) -> int:
         print(output.getvalue())
         return 1
     calibrations = listener.calibrations
-    also = f"{_counted(calibrations, 'calibration')}, " if calibrations else ""
-    problems = f"{_counted(len(listener.problems), 'file')} with problems"
-    print(f"{_counted(len(listener.tasks), 'task')}, {also}{problems}")
+    also = f"{_number_of(calibrations, 'calibration')}, " if calibrations else ""
+    problems = f"{_number_of(len(listener.problems), 'file')} with problems"
+    print(f"{_number_of(len(listener.tasks), 'task')}, {also}{problems}")
     return 1 if listener.problems or not (listener.tasks or calibrations) else 0
 
 
-def _counted(number: int, noun: str) -> str:
+def _number_of(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -125,7 +125,8 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         unjudged=sum(len(list(grades_lacking_judge(entry))) for entry in entries),
         unscored=sum(any(grade.weight for grade in lacking[id(entry)]) for entry in averaged),
         unproven=sum(
-            _passed(entry) and any(grade.threshold > 0 for grade in lacking[id(entry)]) for entry in averaged
+            _is_passed(entry) and any(grade.threshold > 0 for grade in lacking[id(entry)])
+            for entry in averaged
         ),
         lacking=Counter(grade.grader for grades in lacking.values() for grade in grades),
         retried=sum(entry.attempts > 1 for entry in entries),
@@ -150,13 +151,15 @@ def group_by_task(entries: Iterable[JournalEntry]) -> dict[TaskName, list[Journa
     return tasks
 
 
-def _passed(entry: JournalEntry) -> bool:
+def _is_passed(entry: JournalEntry) -> bool:
     return entry.ending == "passed"
 
 
 def _rate(tasks: Tasks, k: int, estimate: Callable[[int, int, int], float]) -> Rate | None:
     rates = [
-        estimate(len(trials), sum(map(_passed, trials)), k) for trials in tasks.values() if len(trials) >= k
+        estimate(len(trials), sum(map(_is_passed, trials)), k)
+        for trials in tasks.values()
+        if len(trials) >= k
     ]
     return Rate(sum(rates) / len(rates), len(rates)) if rates else None
 
@@ -164,7 +167,7 @@ def _rate(tasks: Tasks, k: int, estimate: Callable[[int, int, int], float]) -> R
 def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
     kind: Kind = trials[0].kind
     scores = [entry.score for entry in trials]
-    return task_passed(kind, map(_passed, trials), scores, threshold) is True
+    return task_passed(kind, map(_is_passed, trials), scores, threshold) is True
 
 
 def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:

@@ -29,14 +29,14 @@ KIND: Schema = {"enum": ["capability", "regression", "mixed"]}
 FORMAT: Schema = {"const": VERSION}
 
 
-def closed(required: Schema, optional: Schema, description: str = "") -> Schema:
+def object_schema(required: Schema, optional: Schema, description: str = "") -> Schema:
     """Describe an object that has these keys and no others."""
     schema: Schema = {"type": "object", "properties": {**required, **optional}, "required": [*required]}
     schema["additionalProperties"] = False
     return {"description": description, **schema} if description else schema
 
 
-def listed(items: Schema) -> Schema:
+def list_schema(items: Schema) -> Schema:
     """Describe a list."""
     return {"type": "array", "items": items}
 
@@ -47,65 +47,72 @@ def published(title: str, schema: Schema) -> Schema:
 
 
 KEY = {"suite": TEXT, "task": TEXT, "agent": TEXT, "model": TEXT, "repetition": FROM_ONE}
-USAGE = closed(
+USAGE = object_schema(
     {},
     {"in": COUNT, "out": COUNT, "cached": COUNT, "reasoning": COUNT, "asks": COUNT, "attempts": COUNT}
     | {"cost_usd": {"description": "null: the price is not known", "type": ["number", "null"]}},
     "what is 0 is left out",
 )
-COUNTS = closed({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
+COUNTS = object_schema({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
 DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model")
-GRADE = closed(
+GRADE = object_schema(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
     | {"required": FLAG, "rationale": {**TEXT, "description": "cut at 160 characters"}}
     | {"undecided": {"enum": [*UNDECIDED, *CAUSES], "description": "why there is no score: docs/endings.md"}}
     | {"unclamped": {**NUMBER, "description": "what was measured, where the score is only the nearer end"}},
 )
-STARTED = closed(
+STARTED = object_schema(
     {"v": FORMAT, "kind": {"const": "started"}, "attempt": FROM_ONE, **KEY},
     {"variant": TEXT, "at": TEXT},
     "a trial was begun",
 )
-FINISHED = closed(
+FINISHED = object_schema(
     {"v": FORMAT, "kind": {"const": "finished"}, "attempt": FROM_ONE, **KEY}
     | {"ending": {"enum": ["passed", "missed", "failed", "errored"]}, "score": SCORE, "task_kind": KIND}
-    | {"grades": listed(GRADE)}
-    | {"transcript": {**listed(COUNT), "minItems": 2, "maxItems": 2, "description": "first byte, length"}},
+    | {"grades": list_schema(GRADE)}
+    | {
+        "transcript": {
+            **list_schema(COUNT),
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "first byte, length",
+        }
+    },
     {
         "variant": TEXT,
         "full": FLAG,
         "limit": TEXT,
         "cause": CAUSE,
         "bucket": TEXT,
-        "tags": listed(TEXT),
+        "tags": list_schema(TEXT),
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
-    | {"digests": closed({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE, "judging": USAGE}
-    | {"tapes": closed({}, {"tools": COUNTS, "chats": COUNTS})},
+    | {"digests": object_schema({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE, "judging": USAGE}
+    | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS})},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
 )
 JOURNAL_LINE = published("a line of journal-<process>.jsonl", {"anyOf": [STARTED, FINISHED]})
 
-LONG = closed({"d": DIGEST}, {}, "a text of more than 1,024 characters: in texts-<process>.jsonl")
+LONG = object_schema({"d": DIGEST}, {}, "a text of more than 1,024 characters: in texts-<process>.jsonl")
 TEXT_OR_LONG: Schema = {"anyOf": [TEXT, LONG]}
-CALL = closed(
+CALL = object_schema(
     {"id": TEXT, "turn": COUNT, "index": COUNT, "tool": TEXT},
     {"args": MAP, "raw_args": TEXT, "result": True, "result_text": DIGEST, "started": NUMBER, "ended": NUMBER}
-    | {"error": closed({"type": TEXT, "message": TEXT}, {}), "by": {"enum": ["agent", "seed"]}}
+    | {"error": object_schema({"type": TEXT, "message": TEXT}, {}), "by": {"enum": ["agent", "seed"]}}
     | {"tape": {"enum": ["hit", "miss", "live", "none"]}},
 )
-MESSAGE = closed(
+MESSAGE = object_schema(
     {"role": {"enum": ["system", "user", "assistant", "tool"]}, "content": TEXT_OR_LONG},
-    {"calls": listed(CALL), "turn": COUNT, "seeded": FLAG, "phase": FROM_ONE, "call_id": TEXT},
+    {"calls": list_schema(CALL), "turn": COUNT, "seeded": FLAG, "phase": FROM_ONE, "call_id": TEXT},
 )
-ASK = closed(
+ASK = object_schema(
     {"turn": COUNT, "started": NUMBER, "ended": NUMBER},
     {"usage": USAGE, "finish": TEXT, "first_token_s": NUMBER, "reasoning": TEXT},
 )
-EVENT = closed({"at": NUMBER, "kind": TEXT, "text": TEXT}, {"details": MAP})
-FILE = closed(
+EVENT = object_schema({"at": NUMBER, "kind": TEXT, "text": TEXT}, {"details": MAP})
+FILE = object_schema(
     {"d": DIGEST, "size": COUNT},
     {
         "why": {
@@ -114,14 +121,18 @@ FILE = closed(
         }
     },
 )
-REST = closed(
+REST = object_schema(
     {},
     {"details": MAP, "rationale": {**TEXT, "description": "in full, where the journal line cut it"}}
-    | {"checks": listed(closed({"claim": TEXT, "passed": FLAG}, {"expected": TEXT, "found": TEXT}))},
+    | {
+        "checks": list_schema(
+            object_schema({"claim": TEXT, "passed": FLAG}, {"expected": TEXT, "found": TEXT})
+        )
+    },
 )
 TRANSCRIPT_LINE = published(
     "a line of transcripts-<process>.jsonl",
-    closed(
+    object_schema(
         {"v": FORMAT}
         | {
             "trial": {
@@ -129,7 +140,12 @@ TRANSCRIPT_LINE = published(
                 "type": "array",
             }
         },
-        {"messages": listed(MESSAGE), "calls": listed(CALL), "asks": listed(ASK), "events": listed(EVENT)}
+        {
+            "messages": list_schema(MESSAGE),
+            "calls": list_schema(CALL),
+            "asks": list_schema(ASK),
+            "events": list_schema(EVENT),
+        }
         | {"answer": TEXT_OR_LONG, "state": MAP}
         | {"before": {"type": "object", "additionalProperties": FILE}}
         | {
@@ -139,20 +155,25 @@ TRANSCRIPT_LINE = published(
                 "additionalProperties": {"anyOf": [FILE, {"type": "null"}]},
             }
         }
-        | {"grades": {**listed(REST), "description": "in the order of the journal line's grades"}}
+        | {"grades": {**list_schema(REST), "description": "in the order of the journal line's grades"}}
         | {"message": TEXT, "traceback": TEXT, "output": TEXT, "log": TEXT, "workspace": TEXT},
     ),
 )
-TEXT_LINE = published("a line of texts-<process>.jsonl", closed({"d": DIGEST, "t": TEXT}, {}))
+TEXT_LINE = published("a line of texts-<process>.jsonl", object_schema({"d": DIGEST, "t": TEXT}, {}))
 
-MODEL = closed({"name": TEXT, "id": TEXT}, {"offline": FLAG, "note": TEXT})
-SUITE = closed({"name": TEXT}, {"kind": KIND, "agent": TEXT, "threshold": SHARE})
+MODEL = object_schema({"name": TEXT, "id": TEXT}, {"offline": FLAG, "note": TEXT})
+SUITE = object_schema({"name": TEXT}, {"kind": KIND, "agent": TEXT, "threshold": SHARE})
 HEADER = published(
     "run.json",
-    closed(
+    object_schema(
         {"v": FORMAT, "name": TEXT, "started_at": TEXT},
-        {"command": listed(TEXT), "models": listed(MODEL), "judges": listed(MODEL)}
-        | {"self_judge": FLAG, "variants": listed(TEXT), "suites": listed(SUITE), "regraded": listed(TEXT)}
+        {"command": list_schema(TEXT), "models": list_schema(MODEL), "judges": list_schema(MODEL)}
+        | {
+            "self_judge": FLAG,
+            "variants": list_schema(TEXT),
+            "suites": list_schema(SUITE),
+            "regraded": list_schema(TEXT),
+        }
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
         | {"record": TEXT, "record_chat": TEXT},
@@ -161,11 +182,11 @@ HEADER = published(
 PLANNED_GROUP = {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}
 PLANNED = published(
     "planned.json",
-    closed(
+    object_schema(
         {"v": FORMAT}
         | {
-            "groups": listed(
-                closed({**PLANNED_GROUP, "tasks": COUNT, "trials": COUNT, "repetitions": FROM_ONE}, {})
+            "groups": list_schema(
+                object_schema({**PLANNED_GROUP, "tasks": COUNT, "trials": COUNT, "repetitions": FROM_ONE}, {})
             )
         },
         {},

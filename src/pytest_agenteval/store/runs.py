@@ -115,10 +115,10 @@ def damage_text(broken: BaseException) -> str:
 
 def list_runs(root: Path) -> list[RunFolder]:
     """Give the runs of a folder, newest first; of one that nobody can read only the name is known."""
-    return sorted(_stored(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
+    return sorted(_run_folders(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
 
 
-def _stored(root: Path) -> Iterator[RunFolder]:
+def _run_folders(root: Path) -> Iterator[RunFolder]:
     for path in root.glob(f"*/{HEADER}"):
         if path.parent.name != LATEST:
             try:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.session.test_real_judges import ONE_WIRE, graded_trials, known, project, wire, write_project
+from tests.session.test_real_judges import ONE_WIRE, graded_trials, project, results, wire, write_project
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
-__all__ = ["known", "project", "wire"]
+__all__ = ["project", "results", "wire"]
 
 FACT = "2026/09/17.md#ts_1"
 BREAD = "# Bread\n\n- 2 Sep: light.\n"

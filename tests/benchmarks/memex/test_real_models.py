@@ -93,34 +93,34 @@ def _trials(root: Path) -> dict[tuple[str, str], Trial]:
 
 
 @pytest.fixture(scope="module")
-def tried() -> dict[tuple[str, str], Trial]:
+def shared_trials() -> dict[tuple[str, str], Trial]:
     """What was tried already, by model and task; litellm is imported for all runs at once."""
     import_litellm()
     return {}
 
 
 @pytest.fixture
-def project(tried: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
+def project(shared_trials: object, quick: None, pytester: pytest.Pytester) -> pytest.Pytester:
     """Where runs know no plugin but this one, and share an imported litellm."""
     return pytester
 
 
 @pytest.fixture(params=["openai", "anthropic"])
 def trials(
-    request: pytest.FixtureRequest, project: pytest.Pytester, tried: dict[tuple[str, str], Trial]
+    request: pytest.FixtureRequest, project: pytest.Pytester, shared_trials: dict[tuple[str, str], Trial]
 ) -> dict[str, Trial]:
     """Every task, tried once with a model behind this wire format; requests are counted here.
 
     A provider that hangs is asked by a model that waits for it less long than a busy machine may need.
     """
-    if not tried:
-        tried |= _tried(project)
+    if not shared_trials:
+        shared_trials |= _run_trials(project)
     wire = request.param
-    hung = tried[f"hurried_{wire}", "hanging"]
-    return {task: tried[wire, task] for task in REPLIES if task != "hanging"} | {"hanging": hung}
+    hung = shared_trials[f"hurried_{wire}", "hanging"]
+    return {task: shared_trials[wire, task] for task in REPLIES if task != "hanging"} | {"hanging": hung}
 
 
-def _tried(project: pytest.Pytester) -> dict[tuple[str, str], Trial]:
+def _run_trials(project: pytest.Pytester) -> dict[tuple[str, str], Trial]:
     plays = {wire: Play() for wire in IDS}
     with ExitStack() as servers:
         opened = {

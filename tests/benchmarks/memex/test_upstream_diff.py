@@ -15,7 +15,7 @@ from pytest_agenteval.workspace.snapshot import snapshot
 ORACLE = yaml.safe_load((Path(__file__).parents[2] / "oracle/memex_diff.yaml").read_text(encoding="utf-8"))
 
 
-def _written(root: Path, files: Mapping[str, str]) -> Path:
+def _write_tree(root: Path, files: Mapping[str, str]) -> Path:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
@@ -25,8 +25,8 @@ def _written(root: Path, files: Mapping[str, str]) -> Path:
 @pytest.mark.parametrize("case", ORACLE["cases"], ids=lambda case: case["id"])
 def test_what_changed_is_what_memex_says_changed(case: Mapping[str, Any], tmp_path: Path) -> None:
     """Snapshots of two real trees, compared: every list is the original's, sorted as it sorts."""
-    before = snapshot(_written(tmp_path / "before", case["before"]))
-    after = snapshot(_written(tmp_path / "after", case["after"]), earlier=before)
+    before = snapshot(_write_tree(tmp_path / "before", case["before"]))
+    after = snapshot(_write_tree(tmp_path / "after", case["after"]), earlier=before)
     changes, expect = diff(before, after), case["expect"]
 
     assert case["grader"] == "derive.workspace_diff"

@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.library import Library
 URL = "http://shop.test/search"
 
 
-def answered(folder: Path, recorded: Request, asked: Request, matching: Mapping[str, Any]) -> bool:
+def is_answered(folder: Path, recorded: Request, asked: Request, matching: Mapping[str, Any]) -> bool:
     """Say whether a cassette with one recording answers the request."""
     write(folder / "t.yaml", Recording((Interaction(recorded, Response(200, body="recorded")),)))
     tape = Library(folder).open(Path("t.yaml"), "none", "tool")
@@ -59,8 +59,8 @@ def post(body: str | bytes | None, query: str = "") -> Request:
 )
 def test_another_question_is_not_answered(tmp_path: Path, recorded: Request, asked: Request) -> None:
     """What differs in one value of one parameter is a miss."""
-    assert answered(tmp_path, recorded, recorded, {})
-    assert not answered(tmp_path, recorded, asked, {})
+    assert is_answered(tmp_path, recorded, recorded, {})
+    assert not is_answered(tmp_path, recorded, asked, {})
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_rules_reach_every_parameter(
     tmp_path: Path, recorded: Request, asked: Request, matching: Mapping[str, Any]
 ) -> None:
     """A tool's rules hold for the parameters of a form, and for each value of a repeated one."""
-    assert answered(tmp_path, recorded, asked, matching)
+    assert is_answered(tmp_path, recorded, asked, matching)
 
 
 def test_a_miss_says_which_value_of_which_parameter_differs(tmp_path: Path) -> None:

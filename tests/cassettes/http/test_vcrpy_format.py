@@ -28,7 +28,7 @@ def server() -> Iterator[Server]:
     remove()
 
 
-def asked(base: str, word: str) -> list[tuple[int, str]]:
+def ask_both(base: str, word: str) -> list[tuple[int, str]]:
     """Ask with two libraries, and give what they were answered."""
     with httpx.Client() as client:
         one = client.get(f"{base}/find", params={"q": word})
@@ -40,22 +40,22 @@ def test_vcrpy_plays_what_was_recorded_here(server: Server, tmp_path: Path) -> N
     """With its own stubs, in mode none: status and text of each library are the same, and nothing is sent."""
     library = Library(tmp_path)
     with taped_http(library.open(Path("t.yaml"), "once", "tool")):
-        live = asked(server.base, "서울")
+        live = ask_both(server.base, "서울")
     library.save()
     remove()
     before = len(server.asked)
     with vcr.use_cassette(str(tmp_path / "t.yaml"), record_mode="none"):
-        assert asked(server.base, "서울") == live
+        assert ask_both(server.base, "서울") == live
     assert len(server.asked) == before
 
 
 def test_what_vcrpy_recorded_is_played_here(server: Server, tmp_path: Path) -> None:
     """A team's cassettes can be brought along as they are."""
     with vcr.use_cassette(str(tmp_path / "t.yaml"), record_mode="once"):
-        live = asked(server.base, "서울")
+        live = ask_both(server.base, "서울")
     before = len(server.asked)
     with taped_http(Library(tmp_path).open(Path("t.yaml"), "none", "tool")):
-        assert asked(server.base, "서울") == live
+        assert ask_both(server.base, "서울") == live
     assert len(server.asked) == before
 
 

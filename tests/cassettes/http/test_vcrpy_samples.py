@@ -75,7 +75,7 @@ def held(folder: Path, text: str) -> tuple[Request, Response]:
     return interaction.request, interaction.response
 
 
-def opened(path: Path) -> Tape:
+def replay_tape(path: Path) -> Tape:
     """Open a cassette for replay."""
     return Library(path.parent).open(Path(path.name), "none", "tool")
 
@@ -92,7 +92,7 @@ def test_a_real_cassette_plays_to_the_client_that_recorded_it(path: Path) -> Non
     pytest.importorskip("urllib.request" if imported == "urllib" else imported)
     given = [tuple(answer) for answer in json.loads((SAMPLES / f"{client}.json").read_text(encoding="utf-8"))]
 
-    with taped_http(opened(path)) as scope:
+    with taped_http(replay_tape(path)) as scope:
         asked = CLIENTS[client]()
 
     if client == "httpx" and not _has_brotli():  # which decodes what was kept as it travelled
@@ -115,7 +115,7 @@ def test_a_declared_tool_plays_what_vcrpy_recorded(path: str) -> None:
     address, _, query = path.partition("?")
     asked = {"url": BASE + address, "query": dict(part.split("=") for part in query.split("&") if part)}
     tool = http_tool(ToolDeclaration.model_validate({"name": "t", "description": "d", "request": asked}))
-    tape = ToolTape(opened(SAMPLES / "9.4.2" / "httpx.cassette.yaml"), retry_command="pytest")
+    tape = ToolTape(replay_tape(SAMPLES / "9.4.2" / "httpx.cassette.yaml"), retry_command="pytest")
 
     played = tape.play(ToolCall("c", 1, 0, "t", {}), tool)
 

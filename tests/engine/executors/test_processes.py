@@ -125,7 +125,7 @@ def add(folder: Path, *tasks: dict[str, Any]) -> None:
     write(folder, {f"{each['id']}.json": each for each in tasks})
 
 
-def told(root: Path) -> dict[str, Any]:
+def comparable_records(root: Path) -> dict[str, Any]:
     """Give what does not depend on where and when a trial was carried out."""
     there = trials(root)
     return {
@@ -151,7 +151,7 @@ def test_trials_are_what_they_are_in_one_process(evals: Path, pytester: pytest.P
     add(evals, looking("a", "bread"), looking("b", "die"), looking("c", "object"), looking("d", "salt"))
     record = ("--agent-record=once", "--deselect=evals/b.json")
     run(pytester, "evals", *record).assert_outcomes(passed=3)
-    here = told(pytester.path)
+    here = comparable_records(pytester.path)
     tapes = {path.name: path.read_text() for path in (pytester.path / "cassettes").rglob("*.yaml")}
     for path in (pytester.path / "cassettes").rglob("*.yaml"):
         path.unlink()
@@ -160,7 +160,7 @@ def test_trials_are_what_they_are_in_one_process(evals: Path, pytester: pytest.P
     result = run(pytester, "evals", PROCESSES, "--agent-record=once", "-v")
 
     result.assert_outcomes(passed=3, errors=1)
-    there = told(pytester.path)
+    there = comparable_records(pytester.path)
     assert {name: there[name] for name in ("a", "c", "d")} == here
     assert trials(pytester.path)["c"].outcome.answer.state == {"held": "held", "local": "local"}
     assert there["a"][4] == "looked at bread with <redacted>\n"

@@ -44,7 +44,7 @@ def reader(scores: Mapping[str, float], name: str = "reader", first: float = 0.0
     return TestJudge(Model(name, name), Reader(scores, first))  # type: ignore[arg-type]  # another chat
 
 
-def compared(*judges: Any, candidates: Mapping[str, str] = TWO, seed: str = "") -> Comparison:
+def comparison(*judges: Any, candidates: Mapping[str, str] = TWO, seed: str = "") -> Comparison:
     """Let judges compare candidates."""
     return run(compare(RUBRIC, TASK, candidates, judges, seed=seed))
 
@@ -54,7 +54,7 @@ def test_scores_come_back_by_the_candidates_real_names() -> None:
     texts = {f"name{n}": f"text {n}" for n in range(6)}
     wanted = {name: n / 10 for n, name in enumerate(texts)}
     judges = [reader({f"text {n}": n / 10 for n in range(6)}, f"judge{j}") for j in range(8)]
-    found = compared(*judges, candidates=texts)
+    found = comparison(*judges, candidates=texts)
 
     assert found.scores == pytest.approx(wanted)
     orders = [vote.order for vote in found.judgements["name0"].votes]
@@ -65,7 +65,7 @@ def test_scores_come_back_by_the_candidates_real_names() -> None:
 def test_names_are_not_shown() -> None:
     """Judges see letters: which one is the agent's they cannot know."""
     asked = reader({"Hello!": 1, "Good day.": 0})
-    compared(asked, candidates={"sonnet": "Hello!", "reference": "Good day."})
+    comparison(asked, candidates={"sonnet": "Hello!", "reference": "Good day."})
 
     assert "sonnet" not in str(asked.chat.asked)
     assert "reference" not in str(asked.chat.asked)
@@ -74,14 +74,14 @@ def test_names_are_not_shown() -> None:
 def test_the_order_is_drawn_from_a_recorded_seed() -> None:
     """The same judge sees the same order again; another judge, another seed, other texts may change it."""
     asked = reader({"Hello!": 1, "Good day.": 0})
-    one, two = compared(asked, seed="7"), compared(asked, seed="7")
+    one, two = comparison(asked, seed="7"), comparison(asked, seed="7")
     vote = one.judgements["answer"].votes[0]
 
     assert asked.chat.asked[0] == asked.chat.asked[1]
     assert one.as_details() == two.as_details()
     assert shuffled_names(TWO, vote.seed) == vote.order
     assert one.as_details()["votes"][0]["order"] == list(vote.order)
-    seeds = {compared(asked, seed=str(n)).judgements["answer"].votes[0].seed for n in range(5)}
+    seeds = {comparison(asked, seed=str(n)).judgements["answer"].votes[0].seed for n in range(5)}
     assert len(seeds) == 5
 
 
@@ -98,10 +98,10 @@ def test_a_judge_that_favours_a_place_evens_out_over_several() -> None:
     number = 0
     while len(orders) < 2:
         made = reader({"Hello!": 0.5, "Good day.": 0.5}, f"judge{number}", first=0.2)
-        order = compared(made).judgements["answer"].votes[0].order
+        order = comparison(made).judgements["answer"].votes[0].order
         orders.setdefault(order, made)
         number += 1
-    found = compared(*orders.values())
+    found = comparison(*orders.values())
 
     assert found.scores == pytest.approx({"answer": 0.6, "reference": 0.6})
     assert found.judgements["answer"].spread["warmth"] == pytest.approx(0.2)
@@ -119,7 +119,7 @@ def test_a_judge_that_favours_a_place_evens_out_over_several() -> None:
 )
 def test_preference_is_over_all_others(scores: dict[str, float], preference: float) -> None:
     """1 for the best, 0.5 for a shared first place, 0 for everything else."""
-    found = compared(reader(scores), candidates={name: name for name in scores})
+    found = comparison(reader(scores), candidates={name: name for name in scores})
 
     assert found.preference("a") == preference
 
@@ -129,19 +129,19 @@ def test_candidates_are_compared_by_what_could_be_told_of_all() -> None:
     one, two = {"warmth": 0.2, "clarity": 1}, {"warmth": 0.4, "clarity": "unknown"}
     order = shuffled_names({"answer": "", "reference": ""}, _seed_of("stern"))
     reply = dict(zip("AB", (one, two) if order[0] == "answer" else (two, one), strict=True))
-    found = compared(judge(json.dumps(reply)))
+    found = comparison(judge(json.dumps(reply)))
 
     assert found.scores == {"answer": 0.2, "reference": 0.4}
     assert found.preference("answer") == 0.0
 
 
 def _seed_of(name: str) -> str:
-    return compared(reader({"Hello!": 0, "Good day.": 0}, name)).judgements["answer"].votes[0].seed
+    return comparison(reader({"Hello!": 0, "Good day.": 0}, name)).judgements["answer"].votes[0].seed
 
 
 def test_a_comparison_that_nobody_could_make_is_undecided() -> None:
     """Two unreadable replies: no scores, no preference, and the reason in the record."""
-    found = compared(judge("?", "??"))
+    found = comparison(judge("?", "??"))
 
     assert found.scores == {"answer": None, "reference": None}
     assert found.preference("answer") is None
@@ -152,7 +152,7 @@ def test_a_comparison_that_nobody_could_make_is_undecided() -> None:
 def test_the_record_of_a_comparison_is_json() -> None:
     """Every candidate by its name, every judge once, with its order and what it replied."""
     judges = [reader({"Hello!": 1, "Good day.": 0}, name) for name in ("a", "b")]
-    told = json.loads(json.dumps(compared(*judges, seed="7").as_details()))
+    told = json.loads(json.dumps(comparison(*judges, seed="7").as_details()))
 
     assert told["scores"] == {"answer": 1.0, "reference": 0.0}
     assert told["candidates"]["reference"]["scores"] == {"warmth": 0.0, "clarity": 0.0}
@@ -165,11 +165,11 @@ def test_the_record_of_a_comparison_is_json() -> None:
 def test_a_provider_that_is_down_is_raised() -> None:
     """An error of ours is no preference."""
     with pytest.raises(ProviderDown):
-        compared(judge(ProviderDown("no reply")), reader({"Hello!": 1, "Good day.": 0}))
+        comparison(judge(ProviderDown("no reply")), reader({"Hello!": 1, "Good day.": 0}))
 
 
 @pytest.mark.parametrize("count", [0, 1, 27])
 def test_a_comparison_needs_candidates(count: int) -> None:
     """One is none to compare, and there are 26 letters."""
     with pytest.raises(ValueError, match=f"takes 2 to 26 candidates, not {count}"):
-        compared(judge(), candidates={str(n): "x" for n in range(count)})
+        comparison(judge(), candidates={str(n): "x" for n in range(count)})

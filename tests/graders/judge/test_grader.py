@@ -49,7 +49,7 @@ def evidence(answer: str = "Hello, Mina!", **task_input: Any) -> Evidence:
     )
 
 
-def graded(grader: JudgeGrader, found: Evidence, *judges: TestJudge) -> Grade:
+def grade_of(grader: JudgeGrader, found: Evidence, *judges: TestJudge) -> Grade:
     """Grade with these judges, with the grader's own threshold."""
     grade: Grade = run(grader.with_judges(judges).grade(found))
     return replace(grade, threshold=grader.threshold)
@@ -63,7 +63,7 @@ def prompt(asked: TestJudge) -> str:
 def test_a_judge_sees_what_the_rubric_shows() -> None:
     """Task, answer, calls with their results, changes as diffs and the conversation, each in its fence."""
     asked = judge(GOOD)
-    grade = graded(JudgeGrader(EVERYTHING), evidence(), asked)
+    grade = grade_of(JudgeGrader(EVERYTHING), evidence(), asked)
     told = prompt(asked)
 
     assert (grade.score, grade.passed) == (0.75, True)
@@ -82,7 +82,7 @@ def test_a_judge_sees_what_the_rubric_shows() -> None:
 def test_instructions_and_given_calls_are_not_shown() -> None:
     """A judge sees what the agent did, not what it was told or given, so nothing names the agent."""
     asked = judge(GOOD)
-    graded(JudgeGrader(EVERYTHING), evidence(), asked)
+    grade_of(JudgeGrader(EVERYTHING), evidence(), asked)
 
     assert "secret" not in prompt(asked)
     assert "recall" not in prompt(asked)
@@ -91,7 +91,7 @@ def test_instructions_and_given_calls_are_not_shown() -> None:
 def test_a_task_of_several_values_is_shown_by_name() -> None:
     """Whatever the input is made of, it can be read."""
     asked = judge(GOOD)
-    graded(
+    grade_of(
         JudgeGrader(rubric_text()), evidence(content="Add.", numbers=[1, 2], deep={"a": {"b": None}}), asked
     )
 
@@ -100,7 +100,7 @@ def test_a_task_of_several_values_is_shown_by_name() -> None:
 
 def test_checks_are_one_for_each_dimension() -> None:
     """Each says whether the dimension is good enough; the reason names every score."""
-    grade = graded(JudgeGrader(rubric_text()), evidence(), judge(GOOD))
+    grade = grade_of(JudgeGrader(rubric_text()), evidence(), judge(GOOD))
 
     assert [(check.claim, check.passed, check.expected, check.found) for check in grade.checks] == [
         ("warmth is good enough", False, "0.6 or more", "0.50"),
@@ -113,7 +113,7 @@ def test_checks_are_one_for_each_dimension() -> None:
 def test_a_packaged_rubric_goes_by_its_name() -> None:
     """Not everybody has to write one."""
     asked = judge('{"completeness": 5, "correctness": 3, "rationale": "short"}')
-    grade = graded(JudgeGrader("task_fulfilment"), evidence(), asked)
+    grade = grade_of(JudgeGrader("task_fulfilment"), evidence(), asked)
 
     assert grade.score == 0.75
     assert "look(" in prompt(asked)
@@ -122,7 +122,7 @@ def test_a_packaged_rubric_goes_by_its_name() -> None:
 def test_without_a_judge_it_is_undecided() -> None:
     """The reason says which option decides it."""
     for grade in (
-        graded(JudgeGrader(EVERYTHING), evidence()),
+        grade_of(JudgeGrader(EVERYTHING), evidence()),
         run(JudgeGrader(EVERYTHING).grade(evidence())),
     ):
         assert (grade.score, grade.rationale) == (None, "no judge: --agent-judge=MODEL decides it")
@@ -132,7 +132,7 @@ def test_without_a_judge_it_is_undecided() -> None:
 def test_a_blank_answer_scores_nothing_and_asks_nobody() -> None:
     """An agent that says nothing cannot be talked into a pass."""
     asked = judge()
-    grade = graded(JudgeGrader(rubric_text()), evidence(" \n"), asked)
+    grade = grade_of(JudgeGrader(rubric_text()), evidence(" \n"), asked)
 
     assert (grade.score, asked.chat.asked) == (0.0, [])
     assert grade.rationale == "nothing to judge: the trial left no answer"
@@ -140,7 +140,7 @@ def test_a_blank_answer_scores_nothing_and_asks_nobody() -> None:
 
 def test_what_no_judge_could_tell_is_undecided() -> None:
     """Unreadable twice is no score, and not for want of a judge."""
-    grade = graded(JudgeGrader(rubric_text()), evidence(), judge("?", "?"))
+    grade = grade_of(JudgeGrader(rubric_text()), evidence(), judge("?", "?"))
 
     assert (grade.score, grade.checks) == (None, ())
     assert grade.undecided == ""
@@ -154,13 +154,13 @@ def test_what_no_judge_could_tell_is_undecided() -> None:
 def test_an_answer_can_be_compared_with_another(own: float, other: float, score: float, passed: bool) -> None:
     """Preferred, on a par or not; the record keeps both scores, and the order in which they were shown."""
     grader = JudgeGrader(COMPARING, against={"reference": "Hi."})
-    order = graded(grader, evidence(), judge("?", "?")).details["judgement"]["votes"][0]["order"]
+    order = grade_of(grader, evidence(), judge("?", "?")).details["judgement"]["votes"][0]["order"]
     scores = {"answer": own, "reference": other}
     reply = {
         letter: dict.fromkeys(("warmth", "clarity"), scores[name])
         for letter, name in zip("AB", order, strict=True)
     }
-    grade = graded(grader, evidence(), judge(json.dumps({**reply, "rationale": "so"})))
+    grade = grade_of(grader, evidence(), judge(json.dumps({**reply, "rationale": "so"})))
 
     assert (grade.score, grade.passed) == (score, passed)
     assert grade.details["judgement"]["scores"] == pytest.approx(scores)
@@ -170,7 +170,7 @@ def test_an_answer_can_be_compared_with_another(own: float, other: float, score:
 
 def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
     """No preference is no score."""
-    grade = graded(JudgeGrader(preferred_answer(), {"reference": "Hi."}), evidence(), judge("?", "?"))
+    grade = grade_of(JudgeGrader(preferred_answer(), {"reference": "Hi."}), evidence(), judge("?", "?"))
 
     assert (grade.score, grade.checks) == (None, ())
 

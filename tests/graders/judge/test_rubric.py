@@ -18,7 +18,7 @@ from tests.graders.judge.judges import BODY, FRONT, rubric, rubric_text
 RUBRICS = installed_registry()
 
 
-def told(text: str) -> list[str]:
+def problem_lines(text: str) -> list[str]:
     """Give what is said of a rubric's mistakes, each in one line."""
     with pytest.raises(ProblemsFound) as caught:
         read_rubric(text, "own.jinja")
@@ -70,7 +70,9 @@ def test_a_mistake_in_the_front_matter_is_told_with_its_line(
     changed: dict[str, str], place: str, expected: str, found: str
 ) -> None:
     """File, line, key, what was expected and what stands there."""
-    (said,) = [line for line in told(rubric_text(**changed)) if line.startswith(f"own.jinja:{place} |")]
+    (said,) = [
+        line for line in problem_lines(rubric_text(**changed)) if line.startswith(f"own.jinja:{place} |")
+    ]
 
     assert f"expected: {expected}" in said
     assert found in said.partition("found: ")[2]
@@ -78,8 +80,8 @@ def test_a_mistake_in_the_front_matter_is_told_with_its_line(
 
 def test_a_misspelled_name_gets_a_hint() -> None:
     """Keys and values that are near to what there is are told with it."""
-    assert "did you mean 'version'?" in " ".join(told(rubric_text(version="versoin: 3")))
-    assert "did you mean 'answer'?" in " ".join(told(rubric_text(body=f"{BODY}{{{{ anwser }}}}")))
+    assert "did you mean 'version'?" in " ".join(problem_lines(rubric_text(version="versoin: 3")))
+    assert "did you mean 'answer'?" in " ".join(problem_lines(rubric_text(body=f"{BODY}{{{{ anwser }}}}")))
 
 
 ONLY_VALUES = "text with values as {{ name }} and {% if name %}, nothing that changes them"
@@ -98,7 +100,7 @@ def test_a_mistake_in_the_text_is_told_with_its_line(
     body: str, place: str, expected: str, found: str
 ) -> None:
     """Values that are unknown, not shown or changed: lines are those of the file."""
-    said = [line.partition(" | hint")[0] for line in told(rubric_text(body=body))]
+    said = [line.partition(" | hint")[0] for line in problem_lines(rubric_text(body=body))]
 
     assert f"own.jinja:{place} | expected: {expected} | found:    {found}" in said
 
@@ -112,7 +114,7 @@ def test_a_mistake_in_the_text_is_told_with_its_line(
 )
 def test_a_front_matter_that_is_no_map_is_refused(front: str, said: str) -> None:
     """What cannot be read as a map is told once, not once for every key."""
-    (line,) = told(rubric_text(front))
+    (line,) = problem_lines(rubric_text(front))
 
     assert line.startswith(said)
 
@@ -129,14 +131,16 @@ def test_a_rubric_written_on_any_system_is_the_same() -> None:
 )
 def test_a_text_without_front_matter_is_no_rubric(text: str) -> None:
     """Both lines of dashes have to be there, the first one at the top."""
-    (said,) = told(text)
+    (said,) = problem_lines(text)
 
     assert "--- on the first line, then YAML, then --- on a line of its own" in said
 
 
 def test_all_mistakes_are_told_at_once() -> None:
     """Nobody mends a rubric one mistake at a time."""
-    found = told(rubric_text(name="name: 5", scale="scale: 5", combine="combine: 5", body="{{ tsk }}"))
+    found = problem_lines(
+        rubric_text(name="name: 5", scale="scale: 5", combine="combine: 5", body="{{ tsk }}")
+    )
 
     assert [line.partition(" | ")[0] for line in found] == [
         "own.jinja:2: name",
@@ -154,7 +158,7 @@ def test_every_key_is_needed(key: str) -> None:
     lines = rubric_text().splitlines()
     start = next(at for at, line in enumerate(lines) if line.startswith(f"{key}:"))
     end = next(at for at in range(start + 1, len(lines)) if not lines[at].startswith("  "))
-    found = told("\n".join(lines[:start] + lines[end:]))
+    found = problem_lines("\n".join(lines[:start] + lines[end:]))
 
     assert any(f"{key} | expected: all of name, version" in line for line in found)
 
@@ -183,7 +187,9 @@ def test_every_key_is_needed(key: str) -> None:
 )
 def test_nothing_in_a_rubric_can_take_a_value_apart(body: str) -> None:
     """A value is written whole, in its fence, or not at all: whatever computes is refused when it is read."""
-    assert any("nothing that changes them" in line for line in told(rubric_text(body=f"{body}\n{BODY}")))
+    assert any(
+        "nothing that changes them" in line for line in problem_lines(rubric_text(body=f"{body}\n{BODY}"))
+    )
 
 
 @given(st.text())

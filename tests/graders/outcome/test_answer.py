@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.outcome.answer import AnswerContains, AnswerJson, AnswerMatches
 from pytest_agenteval.graders.settings import WrongSetting
-from tests.graders.sample_evidence import left
+from tests.graders.sample_evidence import files_evidence
 
 SCHEMA = {
     "type": "object",
@@ -26,7 +26,7 @@ SCHEMA = {
 )
 def test_an_answer_contains_a_text(text: str, ignore_case: bool, score: float) -> None:
     """Case counts unless it is told not to."""
-    assert AnswerContains(text, ignore_case).grade(left(answer="Hello, Mina!")).score == score
+    assert AnswerContains(text, ignore_case).grade(files_evidence(answer="Hello, Mina!")).score == score
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,9 @@ def test_an_answer_contains_a_text(text: str, ignore_case: bool, score: float) -
 )
 def test_an_answer_matches_patterns_by_line(patterns: list[str], any_will_do: bool, score: float) -> None:
     """A pattern is searched for anywhere, and its ends are those of lines."""
-    assert AnswerMatches(patterns, any_will_do).grade(left(answer="Done.\nTotal: 42\n")).score == score
+    assert (
+        AnswerMatches(patterns, any_will_do).grade(files_evidence(answer="Done.\nTotal: 42\n")).score == score
+    )
 
 
 @pytest.mark.parametrize("answer", ["", " \n"])
@@ -53,12 +55,12 @@ def test_no_answer_scores_0(answer: str) -> None:
         AnswerJson({"type": ["object", "null"]}),
         AnswerJson(values={"a": {"absent": True}}),
     ):
-        assert grader.grade(left(answer=answer)).score == 0.0
+        assert grader.grade(files_evidence(answer=answer)).score == 0.0
 
 
 def test_a_missing_match_shows_the_answer() -> None:
     """Both sides of the miss stand in the reason."""
-    assert AnswerMatches(["^[0-9]+$"]).grade(left(answer="forty")).rationale == (
+    assert AnswerMatches(["^[0-9]+$"]).grade(files_evidence(answer="forty")).rationale == (
         "no: the answer matches '^[0-9]+$' (expected a match of '^[0-9]+$', found 'forty')"
     )
 
@@ -83,7 +85,9 @@ def test_a_missing_match_shows_the_answer() -> None:
 )
 def test_an_answer_is_json(answer: str, score: float) -> None:
     """Schema and each value count alike; one fence may stand around the JSON, and nothing else."""
-    grade = AnswerJson(SCHEMA, {"city": {"exact": "SEOUL", "fold": True}}).grade(left(answer=answer))
+    grade = AnswerJson(SCHEMA, {"city": {"exact": "SEOUL", "fold": True}}).grade(
+        files_evidence(answer=answer)
+    )
 
     assert grade.score == score
 
@@ -99,13 +103,13 @@ def test_every_json_answer_is_read_with_and_without_a_fence(value: Any, around: 
     """What is read back is the very value: a schema that allows nothing else is kept."""
     answer = around % json.dumps(value, indent=1, ensure_ascii=False)
 
-    assert AnswerJson({"const": value}).grade(left(answer=answer)).score == 1.0
+    assert AnswerJson({"const": value}).grade(files_evidence(answer=answer)).score == 1.0
 
 
 def test_what_is_wrong_is_told_with_its_place() -> None:
     """In the schema's words, where the answer is JSON; else with where reading ended."""
-    wrong = AnswerJson(SCHEMA).grade(left(answer='{"city": "Seoul", "days": "2"}'))
-    broken = AnswerJson(SCHEMA).grade(left(answer="about 2"))
+    wrong = AnswerJson(SCHEMA).grade(files_evidence(answer='{"city": "Seoul", "days": "2"}'))
+    broken = AnswerJson(SCHEMA).grade(files_evidence(answer="about 2"))
 
     assert "found days: '2' is not of type 'integer'" in wrong.rationale
     assert "'about 2'" in broken.rationale
@@ -150,6 +154,6 @@ def test_a_schema_may_refer_to_itself_and_hold_what_looks_like_a_reference() -> 
     """References inside are followed; a value that is only compared is none."""
     tree = {"type": "array", "items": {"$ref": "#"}}
 
-    assert AnswerJson(tree).grade(left(answer="[[], [[]]]")).score == 1.0
-    assert AnswerJson(tree).grade(left(answer="[[], [1]]")).score == 0.0
-    assert AnswerJson({"const": {"$ref": "x"}}).grade(left(answer='{"$ref": "x"}')).score == 1.0
+    assert AnswerJson(tree).grade(files_evidence(answer="[[], [[]]]")).score == 1.0
+    assert AnswerJson(tree).grade(files_evidence(answer="[[], [1]]")).score == 0.0
+    assert AnswerJson({"const": {"$ref": "x"}}).grade(files_evidence(answer='{"$ref": "x"}')).score == 1.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.graders.outcome.file_contents import FileValue, FrontMatter
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.value_paths import ABSENT, PathError, format_path, parse_path, value_at
-from tests.graders.sample_evidence import BINARY, Content, left
+from tests.graders.sample_evidence import BINARY, Content, files_evidence
 
 NOTE = """---
 title: Boat trip
@@ -29,7 +29,7 @@ STEPS = st.one_of(st.text(), st.integers(-999, 999), st.sampled_from(["a.b", "[0
 
 def front(values: dict[str, Any], text: str = NOTE) -> float | None:
     """Grade a note's front matter."""
-    return FrontMatter("n.md", values).grade(left({"n.md": text})).score
+    return FrontMatter("n.md", values).grade(files_evidence({"n.md": text})).score
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_values_are_found_by_path(path: str, expected: Any) -> None:
 def test_the_score_is_the_share_of_values() -> None:
     """Each value counts alike, and a miss says where, what was expected and what was found."""
     grade = FrontMatter("n.md", {"title": "Boat trip", "tags[0]": "lake", "mood": "good"}).grade(
-        left({"n.md": NOTE})
+        files_evidence({"n.md": NOTE})
     )
 
     assert grade.score == pytest.approx(1 / 3)
@@ -95,7 +95,7 @@ def test_front_matter_of_other_editors_is_read(text: str) -> None:
 )
 def test_front_matter_that_cannot_be_read_has_no_value(text: str, found: str) -> None:
     """Not even an absent one: the check says on which line of the file reading ended."""
-    grade = FrontMatter("n.md", {"b": {"absent": True}}).grade(left({"n.md": text}))
+    grade = FrontMatter("n.md", {"b": {"absent": True}}).grade(files_evidence({"n.md": text}))
 
     assert grade.score == 0.0
     assert grade.checks[0].found.startswith(found)
@@ -111,7 +111,9 @@ def test_front_matter_that_cannot_be_read_has_no_value(text: str, found: str) ->
 )
 def test_json_and_yaml_files_are_read_by_their_names(name: str, text: str) -> None:
     """Both give the same values: null is a value, and 1 is 1.0."""
-    grade = FileValue(name, {"a[0].b": 1, "c": None, "d": {"absent": True}}).grade(left({name: text}))
+    grade = FileValue(name, {"a[0].b": 1, "c": None, "d": {"absent": True}}).grade(
+        files_evidence({name: text})
+    )
 
     assert grade.score == 1.0
 
@@ -127,7 +129,9 @@ def test_json_and_yaml_files_are_read_by_their_names(name: str, text: str) -> No
 )
 def test_a_file_that_cannot_be_read_has_no_value(text: str, found: str) -> None:
     """The check says why, and nothing is raised."""
-    grade = FileValue("v.json", {"a": {"any": True}, "b": {"absent": True}}).grade(left({"v.json": text}))
+    grade = FileValue("v.json", {"a": {"any": True}, "b": {"absent": True}}).grade(
+        files_evidence({"v.json": text})
+    )
 
     assert grade.score == 0.0
     assert all(check.found.startswith(found) for check in grade.checks)
@@ -142,15 +146,15 @@ def test_of_several_files_the_one_that_fits_best_counts() -> None:
         "d.json": BINARY,
     }
 
-    assert FileValue("*.json", {"x": 1, "y": 2}).grade(left(files)).score == 1.0
-    worse = FileValue("*.json", {"x": 1, "y": 3}).grade(left(files))
+    assert FileValue("*.json", {"x": 1, "y": 2}).grade(files_evidence(files)).score == 1.0
+    worse = FileValue("*.json", {"x": 1, "y": 3}).grade(files_evidence(files))
     assert (worse.score, worse.checks[0].claim) == (0.5, "a.json: x")
 
 
 @pytest.mark.parametrize("files", [{}, {"n.md": BINARY}])
 def test_a_file_that_is_missing_or_no_text_holds_no_value(files: dict[str, Any]) -> None:
     """A value that should be absent is no reason to be glad of a missing file."""
-    assert FrontMatter("n.md", {"draft": {"absent": True}}).grade(left(files)).score == 0.0
+    assert FrontMatter("n.md", {"draft": {"absent": True}}).grade(files_evidence(files)).score == 0.0
 
 
 @given(st.lists(STEPS, min_size=1, max_size=5))

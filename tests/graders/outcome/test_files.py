@@ -10,7 +10,7 @@ from pytest_agenteval.graders.outcome.file_contents import FileContains, FileMat
 from pytest_agenteval.graders.outcome.files import FileExists, FileUnchanged
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.evidence import FileText
-from tests.graders.sample_evidence import BINARY, LARGE, LINK, Content, left
+from tests.graders.sample_evidence import BINARY, LARGE, LINK, Content, files_evidence
 
 NOTES = {"notes/a.md": "# Boat\nbuy  a SAIL\n", "notes/deep/b.md": "# Car\nsell\n", "top.md": "x"}
 
@@ -29,18 +29,18 @@ NOTES = {"notes/a.md": "# Boat\nbuy  a SAIL\n", "notes/deep/b.md": "# Car\nsell\
 )
 def test_files_are_looked_for_by_path_and_glob(paths: list[str], absent: list[str], score: float) -> None:
     """The score is the share of what should and should not be there; a folder is no file."""
-    assert FileExists(paths, absent).grade(left(NOTES)).score == pytest.approx(score)
+    assert FileExists(paths, absent).grade(files_evidence(NOTES)).score == pytest.approx(score)
 
 
 @pytest.mark.parametrize("file", [BINARY, LARGE, LINK, ""])
 def test_every_file_exists_whatever_it_holds(file: Content) -> None:
     """A file that is no text is there all the same."""
-    assert FileExists(["f"]).grade(left({"f": file})).score == 1.0
+    assert FileExists(["f"]).grade(files_evidence({"f": file})).score == 1.0
 
 
 def test_a_missing_file_is_named() -> None:
     """The reason says what was looked for, and what was found in its place."""
-    grade = FileExists(["a.md"], ["n*.md"]).grade(left({"new.md": ""}))
+    grade = FileExists(["a.md"], ["n*.md"]).grade(files_evidence({"new.md": ""}))
 
     assert grade.rationale == (
         "no: there is a file a.md (expected a.md, found no such file); "
@@ -60,7 +60,7 @@ def test_a_missing_file_is_named() -> None:
 )
 def test_a_file_contains_texts(settings: dict[str, Any], score: float) -> None:
     """Each text counts alike; folding takes away case, width and spaces; with any, one is enough."""
-    assert FileContains("notes/a.md", **settings).grade(left(NOTES)).score == score
+    assert FileContains("notes/a.md", **settings).grade(files_evidence(NOTES)).score == score
 
 
 @pytest.mark.parametrize(
@@ -74,25 +74,25 @@ def test_a_file_contains_texts(settings: dict[str, Any], score: float) -> None:
 )
 def test_a_file_matches_patterns_by_line(patterns: list[str], any_will_do: bool, score: float) -> None:
     """A pattern is searched for anywhere, and its ends are those of lines."""
-    assert FileMatches("notes/a.md", patterns, any_will_do).grade(left(NOTES)).score == score
+    assert FileMatches("notes/a.md", patterns, any_will_do).grade(files_evidence(NOTES)).score == score
 
 
 def test_of_several_files_the_best_one_counts() -> None:
     """A glob asks for one file that has it all: halves in two files do not add up."""
-    split = FileContains("notes/**", ["Boat", "sell"]).grade(left(NOTES))
-    whole = FileContains("**", ["Car", "sell"]).grade(left(NOTES))
+    split = FileContains("notes/**", ["Boat", "sell"]).grade(files_evidence(NOTES))
+    whole = FileContains("**", ["Car", "sell"]).grade(files_evidence(NOTES))
 
     assert split.score == 0.5
     assert split.checks[0].claim == "notes/a.md contains 'Boat'"
     assert whole.score == 1.0
-    assert FileMatches("**", ["Boat", "SAIL"]).grade(left(NOTES)).score == 1.0
+    assert FileMatches("**", ["Boat", "SAIL"]).grade(files_evidence(NOTES)).score == 1.0
 
 
 def test_a_path_that_is_there_is_not_read_as_a_glob() -> None:
     """Brackets are part of many names."""
     files = {"[a].md": "boat", "a.md": "car"}
 
-    assert FileContains("[a].md", ["boat"]).grade(left(files)).score == 1.0
+    assert FileContains("[a].md", ["boat"]).grade(files_evidence(files)).score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_has_no_text_contains_nothing(files: dict[str, Content], found: str
         FileMatches("f", ["(?:)"]),
         FileMatches("f", ["a*", "b*"], True),
     ):
-        grade = grader.grade(left(files))
+        grade = grader.grade(files_evidence(files))
 
         assert grade.score == 0.0
         assert {check.found for check in grade.checks} == {found}
@@ -122,7 +122,7 @@ def test_unchanged_is_the_share_of_what_was_there() -> None:
     before: dict[str, Content] = {"a.md": "a", "b.md": "b", "c.md": "c", "d.md": "d", "other.txt": "o"}
     after: dict[str, Content] = {"a.md": "a", "b.md": "B", "d.md": LINK, "new.md": "n"}
 
-    grade = FileUnchanged(["*.md"]).grade(left(after, before))
+    grade = FileUnchanged(["*.md"]).grade(files_evidence(after, before))
 
     assert grade.score == 0.25
     assert [check.found for check in grade.checks] == [
@@ -137,30 +137,30 @@ def test_files_may_be_left_out_of_what_must_not_change() -> None:
     """Everything but the file that is to be edited."""
     before, after = {"a.md": "a", "b.md": "b"}, {"a.md": "A", "b.md": "b"}
 
-    assert FileUnchanged(["**"], but=["a.md"]).grade(left(after, before)).score == 1.0
-    assert FileUnchanged(["**"], but=["a*"]).grade(left({"b.md": "b"}, before)).score == 1.0
-    assert FileUnchanged(["**"]).grade(left(after, before)).score == 0.5
+    assert FileUnchanged(["**"], but=["a.md"]).grade(files_evidence(after, before)).score == 1.0
+    assert FileUnchanged(["**"], but=["a*"]).grade(files_evidence({"b.md": "b"}, before)).score == 1.0
+    assert FileUnchanged(["**"]).grade(files_evidence(after, before)).score == 0.5
 
 
 def test_unchanged_is_undecided_where_nothing_was() -> None:
     """Where no file fitted before, there is nothing that could have changed."""
-    grade = FileUnchanged(["a/**"]).grade(left({"a/b.md": "new"}, {"c.md": "c"}))
+    grade = FileUnchanged(["a/**"]).grade(files_evidence({"a/b.md": "new"}, {"c.md": "c"}))
 
     assert (grade.score, grade.rationale) == (None, "no file was there that fits a/**")
 
 
 def test_a_file_that_was_no_text_is_compared_too() -> None:
     """The digest is of the whole content, whatever it is."""
-    assert FileUnchanged(["f"]).grade(left({"f": BINARY}, {"f": BINARY})).score == 1.0
-    assert FileUnchanged(["f"]).grade(left({"f": LARGE}, {"f": BINARY})).score == 0.0
+    assert FileUnchanged(["f"]).grade(files_evidence({"f": BINARY}, {"f": BINARY})).score == 1.0
+    assert FileUnchanged(["f"]).grade(files_evidence({"f": LARGE}, {"f": BINARY})).score == 0.0
 
 
 def test_a_link_in_the_place_of_a_file_is_a_change() -> None:
     """Also where the file held just the name that the link leads to, so that their digests are equal."""
     held = FileText(LINK.digest, LINK.size, "other.md")
 
-    assert FileUnchanged(["f"]).grade(left({"f": LINK}, {"f": held})).score == 0.0
-    assert FileUnchanged(["f"]).grade(left({"f": LINK}, {"f": LINK})).score == 1.0
+    assert FileUnchanged(["f"]).grade(files_evidence({"f": LINK}, {"f": held})).score == 0.0
+    assert FileUnchanged(["f"]).grade(files_evidence({"f": LINK}, {"f": LINK})).score == 1.0
 
 
 @pytest.mark.parametrize(

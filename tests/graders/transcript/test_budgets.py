@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.graders.transcript.budgets import CallCeiling, StepCeiling, TokenCeiling, budget_score
-from tests.graders.sample_evidence import asked, call, did
+from tests.graders.sample_evidence import call, did, replies_evidence
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from tests.graders.sample_evidence import asked, call, did
 )
 def test_twice_as_much_is_worth_half(used: list[int], score: float) -> None:
     """Up to the ceiling all is well; beyond it counts the ceiling's share, of steps and tokens alike."""
-    assert StepCeiling(2).grade(asked(used)).score == score
-    assert TokenCeiling(20).grade(asked(used)).score == score
+    assert StepCeiling(2).grade(replies_evidence(used)).score == score
+    assert TokenCeiling(20).grade(replies_evidence(used)).score == score
 
 
 def test_calls_of_the_agent_are_counted_with_their_errors() -> None:
@@ -34,17 +34,23 @@ def test_calls_of_the_agent_are_counted_with_their_errors() -> None:
 
 def test_what_was_not_counted_is_undecided() -> None:
     """Replies without usage, and agents whose asks nobody saw, keep no ceiling and break none."""
-    assert TokenCeiling(20).grade(asked([10, 0])).score is None
-    assert TokenCeiling(20).grade(asked([])).score is None
-    assert StepCeiling(2).grade(asked([])).score is None
-    assert StepCeiling(2).grade(asked([0, 0])).score == 1.0
+    assert TokenCeiling(20).grade(replies_evidence([10, 0])).score is None
+    assert TokenCeiling(20).grade(replies_evidence([])).score is None
+    assert StepCeiling(2).grade(replies_evidence([])).score is None
+    assert StepCeiling(2).grade(replies_evidence([0, 0])).score == 1.0
 
 
 def test_the_reason_says_how_much_was_used() -> None:
     """Also where the ceiling was kept."""
-    assert StepCeiling(3).grade(asked([1, 1])).rationale == "2 of at most 3 steps"
-    assert TokenCeiling(3).grade(asked([4])).rationale == "no: at most 3 tokens (expected at most 3, found 4)"
-    assert TokenCeiling(3).grade(asked([4, 0])).rationale == "1 of 2 replies came without a count of tokens"
+    assert StepCeiling(3).grade(replies_evidence([1, 1])).rationale == "2 of at most 3 steps"
+    assert (
+        TokenCeiling(3).grade(replies_evidence([4])).rationale
+        == "no: at most 3 tokens (expected at most 3, found 4)"
+    )
+    assert (
+        TokenCeiling(3).grade(replies_evidence([4, 0])).rationale
+        == "1 of 2 replies came without a count of tokens"
+    )
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))

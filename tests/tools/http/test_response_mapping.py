@@ -13,7 +13,7 @@ from pytest_agenteval.tools.http.response_mapping import ResponseMapping
 from pytest_agenteval.tools.tool import ToolResult
 
 
-def shown(
+def shown_result(
     body: Any, spec: dict[str, Any], *errors: dict[str, Any], status: int = 200, **args: Any
 ) -> ToolResult:
     """Show a body."""
@@ -53,7 +53,7 @@ LIST = {
 )
 def test_a_result_is_shaped(spec: dict[str, Any], expected: Any) -> None:
     """Values are get_path, renamed, cut, dropped, converted and joined; what is missing is null."""
-    assert shown(LIST, spec, begin="나", most=2) == ToolResult(expected)
+    assert shown_result(LIST, spec, begin="나", most=2) == ToolResult(expected)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_result_is_shaped(spec: dict[str, Any], expected: Any) -> None:
 )
 def test_a_body_that_tells_of_a_failure_is_one(body: Any, rule: dict[str, Any], message: str) -> None:
     """Status 200 does not make a success of an error."""
-    error = shown(body, {"text": "xml"}, rule).error
+    error = shown_result(body, {"text": "xml"}, rule).error
     assert error is not None
     assert (error.type, error.message) == ("provider_error", message)
 
@@ -79,55 +79,55 @@ def test_a_body_that_tells_of_a_failure_is_one(body: Any, rule: dict[str, Any], 
 @pytest.mark.parametrize("body", [{"code": 0}, {"code": "0"}, {"code": None}, {}])
 def test_a_code_that_means_success_is_none(body: Any) -> None:
     """Only another value than those that mean success is a failure."""
-    assert shown(body, {}, {"path": "code", "ok": [0]}).error is None
+    assert shown_result(body, {}, {"path": "code", "ok": [0]}).error is None
 
 
 def test_a_status_from_400_on_is_a_failure() -> None:
     """The body is quoted, for it says why."""
-    error = shown({"why": "busy"}, {}, status=503).error
+    error = shown_result({"why": "busy"}, {}, status=503).error
     assert error is not None
     assert error.message == 'HTTP 503: {"why": "busy"}'
 
 
 def test_a_body_that_is_not_json_is_a_failure_unless_declared() -> None:
     """A page of a proxy is no result; XML that was asked for is shown as it came."""
-    assert shown("<html>", {}).error is not None
-    assert shown("plain", {"text": "xml"}).error is not None
-    assert shown("<a/>", {"text": "xml"}).value == "<a/>"
-    assert shown("plain", {"text": "any"}).value == "plain"
+    assert shown_result("<html>", {}).error is not None
+    assert shown_result("plain", {"text": "xml"}).error is not None
+    assert shown_result("<a/>", {"text": "xml"}).value == "<a/>"
+    assert shown_result("plain", {"text": "any"}).value == "plain"
 
 
 def test_json_of_older_providers_is_read() -> None:
     """A last semicolon and escaped single quotes are not held against them."""
-    assert shown('{"a": "it\\\'s"};', {}).value == {"a": "it's"}
+    assert shown_result('{"a": "it\\\'s"};', {}).value == {"a": "it's"}
 
 
 def test_an_empty_body_is_what_the_author_says() -> None:
     """204 means that nothing was found, not that something went wrong."""
-    assert shown("", {"empty": {"n": 0}}, status=204) == ToolResult({"n": 0})
+    assert shown_result("", {"empty": {"n": 0}}, status=204) == ToolResult({"n": 0})
 
 
 @pytest.mark.parametrize(("body", "told"), [("", "HTTP 302: Odd"), ("<p>moved", "HTTP 302: <p>moved")])
 def test_being_sent_elsewhere_is_a_failure(body: str, told: str) -> None:
     """Redirections are not followed, for keys would go with them: what they say is no answer."""
-    error = shown(body, {"text": "any"}, status=302).error
+    error = shown_result(body, {"text": "any"}, status=302).error
     assert error is not None
     assert error.message == told
 
 
 def test_json_may_begin_with_a_byte_order_mark() -> None:
     """Some servers write one."""
-    assert shown('\ufeff{"a": 1}', {}).value == {"a": 1}
+    assert shown_result('\ufeff{"a": 1}', {}).value == {"a": 1}
 
 
 def test_json_too_deep_to_read_is_no_json() -> None:
     """It is a failed call, and breaks nothing."""
-    error = shown("[" * 100_000, {}).error
+    error = shown_result("[" * 100_000, {}).error
     assert error is not None
     assert error.message.startswith("the response is not JSON")
 
 
 def test_a_limit_that_is_no_number_cuts_nothing() -> None:
     """An argument that no schema checked may be anything."""
-    assert shown([1, 2, 3], {"limit": "{most}"}, most="all").value == [1, 2, 3]
-    assert shown([1, 2, 3], {"limit": "{most}"}, most="2").value == [1, 2]
+    assert shown_result([1, 2, 3], {"limit": "{most}"}, most="all").value == [1, 2, 3]
+    assert shown_result([1, 2, 3], {"limit": "{most}"}, most="2").value == [1, 2]

@@ -114,7 +114,7 @@ def install() -> None:
     if _awaiting not in sys.meta_path:
         sys.meta_path.insert(0, _awaiting)
     # Before the lock is taken: another thread may import what a patch's own module imports, and wait for it.
-    imported = [(module, _make_points(module.__name__)) for module in _imported()]
+    imported = [(module, _make_points(module.__name__)) for module in _unpatched_libraries()]
     with _lock:
         for module, make_points in imported:
             _patch(module, make_points)
@@ -136,7 +136,7 @@ def remove() -> None:
                 setattr(patch.owner, patch.name, patch.real)
 
 
-def _imported() -> Iterator[ModuleType]:
+def _unpatched_libraries() -> Iterator[ModuleType]:
     """Give the libraries that are imported and not patched, waiting for one that another thread imports."""
     for name in LIBRARIES:
         # Each trial comes by here twice: what is patched already is passed over at once.

@@ -55,7 +55,7 @@ def last_words(messages: Sequence[ChatMessage]) -> str:
     return next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
 
 
-def failed(message: ChatMessage) -> bool:
+def is_failure(message: ChatMessage) -> bool:
     """Whether a tool message says that the call failed."""
     try:
         result = json.loads(text_of(message))
@@ -68,7 +68,7 @@ def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
     """Call the tool whose words are nearest to the user's; after a failure the next one; then pass it on."""
     question = last_words(messages)
     answers = _answers(messages)
-    if answers and not failed(answers[-1]):
+    if answers and not is_failure(answers[-1]):
         return Move(f"찾은 결과입니다: {text_of(answers[-1])[:MOST_QUOTED]}")
     ranked = sorted(tools, key=lambda tool: -_likeness(question, tool))
     tries = [(place, words) for place, words in TRIES if place < len(ranked)]

@@ -15,7 +15,7 @@ from pytest_agenteval.graders.outcome.answer import AnswerMatches
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import ToolResult
-from tests.graders.sample_evidence import left
+from tests.graders.sample_evidence import files_evidence
 
 ROOT = Path(__file__).parents[4]
 HERE = Path(__file__).parent
@@ -49,10 +49,10 @@ def says_the_facts(name: str, answer: str) -> bool:
     """Does an answer say the facts of a task? Nothing else of the task is asked."""
     (facts,) = (grader for grader in task(name)["graders"] if grader["name"] == "answer_matches")
     assert facts["require"]
-    return AnswerMatches(**facts["config"]).grade(left(answer=answer)).score == 1.0
+    return AnswerMatches(**facts["config"]).grade(files_evidence(answer=answer)).score == 1.0
 
 
-def played(box: ToolTape, tool: str, args: Mapping[str, Any]) -> ToolResult | None:
+def recorded_result(box: ToolTape, tool: str, args: Mapping[str, Any]) -> ToolResult | None:
     """Give what a tool's recording answers to a call, or None."""
     return box.play(ToolCall("c", 1, 0, tool, args), TOOLS[tool])
 
@@ -62,12 +62,12 @@ def unanswered(name: str, calls: Iterable[Mapping[str, Any]]) -> Iterator[tuple[
     box = tape(name)
     for tool, args in (item for call in calls for item in call.items()):
         assert tool in task(name)["settings"]["tools"]
-        result = played(box, tool, args)
+        result = recorded_result(box, tool, args)
         if result is None or result.error is not None:
             yield tool, args
 
 
-def heard(name: str) -> Iterator[str]:
+def texts_before_last_question(name: str) -> Iterator[str]:
     """Give all that was said and found before the last question of a task, each piece as a text."""
     for turn in task(name)["input"].get("turns", ()):
         yield str(turn.get("content", ""))

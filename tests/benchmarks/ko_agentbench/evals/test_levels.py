@@ -40,7 +40,7 @@ def of_level(*levels: str) -> list[Task]:
     return [task for id, task in tasks().items() if id[:2] in levels]
 
 
-def told(task: Task) -> Mapping[str, Any]:
+def metric_settings(task: Task) -> Mapping[str, Any]:
     """Give what the level's metrics know of a task."""
     (config,) = (grader["config"] for grader in task["graders"] if grader["name"] == f"ko_{task['id'][:2]}")
     return config  # type: ignore[no-any-return]  # YAML has no types
@@ -52,7 +52,7 @@ def tape_of(task: Task) -> ToolTape:
     return ToolTape(Library(ROOT).open(path, "none", "tool"), retry_command="")
 
 
-def played(tape: ToolTape, action: Mapping[str, Any]) -> ToolResult | None:
+def play_action(tape: ToolTape, action: Mapping[str, Any]) -> ToolResult | None:
     """Make a call as an agent would, with arguments that the tool takes."""
     tool = korean_tools()[action["tool"]]
     assert not complaint(tool.spec, action["args"]), action
@@ -74,9 +74,9 @@ def test_the_second_level_offers_something_to_choose_from() -> None:
     """Four tools or more, the right one in no place that could be learnt, and none named in the question."""
     places = Counter[int]()
     for task in of_level("L2"):
-        offered, golden = task["settings"]["tools"], told(task)["golden_action"][0]["tool"]
+        offered, golden = task["settings"]["tools"], metric_settings(task)["golden_action"][0]["tool"]
         assert len(offered) == len(set(offered)) >= FEWEST_CANDIDATES, task["id"]
-        assert list(told(task)["available_tools"]) == list(offered), task["id"]
+        assert list(metric_settings(task)["available_tools"]) == list(offered), task["id"]
         assert not [name for name in offered if name in task["input"]["content"]], task["id"]
         places[offered.index(golden)] += 1
     assert len(places) >= FEWEST_CANDIDATES
@@ -86,13 +86,13 @@ def test_the_second_level_offers_something_to_choose_from() -> None:
 def test_what_the_fifth_level_may_fall_back_on_works() -> None:
     """Each fault strikes the tool that is asked first; each way out is offered, recorded, and no failure."""
     for task in of_level("L5"):
-        config, tape = told(task), tape_of(task)
+        config, tape = metric_settings(task), tape_of(task)
         struck = {fault["tool"] for fault in task["faults"]}
         assert config["error_injection"]["tool"] in struck, task["id"]
         assert {action["tool"] for action in config["golden_action"]} & struck, task["id"]
         for action in config["fallback_options"]:
             assert action["tool"] in task["settings"]["tools"], task["id"]
-            answer = played(tape, action)
+            answer = play_action(tape, action)
             assert answer is not None, (task["id"], action)
             assert answer.error is None, (task["id"], action)
             assert not is_error_result(answer.value), (task["id"], action)

@@ -131,7 +131,7 @@ def says(*replies: str | BaseException, name: str = "strict") -> Scripted:
     return Scripted(Model(name, name), Repeats(replies))
 
 
-def called(
+def ko_call(
     tool: str, step: Any = 1, *, ok: bool = True, result: Any = None, seeded: bool = False, **args: Any
 ) -> KoCall:
     """Give a call of a trace."""

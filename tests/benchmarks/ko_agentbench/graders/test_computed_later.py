@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
-from tests.benchmarks.ko_agentbench.graders.sample_trials import by_default, called, did, grader_class
+from tests.benchmarks.ko_agentbench.graders.sample_trials import by_default, did, grader_class, ko_call
 
 BROKEN: dict[str, Any] = {
     "error_injection": {"tool": "A", "error_type": "timeout"},
@@ -37,7 +37,7 @@ def prov(*calls: KoCall, flows: list[dict[str, Any]]) -> float | None:
     return score("ko_prov_acc", *calls, golden_action=path, data_flow=flows)
 
 
-FIND = called("A", 1, result=PLACES)
+FIND = ko_call("A", 1, result=PLACES)
 
 
 @pytest.mark.parametrize(
@@ -56,64 +56,64 @@ FIND = called("A", 1, result=PLACES)
 )
 def test_a_value_comes_from_the_output_that_is_meant(value: Any, expected: float) -> None:
     """Numbers are folded, joined texts and lists taken apart; another output's value is none."""
-    assert prov(FIND, called("B", 2, x=value), flows=[flow("longitude", "x")]) == expected
-    assert prov(FIND, called("B", 2, x=value), flows=[flow("places[0].longitude", "x")]) == expected
+    assert prov(FIND, ko_call("B", 2, x=value), flows=[flow("longitude", "x")]) == expected
+    assert prov(FIND, ko_call("B", 2, x=value), flows=[flow("places[0].longitude", "x")]) == expected
 
 
 def test_an_output_that_is_not_there_may_be_any() -> None:
     """A misspelt output name is no fault of the agent's."""
-    assert prov(FIND, called("B", 2, x=126.97), flows=[flow("longtitude", "x")]) == 1.0
-    assert prov(FIND, called("B", 2, x="카페"), flows=[flow("longtitude", "x")]) == 0.0
+    assert prov(FIND, ko_call("B", 2, x=126.97), flows=[flow("longtitude", "x")]) == 1.0
+    assert prov(FIND, ko_call("B", 2, x="카페"), flows=[flow("longtitude", "x")]) == 0.0
 
 
 def test_a_phrase_may_hold_the_output_that_is_meant() -> None:
     """A search for a place's name with a word behind it used the name."""
     named = [flow("places[0].name", "query")]
-    assert prov(FIND, called("B", 2, query="서울역  카페 후기"), flows=named) == 1.0
-    assert prov(FIND, called("B", 2, query="부산역 카페 후기"), flows=named) == 0.0
+    assert prov(FIND, ko_call("B", 2, query="서울역  카페 후기"), flows=named) == 1.0
+    assert prov(FIND, ko_call("B", 2, query="부산역 카페 후기"), flows=named) == 0.0
 
 
 def test_a_value_comes_from_earlier_calls_of_the_right_tools_that_worked() -> None:
     """Not from later ones, the same reply's, other tools', failed ones or errors; seeded ones do."""
-    flows, use = [flow("longitude", "x")], called("B", 2, x=126.97)
-    assert prov(use, called("A", 3, result=PLACES), flows=flows) == 0.0
-    assert prov(called("A", 2, result=PLACES), use, flows=flows) == 0.0
-    assert prov(called("C", 1, result=PLACES), use, flows=flows) == 0.0
-    assert prov(called("A", 1, ok=False, result=PLACES), use, flows=flows) == 0.0
-    assert prov(called("A", 1, result={**PLACES, "error": "x"}), use, flows=flows) == 0.0
-    assert prov(FIND, called("C", 2, x=126.97), flows=flows) == 0.0
-    assert prov(FIND, called("B", 2, y=126.97), flows=flows) == 0.0
-    assert prov(called("A", 2, result=PLACES, seeded=True), use, flows=flows) == 1.0
-    assert prov(FIND, called("B", 2, x=1), called("B", 3, x=126.97), flows=flows) == 1.0
+    flows, use = [flow("longitude", "x")], ko_call("B", 2, x=126.97)
+    assert prov(use, ko_call("A", 3, result=PLACES), flows=flows) == 0.0
+    assert prov(ko_call("A", 2, result=PLACES), use, flows=flows) == 0.0
+    assert prov(ko_call("C", 1, result=PLACES), use, flows=flows) == 0.0
+    assert prov(ko_call("A", 1, ok=False, result=PLACES), use, flows=flows) == 0.0
+    assert prov(ko_call("A", 1, result={**PLACES, "error": "x"}), use, flows=flows) == 0.0
+    assert prov(FIND, ko_call("C", 2, x=126.97), flows=flows) == 0.0
+    assert prov(FIND, ko_call("B", 2, y=126.97), flows=flows) == 0.0
+    assert prov(ko_call("A", 2, result=PLACES, seeded=True), use, flows=flows) == 1.0
+    assert prov(FIND, ko_call("B", 2, x=1), ko_call("B", 3, x=126.97), flows=flows) == 1.0
 
 
 def test_one_of_several_outputs_is_enough() -> None:
     """A result lists many places, and the agent goes on with one of them."""
-    many = called("A", 1, result={"places": [{"name": "서울역 카페"}, {"name": "남산 서점"}]})
-    assert prov(many, called("B", 2, query="남산 서점 후기"), flows=[flow("name", "query")]) == 1.0
+    many = ko_call("A", 1, result={"places": [{"name": "서울역 카페"}, {"name": "남산 서점"}]})
+    assert prov(many, ko_call("B", 2, query="남산 서점 후기"), flows=[flow("name", "query")]) == 1.0
 
 
 def test_data_flows_are_counted_once_each() -> None:
     """The share of different flows; without any there is nothing to tell."""
     both = [flow("longitude", "x"), flow("latitude", "y"), flow("latitude", "y")]
-    assert prov(FIND, called("B", 2, x=126.97, y=0.5), flows=both) == 0.5
+    assert prov(FIND, ko_call("B", 2, x=126.97, y=0.5), flows=both) == 0.5
     assert prov(FIND, flows=[]) is None
     flows = [flow("longitude", "x"), {**flow("longitude", "x"), "note": ["twice"]}]
-    assert prov(FIND, called("B", 2, x=126.97), flows=flows) == 1.0
+    assert prov(FIND, ko_call("B", 2, x=126.97), flows=flows) == 1.0
 
 
 def test_a_path_without_steps_has_one_in_each_place() -> None:
     """Steps that nobody numbered are counted, as FSM counts them."""
     path, flows = [{"tool": "A"}, {"tool": "B"}], [flow("longitude", "x")]
     config: dict[str, Any] = {"golden_action": path, "data_flow": flows}
-    assert score("ko_prov_acc", FIND, called("B", 2, x=126.97), **config) == 1.0
-    assert score("ko_prov_acc", FIND, called("B", 2, x=1.0), **config) == 0.0
+    assert score("ko_prov_acc", FIND, ko_call("B", 2, x=126.97), **config) == 1.0
+    assert score("ko_prov_acc", FIND, ko_call("B", 2, x=1.0), **config) == 0.0
 
 
 def test_an_output_that_is_empty_gives_nothing() -> None:
     """Where the output that is meant is there and holds nothing, other values of the result are no source."""
-    empty = called("A", 1, result={"places": [], "page": 1})
-    assert prov(empty, called("B", 2, x=1), flows=[flow("places", "x")]) == 0.0
+    empty = ko_call("A", 1, result={"places": [], "page": 1})
+    assert prov(empty, ko_call("B", 2, x=1), flows=[flow("places", "x")]) == 0.0
 
 
 SPOTS = {"places": [
@@ -150,13 +150,13 @@ def test_a_value_may_be_spelt_otherwise_and_not_be_that_of_another_item(
     output: str, value: Any, expected: float
 ) -> None:
     """Rounded or cut coordinates and names without spaces travel; the wrong list item's value does not."""
-    source = called("A", 1, result=SPOTS)
-    assert prov(source, called("B", 2, x=value), flows=[flow(output, "x")]) == expected
+    source = ko_call("A", 1, result=SPOTS)
+    assert prov(source, ko_call("B", 2, x=value), flows=[flow(output, "x")]) == expected
 
 
 def test_a_place_in_a_bare_list_is_told_too() -> None:
     """Some providers give a list and nothing around it."""
-    source = called("A", 1, result=[{"market": "KRW-BTC"}, {"market": "KRW-ETH"}, "KRW-XRP"])
+    source = ko_call("A", 1, result=[{"market": "KRW-BTC"}, {"market": "KRW-ETH"}, "KRW-XRP"])
     for output, value, expected in (
         ("[1].market", "KRW-ETH", 1.0),
         ("[1].market", "KRW-BTC", 0.0),
@@ -165,91 +165,94 @@ def test_a_place_in_a_bare_list_is_told_too() -> None:
         ("[2]", "KRW-BTC", 0.0),
         ("[9]", "KRW-BTC", 0.0),
     ):
-        assert prov(source, called("B", 2, x=value), flows=[flow(output, "x")]) == expected, output
+        assert prov(source, ko_call("B", 2, x=value), flows=[flow(output, "x")]) == expected, output
 
 
 @given(number=st.floats(-180, 180, allow_nan=False), digits=st.integers(4, 12))
 def test_a_coordinate_is_the_same_however_it_is_rounded(number: float, digits: int) -> None:
     """With three digits or more behind the point, and never one that lies further off than that."""
-    source, rounded = called("A", 1, result={"lon": number}), round(number, digits)
+    source, rounded = ko_call("A", 1, result={"lon": number}), round(number, digits)
     assume(len(repr(rounded).partition(".")[2]) > 3)
     assume("e" not in repr(rounded))
 
-    assert prov(source, called("B", 2, x=rounded), flows=[flow("lon", "x")]) == 1.0
-    assert prov(source, called("B", 2, x=rounded + 0.01), flows=[flow("lon", "x")]) == 0.0
+    assert prov(source, ko_call("B", 2, x=rounded), flows=[flow("lon", "x")]) == 1.0
+    assert prov(source, ko_call("B", 2, x=rounded + 0.01), flows=[flow("lon", "x")]) == 0.0
 
 
 @pytest.mark.parametrize("name", ["ko_adaptive_routing", "ko_fallback_sr"])
 def test_without_a_failure_there_is_nothing_to_cope_with(name: str) -> None:
     """Undecided where none is injected, or none was met; who calls nothing at all coped with nothing."""
-    assert score(name, called("A", ok=False), called("B")) is None
-    assert score(name, called("B"), **BROKEN) is None
-    assert score(name, called("A"), **BROKEN) is None
+    assert score(name, ko_call("A", ok=False), ko_call("B")) is None
+    assert score(name, ko_call("B"), **BROKEN) is None
+    assert score(name, ko_call("A"), **BROKEN) is None
     assert score(name, **BROKEN) == 0.0
-    assert score(name, called("B", 0, seeded=True), **BROKEN) == 0.0
-    assert score(name, called("A", ok=False), **BROKEN) == 0.0
-    assert score(name, called("A", ok=False), called("X"), **BROKEN) == 0.0
-    assert score(name, called("X"), **BROKEN) == 0.0
+    assert score(name, ko_call("B", 0, seeded=True), **BROKEN) == 0.0
+    assert score(name, ko_call("A", ok=False), **BROKEN) == 0.0
+    assert score(name, ko_call("A", ok=False), ko_call("X"), **BROKEN) == 0.0
+    assert score(name, ko_call("X"), **BROKEN) == 0.0
 
 
 def test_routing_counts_calls_that_were_wasted() -> None:
     """Replies in words between failure and fallback cost nothing, neither do calls of the same reply."""
-    fail = called("A", 1, ok=False)
-    assert score("ko_adaptive_routing", fail, called("B", 3), **BROKEN) == 1.0
-    assert score("ko_adaptive_routing", fail, called("A", 2, ok=False), called("B", 3), **BROKEN) == 0.5
-    assert score("ko_adaptive_routing", fail, called("A", 1, ok=False), called("B", 2), **BROKEN) == 1.0
-    waste = [called("A", step, ok=False) for step in (2, 3)]
-    assert score("ko_adaptive_routing", fail, *waste, called("C", 4), **BROKEN) == pytest.approx(1 / 3)
-    assert score("ko_adaptive_routing", called("B", 1), called("A", 2, ok=False), **BROKEN) == 0.0
+    fail = ko_call("A", 1, ok=False)
+    assert score("ko_adaptive_routing", fail, ko_call("B", 3), **BROKEN) == 1.0
+    assert score("ko_adaptive_routing", fail, ko_call("A", 2, ok=False), ko_call("B", 3), **BROKEN) == 0.5
+    assert score("ko_adaptive_routing", fail, ko_call("A", 1, ok=False), ko_call("B", 2), **BROKEN) == 1.0
+    waste = [ko_call("A", step, ok=False) for step in (2, 3)]
+    assert score("ko_adaptive_routing", fail, *waste, ko_call("C", 4), **BROKEN) == pytest.approx(1 / 3)
+    assert score("ko_adaptive_routing", ko_call("B", 1), ko_call("A", 2, ok=False), **BROKEN) == 0.0
 
 
 @pytest.mark.parametrize("name", ["ko_adaptive_routing", "ko_fallback_sr"])
 def test_the_calls_of_one_reply_have_no_order(name: str) -> None:
     """In one reply neither call knew what came of the other: a fallback may stand before or behind."""
-    failed, fallback = called("A", 1, ok=False), called("B", 1)
+    failed, fallback = ko_call("A", 1, ok=False), ko_call("B", 1)
     assert score(name, failed, fallback, **BROKEN) == 1.0
     assert score(name, fallback, failed, **BROKEN) == 1.0
-    twice, other = called("A", 2, ok=False), called("B", 2)
+    twice, other = ko_call("A", 2, ok=False), ko_call("B", 2)
     assert score(name, failed, twice, other, **BROKEN) == 1.0
     assert score(name, failed, other, twice, **BROKEN) == 1.0
-    for calls in ([failed, called("A", 1)], [called("A", 1), failed]):
+    for calls in ([failed, ko_call("A", 1)], [ko_call("A", 1), failed]):
         assert score(name, *calls, **BROKEN) == 0.0
 
 
 def test_who_gave_up_is_told_so() -> None:
     """What was called before the failure is no answer to it, and the reason does not say it never was."""
-    result = by_default("ko_fallback_sr", did(called("B", 1), called("A", 2, ok=False)), **BROKEN)
+    result = by_default("ko_fallback_sr", did(ko_call("B", 1), ko_call("A", 2, ok=False)), **BROKEN)
     assert (result.score, result.reason) == (0.0, "A failed, and nothing else was tried after that")
 
 
 def test_an_error_in_the_place_of_a_result_is_a_failure_too() -> None:
     """What a provider writes as a result may say that it failed."""
-    fail = called("A", 1, result={"success": False})
-    assert score("ko_adaptive_routing", fail, called("B", 2), **BROKEN) == 1.0
+    fail = ko_call("A", 1, result={"success": False})
+    assert score("ko_adaptive_routing", fail, ko_call("B", 2), **BROKEN) == 1.0
     assert (
-        score("ko_fallback_sr", fail, called("B", 2), called("B", 3, result={"error": "x"}), **BROKEN) == 0.5
+        score("ko_fallback_sr", fail, ko_call("B", 2), ko_call("B", 3, result={"error": "x"}), **BROKEN)
+        == 0.5
     )
 
 
 def test_any_other_tool_will_do_where_none_is_listed() -> None:
     """Routing without listed tools takes any other; the success of fallbacks then has nothing to tell."""
     broken = {"error_injection": BROKEN["error_injection"]}
-    calls = [called("A", 1, ok=False), called("Z", 2)]
+    calls = [ko_call("A", 1, ok=False), ko_call("Z", 2)]
     assert score("ko_adaptive_routing", *calls, **broken) == 1.0
     assert score("ko_fallback_sr", *calls, **broken) is None
 
 
 def test_fallbacks_count_after_the_failure_and_not_the_broken_tool() -> None:
     """FallbackSR: calls before the failure, and of the tool that failed, are no fallbacks."""
-    calls = [called("B", 1, ok=False), called("A", 2, ok=False), called("B", 3)]
+    calls = [ko_call("B", 1, ok=False), ko_call("A", 2, ok=False), ko_call("B", 3)]
     assert score("ko_fallback_sr", *calls, **BROKEN) == 1.0
     listed = {**BROKEN, "fallback_options": [{"tool": "A"}, {"tool": "B"}]}
-    assert score("ko_fallback_sr", called("A", ok=False), called("A", ok=False), called("B"), **listed) == 1.0
+    assert (
+        score("ko_fallback_sr", ko_call("A", ok=False), ko_call("A", ok=False), ko_call("B"), **listed) == 1.0
+    )
 
 
 def test_trying_again_is_coping_where_it_works() -> None:
     """A tool that fails once may be called again: that is routing, and leaves fallbacks undecided."""
-    calls = [called("A", 1, ok=False), called("A", 2)]
+    calls = [ko_call("A", 1, ok=False), ko_call("A", 2)]
     assert score("ko_adaptive_routing", *calls, **BROKEN) == 1.0
     assert score("ko_fallback_sr", *calls, **BROKEN) is None
 
@@ -268,21 +271,21 @@ def test_trying_again_is_coping_where_it_works() -> None:
 def test_a_failure_that_looks_like_a_result_is_seen(kind: str, result: Any, hit: bool) -> None:
     """Half of a result, a cut one, and one that was given for other arguments before."""
     injected = {**BROKEN, "error_injection": {"tool": "A", "error_type": kind}}
-    before = called("A", 1, result={"items": [0]}, q=1)
-    calls = [called("A", 2, result=result, q=2), called("B", 3)]
+    before = ko_call("A", 1, result={"items": [0]}, q=1)
+    calls = [ko_call("A", 2, result=result, q=2), ko_call("B", 3)]
     first = [] if kind in ("partial", "malformed") else [before]
     assert score("ko_adaptive_routing", *first, *calls, **injected) == (1.0 if hit else None)
 
 
 def test_seeded_calls_are_known_already() -> None:
     """RedundantCallRate and ReuseRate see repeats of what the conversation gave."""
-    given, again = called("A", 0, q=1, seeded=True), called("A", 1, q=1.0)
+    given, again = ko_call("A", 0, q=1, seeded=True), ko_call("A", 1, q=1.0)
     for name in ("ko_redundant_calls", "ko_reuse_rate"):
         assert score(name, given, **REUSE) == 1.0
         assert score(name, given, again, **REUSE) == 0.0
-        assert score(name, given, called("A", 1, q=2), **REUSE) == 1.0
-        assert score(name, given, called("A", 1, q=True), **REUSE) == 1.0
-        assert score(name, given, called("A", 1, q=1, ok=False), **REUSE) == 1.0
+        assert score(name, given, ko_call("A", 1, q=2), **REUSE) == 1.0
+        assert score(name, given, ko_call("A", 1, q=True), **REUSE) == 1.0
+        assert score(name, given, ko_call("A", 1, q=1, ok=False), **REUSE) == 1.0
         assert score(name, again, again, **REUSE) == 0.0
         assert score(name, given, given, **REUSE) == 1.0
         assert score(name, given, again) is None
@@ -291,10 +294,10 @@ def test_seeded_calls_are_known_already() -> None:
 @pytest.mark.parametrize("text", [" 성수동  수제버거", NFD])
 def test_a_call_that_is_spelt_otherwise_is_a_repeat(text: str) -> None:
     """Spaces, case and the way letters are put together make no other question."""
-    given, again = called("A", 0, q="성수동 수제버거", seeded=True), called("A", 1, q=text)
+    given, again = ko_call("A", 0, q="성수동 수제버거", seeded=True), ko_call("A", 1, q=text)
     for name in ("ko_redundant_calls", "ko_reuse_rate"):
         assert score(name, given, again, **REUSE) == 0.0
-        assert score(name, given, called("A", 1, q="성수동 피자"), **REUSE) == 1.0
+        assert score(name, given, ko_call("A", 1, q="성수동 피자"), **REUSE) == 1.0
 
 
 BOOK = {"query": "파이썬 책"}
@@ -331,7 +334,7 @@ def test_a_repeat_is_seen_through_defaults_and_what_matching_ignores(
     """What a default says and what a tool's matching ignores is no other call; another page or word is."""
     golden = {"golden_action": [{"tool": tool, "args": given}, {"action": "context_used"}]}
     for first, other in ((given, again), (again, given)):
-        calls = called(tool, 0, seeded=True, **first), called(tool, 1, **other)
+        calls = ko_call(tool, 0, seeded=True, **first), ko_call(tool, 1, **other)
         for name in ("ko_redundant_calls", "ko_reuse_rate"):
             assert score(name, *calls, **golden) == (0.0 if repeat else 1.0)
 
@@ -339,8 +342,8 @@ def test_a_repeat_is_seen_through_defaults_and_what_matching_ignores(
 @pytest.mark.parametrize("more", [{}, {"max_results": 5}])
 def test_what_the_task_wants_twice_is_no_repeat(more: dict[str, Any]) -> None:
     """Sorting is ignored by matching, but where the golden path asks for both orders both are asked for."""
-    given = called("ItemSearch_aladin", 0, seeded=True, **BOOK)
-    sorted_anew = called("ItemSearch_aladin", 1, **RESORTED, **more)
+    given = ko_call("ItemSearch_aladin", 0, seeded=True, **BOOK)
+    sorted_anew = ko_call("ItemSearch_aladin", 1, **RESORTED, **more)
     once = {
         "golden_action": [
             {"tool": "ItemSearch_aladin", "args": BOOK},
@@ -355,7 +358,7 @@ def test_what_the_task_wants_twice_is_no_repeat(more: dict[str, Any]) -> None:
 
 def test_redundancy_never_falls_below_nothing() -> None:
     """More repeats than opportunities are 0, not less; half of them are half."""
-    again = called("A", 1, q=1)
+    again = ko_call("A", 1, q=1)
     twice = {"golden_action": [*REUSE["golden_action"], {"action": "context_used"}]}
     assert score("ko_redundant_calls", *[again] * 9, **REUSE) == 0.0
     assert score("ko_redundant_calls", again, again, **twice) == 0.5
@@ -364,15 +367,15 @@ def test_redundancy_never_falls_below_nothing() -> None:
 
 def test_nothing_is_used_again_without_an_answer() -> None:
     """Reuse shows in an answer; doing nothing repeats nothing, and uses nothing."""
-    silent = did(called("A", 0, q=1, seeded=True), answer=None)
+    silent = did(ko_call("A", 0, q=1, seeded=True), answer=None)
     assert by_default("ko_reuse_rate", silent, **REUSE).score == 0.0
     assert by_default("ko_redundant_calls", silent, **REUSE).score == 1.0
 
 
 GIVEN = [
-    called("A", 0, result=[1], seeded=True),
-    called("B", 0, ok=False, seeded=True),
-    called("C", 0, result=[1], seeded=True),
+    ko_call("A", 0, result=[1], seeded=True),
+    ko_call("B", 0, ok=False, seeded=True),
+    ko_call("C", 0, result=[1], seeded=True),
 ]
 MAKES_NO_DIFFERENCE = [
     ("ko_valid_calls", {}),
@@ -396,8 +399,8 @@ def test_calls_that_were_given_are_not_the_agents(name: str, config: dict[str, A
     """Whatever the conversation gave, the agent is neither praised nor blamed for it."""
     grader: Any = grader_class(name)(**config)
     paths = [
-        (called("B", 1, q=1, result=[1]), called("A", 2, ok=False), called("B", 3, result=[1])),
-        (called("A", 1, ok=False), called("B", 2, ok=False), called("B", 3)),
+        (ko_call("B", 1, q=1, result=[1]), ko_call("A", 2, ok=False), ko_call("B", 3, result=[1])),
+        (ko_call("A", 1, ok=False), ko_call("B", 2, ok=False), ko_call("B", 3)),
     ]
     for own in paths:
         alone, after = did(*own), did(*GIVEN, *own)
@@ -406,7 +409,7 @@ def test_calls_that_were_given_are_not_the_agents(name: str, config: dict[str, A
 
 def test_upstream_a_successful_call_has_no_error() -> None:
     """A call that is marked as successful and has an error is no success to fall back on."""
-    calls = [called("A", 1, ok=False), KoCall(2, "B", error="boom"), called("B", 3)]
+    calls = [ko_call("A", 1, ok=False), KoCall(2, "B", error="boom"), ko_call("B", 3)]
     grader: Any = grader_class("ko_fallback_sr")(**BROKEN)
 
     assert grader.metric.of(grader, did(*calls), "upstream").score == 0.5
@@ -415,15 +418,15 @@ def test_upstream_a_successful_call_has_no_error() -> None:
 def test_upstream_a_failure_is_a_flag_or_an_error() -> None:
     """Either of them hits the injected tool; without one the report says which way nothing happened."""
     for hit in (KoCall(1, "A", success=False), KoCall(1, "A", error="boom")):
-        assert upstream("ko_adaptive_routing", hit, called("B", 2))["step_gap"] == 0
-        assert upstream("ko_fallback_sr", hit, called("B", 2))["fallback_attempts"] == 1
+        assert upstream("ko_adaptive_routing", hit, ko_call("B", 2))["step_gap"] == 0
+        assert upstream("ko_fallback_sr", hit, ko_call("B", 2))["fallback_attempts"] == 1
     assert upstream("ko_adaptive_routing")["reason"] == "No tool calls recorded"
-    assert upstream("ko_adaptive_routing", called("A"))["reason"] == "Injected tool did not fail"
+    assert upstream("ko_adaptive_routing", ko_call("A"))["reason"] == "Injected tool did not fail"
 
 
 def test_upstream_nothing_to_use_again_is_no_fault() -> None:
     """Without opportunities every rate is that of no repeat, whatever was repeated."""
-    details = upstream("ko_redundant_calls", called("A"), called("A"))
+    details = upstream("ko_redundant_calls", ko_call("A"), ko_call("A"))
     rates = (details["redundant_calls"], details["redundant_rate"], details["non_redundant_rate"])
 
     assert rates == (1, 0.0, 1.0)

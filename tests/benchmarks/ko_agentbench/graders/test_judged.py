@@ -26,10 +26,10 @@ from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, Transcript
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (
-    called,
     did,
     grader_class,
     judged_by_default,
+    ko_call,
     metrics,
     says,
     says_score,
@@ -43,7 +43,7 @@ TALK = (
     KoMessage("assistant", "민아 님이에요"),
 )
 GOLDEN = {"golden_action": [{"tool": "A", "args": {"q": "서울 날씨"}}]}
-CLOSE = called("A", q="서울의 날씨")
+CLOSE = ko_call("A", q="서울의 날씨")
 SCALED: dict[str, Any] = {
     "ko_success": ("success", did(CLOSE, messages=TALK), {}),
     "ko_arg_acc": ("agreement", did(CLOSE), GOLDEN),
@@ -201,25 +201,25 @@ def test_what_graders_leave_for_each_other_is_no_part_of_the_evidence() -> None:
 
 def test_success_wants_a_fallback_where_a_tool_failed() -> None:
     """The gate of level 5 holds by the failure too, where a task has no level; a second try may pass it."""
-    failed = called("A", ok=False)
+    failed = ko_call("A", ok=False)
     for config in (BROKEN, {**FALL, "task_level": 5}, {**FALL, "task_level": "l5"}):
         judge = says_score("success", 5)[0]
         assert judged_by_default("ko_success", did(failed), judge, **config).score == 0.0
         assert not judge.chat.asked
-        assert judged_by_default("ko_success", did(failed, called("B")), judge, **config).score == 1.0
+        assert judged_by_default("ko_success", did(failed, ko_call("B")), judge, **config).score == 1.0
     judge = says_score("success", 5)[0]
-    assert judged_by_default("ko_success", did(failed, called("A", 2)), judge, **BROKEN).score == 1.0
-    assert judged_by_default("ko_success", did(failed, called("A")), judge, **BROKEN).score == 0.0
+    assert judged_by_default("ko_success", did(failed, ko_call("A", 2)), judge, **BROKEN).score == 1.0
+    assert judged_by_default("ko_success", did(failed, ko_call("A")), judge, **BROKEN).score == 0.0
     assert judged_by_default("ko_success", did(failed), judge, **FALL).score == 1.0
     assert judged_by_default("ko_success", did(), judge, **BROKEN).score == 0.0
-    given = did(called("B", 0, seeded=True), failed)
+    given = did(ko_call("B", 0, seeded=True), failed)
     assert judged_by_default("ko_success", given, judge, **BROKEN).score == 0.0
     assert upstream("SR", given, judge, task_level=5, **BROKEN).score == 0.0
 
 
 def test_a_logs_level_counts_where_the_task_says_none() -> None:
     """Upstream takes the level that stands in the log: 0 lets a task of level 5 pass."""
-    failed, judge = called("A", ok=False), says(verdict_text("SR", True))
+    failed, judge = ko_call("A", ok=False), says(verdict_text("SR", True))
     assert upstream("SR", did(failed, level=5), judge, **BROKEN).score == 0.0
     assert upstream("SR", did(failed, level=0), judge, **BROKEN).score == 1.0
     assert upstream("SR", did(failed, level=0), judge, task_level=5, **BROKEN).score == 0.0
@@ -227,10 +227,10 @@ def test_a_logs_level_counts_where_the_task_says_none() -> None:
 
 def test_judges_of_success_see_what_tools_gave() -> None:
     """Results, the values that matter by their paths, the conversation before, and the last question."""
-    search = called("A", result={"items": [{"price": 71300}, {"price": 5}]})
+    search = ko_call("A", result={"items": [{"price": 71300}, {"price": 5}]})
     fields = [{"tool": "A", "fields": ["items[0].price", "items[9].price"]}]
     judge = says_score("success", 5)[0]
-    other, failed = called("B", result=search.result), called("A", ok=False, result=search.result)
+    other, failed = ko_call("B", result=search.result), ko_call("A", ok=False, result=search.result)
     judged_by_default("ko_success", did(other, search, failed, messages=TALK), judge, golden_fields=fields)
 
     assert judge.chat.prompt.count("items[0].price") == 1
@@ -247,7 +247,7 @@ def test_judges_of_success_see_what_tools_gave() -> None:
 
 def test_judges_are_told_of_the_agents_calls_only() -> None:
     """What was given stands in the conversation, and is no call of the agent's."""
-    trace = did(called("Given", 0, seeded=True), called("Made"), messages=TALK)
+    trace = did(ko_call("Given", 0, seeded=True), ko_call("Made"), messages=TALK)
     for label, name, dimension in (
         ("SR", "ko_success", "success"),
         ("EffScore", "ko_eff_score", "completed"),
@@ -264,25 +264,25 @@ def test_arguments_that_are_equal_need_no_judge() -> None:
     """Equal ones, also by the schema's defaults, score 1; none given, or none called, score 0."""
     schema = {"arg_schema": {"n": {"default": 10}}}
     assert (
-        judged_by_default("ko_arg_acc", did(called("A", q="서울 날씨", n=10)), **GOLDEN, **schema).score
+        judged_by_default("ko_arg_acc", did(ko_call("A", q="서울 날씨", n=10)), **GOLDEN, **schema).score
         == 1.0
     )
     assert (
-        judged_by_default("ko_arg_acc", did(called("A", q="서울 날씨", n=9)), **GOLDEN, **schema).score
+        judged_by_default("ko_arg_acc", did(ko_call("A", q="서울 날씨", n=9)), **GOLDEN, **schema).score
         is None
     )
-    assert judged_by_default("ko_arg_acc", did(called("A")), **GOLDEN).score == 0.0
-    assert judged_by_default("ko_arg_acc", did(called("B", q="서울 날씨")), **GOLDEN).score == 0.0
-    assert judged_by_default("ko_arg_acc", did(called("A"))).score is None
-    assert judged_by_default("ko_arg_acc", did(called("A")), golden_action=[{"tool": "A"}]).score == 1.0
+    assert judged_by_default("ko_arg_acc", did(ko_call("A")), **GOLDEN).score == 0.0
+    assert judged_by_default("ko_arg_acc", did(ko_call("B", q="서울 날씨")), **GOLDEN).score == 0.0
+    assert judged_by_default("ko_arg_acc", did(ko_call("A"))).score is None
+    assert judged_by_default("ko_arg_acc", did(ko_call("A")), golden_action=[{"tool": "A"}]).score == 1.0
     garbled = KoCall(1, "A", success=False, error="no JSON", readable=False)
     assert judged_by_default("ko_arg_acc", did(garbled), golden_action=[{"tool": "A"}]).score == 0.0
-    first = did(called("B"), called("A", q="서울 날씨"), called("A", q="x"))
+    first = did(ko_call("B"), ko_call("A", q="서울 날씨"), ko_call("A", q="x"))
     assert judged_by_default("ko_arg_acc", first, **GOLDEN).score == 1.0
 
 
-SEED = called("A", 0, q=1, seeded=True)
-BAD_SEED = called("A", 0, q=1, ok=False, seeded=True)
+SEED = ko_call("A", 0, q=1, seeded=True)
+BAD_SEED = ko_call("A", 0, q=1, ok=False, seeded=True)
 
 
 @pytest.mark.parametrize(
@@ -291,13 +291,13 @@ BAD_SEED = called("A", 0, q=1, ok=False, seeded=True)
         ((), {}, 1.0),
         ((SEED,), {"minimum_calls": 1}, 1.0),
         ((SEED,), {"minimum_calls": 0}, 1.0),
-        ((SEED, called("A", q=1)), {"minimum_calls": 1}, 0.5),
-        ((SEED, called("B")), {"golden_action": [{"tool": "A", "args": {"q": 1}}, {"tool": "B"}]}, 1.0),
-        ((SEED, called("A", q=1)), {"golden_action": [{"tool": "A", "args": {"q": 1}}]}, 0.5),
-        ((called("A"), called("A"), called("A")), {"minimum_calls": 2}, 2 / 3),
-        ((called("A"),), {"minimum_calls": 3}, 1.0),
-        ((SEED, called("A", q=1)), {"golden_action": [{"tool": "A", "args": {"q": 1.0}}]}, 0.5),
-        ((BAD_SEED, called("A", q=1)), {"golden_action": [{"tool": "A", "args": {"q": 1}}]}, 1.0),
+        ((SEED, ko_call("A", q=1)), {"minimum_calls": 1}, 0.5),
+        ((SEED, ko_call("B")), {"golden_action": [{"tool": "A", "args": {"q": 1}}, {"tool": "B"}]}, 1.0),
+        ((SEED, ko_call("A", q=1)), {"golden_action": [{"tool": "A", "args": {"q": 1}}]}, 0.5),
+        ((ko_call("A"), ko_call("A"), ko_call("A")), {"minimum_calls": 2}, 2 / 3),
+        ((ko_call("A"),), {"minimum_calls": 3}, 1.0),
+        ((SEED, ko_call("A", q=1)), {"golden_action": [{"tool": "A", "args": {"q": 1.0}}]}, 0.5),
+        ((BAD_SEED, ko_call("A", q=1)), {"golden_action": [{"tool": "A", "args": {"q": 1}}]}, 1.0),
     ],
 )
 def test_efficiency_counts_calls_that_were_given(calls: Any, task: Any, expected: float) -> None:
@@ -326,7 +326,7 @@ def test_upstream_an_agent_that_needs_no_call_gets_nothing() -> None:
     """Without a call EffScore is 0, whoever judges, and with nobody to judge."""
     assert upstream("EffScore", did(), says(verdict_text("EffScore", True))).score == 0.0
     assert upstream("EffScore", did()).score == 0.0
-    assert upstream("EffScore", did(called("A"))).score is None
+    assert upstream("EffScore", did(ko_call("A"))).score is None
 
 
 def test_a_context_is_something_said_before() -> None:
@@ -378,7 +378,7 @@ def test_upstream_a_context_is_cut_and_counted_by_messages() -> None:
 @pytest.mark.parametrize("label", JUDGED_METRICS)
 def test_a_verdict_can_be_written_so_that_it_is_read_again(label: str) -> None:
     """Every verdict comes back as itself, with its reason; what is none is a failed reply."""
-    trace = did(called("A", q=2), messages=TALK)
+    trace = did(ko_call("A", q=2), messages=TALK)
     task = {"golden_action": [{"tool": "A", "args": {"q": 1}}], "instruction": "부탁"}
     two = label in ("SR", "EffScore")
     for verdict in (True, False) if two else (1, 2, 3, 4, 5):

@@ -79,7 +79,7 @@ def judges_of(label: str, metric: Json) -> list[Scripted]:
     ]
 
 
-async def graded(model: str, level: str, logged: Json) -> dict[str, Grade]:
+async def grades_of(model: str, level: str, logged: Json) -> dict[str, Grade]:
     """Give all grades of a recorded result, by the benchmark's labels; judges say what was published."""
     metrics, grades = published(model)[level][logged["task_id"]], {}
     evidence = evidence_of(logged)
@@ -101,7 +101,7 @@ def all_grades(model: str) -> dict[str, dict[str, dict[str, Grade]]]:
     async def everything() -> dict[str, dict[str, dict[str, Grade]]]:
         logs = levels_of_logs(model)
         return {
-            level: {logged["task_id"]: await graded(model, level, logged) for logged in logs[level]}
+            level: {logged["task_id"]: await grades_of(model, level, logged) for logged in logs[level]}
             for level in LEVELS
         }
 
@@ -191,7 +191,7 @@ def test_judges_decide_no_more_than_they_do_upstream(model: str, best: bool, key
             for logged in results:
                 for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
                     judge = says(verdict_text(label, _extreme(label, best=best)))
-                    grade = await _asked(label, level, logged, [judge])
+                    grade = await _grade_with(label, level, logged, [judge])
                     assert grade.score == pytest.approx(expected[key]), (logged["task_id"], label)
                     assert len(judge.chat.asked) == expected["judge_calls"], (logged["task_id"], label)
                     compared += 1
@@ -208,7 +208,7 @@ def test_without_a_judge_only_what_no_judge_could_change_is_decided(model: str) 
         for level, results in levels_of_logs(model).items():
             for logged in results:
                 for label, expected in oracle()[model]["levels"][level][logged["task_id"]]["judged"].items():
-                    grade = await _asked(label, level, logged, [])
+                    grade = await _grade_with(label, level, logged, [])
                     assert grade.score == expected["deterministic"], (logged["task_id"], label)
 
     run(compare())
@@ -218,7 +218,7 @@ def _extreme(label: str, *, best: bool) -> bool | int:
     return best if label in ("SR", "EffScore") else 5 if best else 1
 
 
-async def _asked(label: str, level: str, logged: Json, judges: Sequence[Any]) -> Grade:
+async def _grade_with(label: str, level: str, logged: Json, judges: Sequence[Any]) -> Grade:
     name = next(name for name, known in GROUPS[f"ko_{level}"] if known == label)
     grader = grader_class(name)(**config_of(logged))
     assert isinstance(grader, JudgedMetricGrader)

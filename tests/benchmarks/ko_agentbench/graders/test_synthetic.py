@@ -20,9 +20,9 @@ from tests.benchmarks.ko_agentbench.graders.sample_trials import (
     SYNTHETIC,
     Case,
     Scripted,
-    called,
     did,
     grader_class,
+    ko_call,
     metrics,
     says,
     synthetic,
@@ -53,7 +53,7 @@ def reply(label: str, verdict: Any) -> str | BaseException:
     )
 
 
-def found(case: Case, judges: list[Scripted]) -> MetricResult:
+def metric_result(case: Case, judges: list[Scripted]) -> MetricResult:
     """Work the case's metric out as the benchmark does."""
     metric, task, trace = METRICS[case["metric"]], task_of(case), trace_of_case(case)
     if isinstance(metric, JudgedMetric):
@@ -67,7 +67,7 @@ def test_every_synthetic_case_scores_as_upstream(label: str) -> None:
     seen = set()
     for case in (case for case in CASES if case["metric"] == label):
         judges, expected = judges_of(case), case["expected"]
-        got = found(case, judges)
+        got = metric_result(case, judges)
         if case["judges"] is None and got.undecided == "no_judge":
             assert (got.score, expected["score"], case["tag"]) == (None, mean_upstream([])[2], case["tag"])
             continue
@@ -81,7 +81,7 @@ def test_every_synthetic_case_scores_as_upstream(label: str) -> None:
 
 def test_only_a_missing_judge_is_told_otherwise() -> None:
     """Where nobody judges the benchmark gives 0; that is no finding, so there our grade is undecided."""
-    without = [case for case in CASES if case["judges"] is None and found(case, []).score is None]
+    without = [case for case in CASES if case["judges"] is None and metric_result(case, []).score is None]
     undecided = [case for case in without if case["expected"]["score"] is not None]
 
     assert Counter(case["metric"] for case in undecided) == {"SR": 1, "ArgAcc": 1, "ContextRetention": 1}
@@ -125,7 +125,7 @@ def test_no_step_at_all_is_a_number_of_steps(least: int | None, calls: int, scor
     metric = METRICS["ΔSteps_norm"]
     assert isinstance(metric, CodeMetric)
 
-    got = metric.of(task, did(*[called("A", place) for place in range(calls)]), "upstream")
+    got = metric.of(task, did(*[ko_call("A", place) for place in range(calls)]), "upstream")
 
     assert got.score == score
 
@@ -152,7 +152,7 @@ def test_a_reply_without_a_reason_is_no_vote(label: str, reason: Any) -> None:
         verdict["rationale"] = reason
     golden = [{"tool": "A", "args": {"q": 1}}]
     talk = (KoMessage("user", "하나"), KoMessage("assistant", "둘"), KoMessage("user", "셋"))
-    trace = did(called("A", q=1), answer="넷입니다", messages=talk)
+    trace = did(ko_call("A", q=1), answer="넷입니다", messages=talk)
 
     got = run(metric.of(KoTask(golden), trace, "upstream", JudgePanel((says(json.dumps(verdict)),))))  # type: ignore[arg-type]
 

@@ -27,7 +27,7 @@ pytestmark = needs_clone
 
 
 @pytest.fixture(scope="module")
-def imported(whole_benchmark: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(whole_benchmark: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a copy of what was imported, to run pytest in."""
     return shutil.copytree(whole_benchmark, tmp_path_factory.mktemp("ko") / "copy", symlinks=True)
 
@@ -44,7 +44,7 @@ def _golden_tools() -> dict[str, set[str]]:
     return tools
 
 
-def _asked() -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _golden_calls() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Give every call that the eight models made of a golden tool; ``injected`` was made to fail."""
     golden = _golden_tools()
     for file in (file for model in sorted(oracle()) for file in sorted((LOGS / model).glob("*/L*.json"))):
@@ -56,12 +56,12 @@ def _asked() -> Iterator[tuple[str, Mapping[str, Any]]]:
                     yield ("injected" if call["tool_name"] == injected else worked), call
 
 
-def test_what_the_recorded_models_asked_is_found(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_recorded_models_asked_is_found(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever a recorded model asked of a golden tool and was answered, the imported cache answers."""
-    tools, library = korean_tools(), Library(imported)
-    shared = [partial(library.open_shared, imported / "cassettes" / "ko-agentbench")]
-    own, counts, variants = imported / "cassettes" / "none.yaml", Counter[tuple[str, bool]](), {}
-    for kind, call in _asked():
+    tools, library = korean_tools(), Library(project)
+    shared = [partial(library.open_shared, project / "cassettes" / "ko-agentbench")]
+    own, counts, variants = project / "cassettes" / "none.yaml", Counter[tuple[str, bool]](), {}
+    for kind, call in _golden_calls():
         tool, args = tools[call["tool_name"]], call["arguments"] or {}
         tape = ToolTape(library.open(own, "none", "tool"), shared=shared, retry_command="")
         tool_call = ToolCall("1", 1, 0, tool.spec.name, args)
@@ -79,12 +79,12 @@ def test_what_the_recorded_models_asked_is_found(imported: Path, capsys: pytest.
     assert counts["injected", True] > counts["injected", False]
 
 
-def test_oracle_runs_on_the_imported_cache_without_a_socket(imported: Path) -> None:
+def test_oracle_runs_on_the_imported_cache_without_a_socket(project: Path) -> None:
     """All 91 tasks end with a score; a golden call that the cache does not hold is told as a miss."""
     command = [sys.executable, str(ROOT / "tests" / "without_sockets.py"), "-q", "--agent-model=oracle"]
-    finished = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
+    finished = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stdout[-3000:]
-    run = load_run(find_run(imported / ".agenteval" / "runs", "latest"))
+    run = load_run(find_run(project / ".agenteval" / "runs", "latest"))
     assert len(run.entries) == 91
     assert {entry.ending for entry in run.entries} <= {"passed", "missed"}
     misses = sum(entry.tool_tape.misses for entry in run.entries)
@@ -93,12 +93,12 @@ def test_oracle_runs_on_the_imported_cache_without_a_socket(imported: Path) -> N
     assert 0 < misses < calls / 3
 
 
-def test_recorded_trials_are_graded_again_as_they_were(imported: Path) -> None:
+def test_recorded_trials_are_graded_again_as_they_were(project: Path) -> None:
     """Where the task asks what it asked then, today's graders give the imported grades, judges' included."""
-    runs = imported / ".agenteval" / "runs"
+    runs = project / ".agenteval" / "runs"
     before = load_run(find_run(runs, "azure/gpt-4o@20251219"))
     command = [sys.executable, "-m", "pytest", "-q", "--agent-regrade=azure/gpt-4o@20251219"]
-    finished = subprocess.run(command, cwd=imported, capture_output=True, text=True, check=False)
+    finished = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     after = {entry.key: entry for entry in load_run(find_run(runs, "latest")).entries}
     assert len(after) == len(before.entries) == 91, finished.stdout[-3000:]
     changed = {entry.key.task for entry in before.entries if after[entry.key].cause == "input_changed"}

@@ -43,7 +43,7 @@ def to(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def written(to: Path, id: str) -> dict[str, object]:
+def read_task(to: Path, id: str) -> dict[str, object]:
     """Read a task file that was written."""
     path = to / "evals" / "ko-agentbench" / id[:2] / f"{id}.yaml"
     content: dict[str, object] = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def test_a_task_keeps_the_benchmarks_keys_as_the_config_of_its_level(clone: Path
     """A task file holds the question, the tools to offer, a solution, and the data as it stands."""
     assert agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs") == 0
 
-    content = written(to, "L1-001")
+    content = read_task(to, "L1-001")
     (grader,) = content["graders"]  # type: ignore[misc]
     assert content["input"] == {"content": QUESTION}
     assert content["settings"] == {"tools": ["PlaceSearch_kakao"]}
@@ -83,7 +83,7 @@ def test_a_second_tool_gets_a_part_of_what_the_first_one_gave(clone: Path, to: P
 
     agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
 
-    turns = written(to, "L3-001")["reference_solution"]["turns"]  # type: ignore[index]
+    turns = read_task(to, "L3-001")["reference_solution"]["turns"]  # type: ignore[index]
     calls = [call["args"] for turn in turns for call in turn.get("calls", ())]
     assert calls[1] == {"x": "$1.places[0].longitude", "y": "{nowhere}", "category": "CE7"}
     assert calls[2] == {"query": "$1.places[0].name 후기 $$5"}
@@ -120,7 +120,7 @@ def test_a_conversation_is_evaluated_at_a_users_turn(clone: Path, to: Path) -> N
 
     agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
 
-    content = written(to, "L7-001")
+    content = read_task(to, "L7-001")
     given = content["input"]["turns"]  # type: ignore[index]
     assert [turn["role"] for turn in given] == ["user", "assistant", "user"]
     assert given[1]["calls"] == [{**call, "result": PLACE}]
@@ -137,7 +137,7 @@ def test_the_failing_tool_of_a_task_fails_on_purpose(clone: Path, to: Path) -> N
 
     agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
 
-    content = written(to, "L5-001")
+    content = read_task(to, "L5-001")
     assert content["faults"] == [{"tool": "PlaceSearch_kakao", "type": "complete_unavailable"}]
     assert content["settings"] == {"tools": ["PlaceSearch_kakao", "WebSearch_naver"]}
     page = (to / "evals" / "ko-agentbench" / "ANOMALIES.md").read_text(encoding="utf-8")
@@ -289,7 +289,7 @@ def test_what_the_user_put_into_the_suite_is_never_removed(
     agenteval_import("ko-agentbench", clone, "--to", to, "--force")
 
     assert [path.read_text(encoding="utf-8") for path in own] == ["# mine\n"] * 3
-    assert written(to, "L1-001")["id"] == "L1-001"
+    assert read_task(to, "L1-001")["id"] == "L1-001"
     last_line = capsys.readouterr().out.splitlines()[-1]
     assert last_line == f"not of this import, left as they are: {own[2]}, {own[0]}, {own[1]}"
 
@@ -334,7 +334,7 @@ def test_tasks_may_stand_one_on_a_line(clone: Path, to: Path) -> None:
 
     agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
 
-    assert written(to, "L2-002")["id"] == "L2-002"
+    assert read_task(to, "L2-002")["id"] == "L2-002"
 
 
 def test_what_is_no_clone_is_refused(tmp_path: Path, clone: Path, to: Path) -> None:

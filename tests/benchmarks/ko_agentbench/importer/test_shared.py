@@ -37,7 +37,7 @@ def tasks(whole_benchmark: Path) -> Mapping[str, LoadedTask]:
 
 
 @pytest.fixture(scope="module")
-def recorded(whole_benchmark: Path) -> Mapping[tuple[str, str], bool]:
+def staleness_by_call(whole_benchmark: Path) -> Mapping[tuple[str, str], bool]:
     """Give every call that the cassettes answer, and whether the answer is stale."""
     stale_by_call = {}
     for path in (whole_benchmark / "cassettes" / "ko-agentbench").glob("*.json"):
@@ -77,19 +77,19 @@ def test_every_conversation_ends_with_a_user(tasks: Mapping[str, LoadedTask]) ->
         assert loaded.task.input["turns"][-1]["role"] == "user"
 
 
-def test_the_cassettes_hold_what_the_cache_holds(recorded: Mapping[tuple[str, str], bool]) -> None:
+def test_the_cassettes_hold_what_the_cache_holds(staleness_by_call: Mapping[tuple[str, str], bool]) -> None:
     """3,715 entries are reachable, and all of them are there; 607 more answer calls that no key leads to."""
-    assert len({tool for tool, _ in recorded}) == 33
-    assert Counter(recorded.values()) == {False: 3715, True: 607}
+    assert len({tool for tool, _ in staleness_by_call}) == 33
+    assert Counter(staleness_by_call.values()) == {False: 3715, True: 607}
 
 
 def test_the_calls_of_the_tasks_hit_as_they_do_in_the_benchmark(
-    recorded: Mapping[tuple[str, str], bool],
+    staleness_by_call: Mapping[tuple[str, str], bool],
 ) -> None:
     """Looked up in our cassettes, each known call is answered where the benchmark's cache answers it."""
     hits: Counter[str] = Counter()
     for call in KEYS["calls"]:
-        stale = recorded.get((call["tool"], canonical(cache_key(call["tool"], call["args"])[0])))
+        stale = staleness_by_call.get((call["tool"], canonical(cache_key(call["tool"], call["args"])[0])))
         assert (stale is False, stale is not None) == (call["hash_hit"], call["content_hit"]), call["task_id"]
         hits[call["kind"]] += stale is False
         hits[f"{call['kind']} {call['level']}"] += stale is False

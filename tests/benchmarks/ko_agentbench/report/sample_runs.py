@@ -72,7 +72,7 @@ def ko_trial(
     return Trial(**{**plain, **fields})
 
 
-def broken(task: str, **fields: Any) -> Trial:
+def errored_trial(task: str, **fields: Any) -> Trial:
     """Give a trial that ended errored, without grades."""
     return ko_trial(task, {}, ending="errored", score=None, grades=(), cause="provider", **fields)
 

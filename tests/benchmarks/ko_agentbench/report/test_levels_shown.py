@@ -19,14 +19,14 @@ from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
 from tests.benchmarks.ko_agentbench.report.sample_runs import (
     SCORECARDS,
-    broken,
+    errored_trial,
     every_level,
     grade,
     key,
     ko_run,
     ko_trial,
 )
-from tests.reports.runs import stored, trial
+from tests.reports.runs import store_run, trial
 
 LONG = RunModel("bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0", "x")
 
@@ -46,7 +46,7 @@ def text(leaderboard: Leaderboard, width: int = 120) -> list[str]:
 def runs(tmp_path: Path) -> list[Run]:
     """Give three runs: a middling one, a good one with gaps, and one that lacks a level."""
     good = [trial for trial in every_level(0.75, LONG.name) if trial.key.task != "L7-002"]
-    good.append(broken("L7-002", key=key("L7-002", LONG.name)))
+    good.append(errored_trial("L7-002", key=key("L7-002", LONG.name)))
     less = [trial for trial in every_level(1.0, "none") if trial.bucket != "L6"]
     return [
         ko_run(tmp_path, every_level(0.5)),
@@ -199,7 +199,7 @@ def test_a_metric_that_is_decided_only_where_no_judge_was_needed_is_marked(tmp_p
     """Its mean is over the trials that left nothing to judge: not what the metric says it is."""
     silent = first_level("a", Grade("ToolAcc", 0.0, ""), Grade("RespOK", 0.0, "nothing to judge"))
     unjudged = Grade("RespOK", None, "no judge", undecided="no_judge")
-    run = stored(tmp_path, [silent, first_level("b", Grade("ToolAcc", 1.0, ""), unjudged)])
+    run = store_run(tmp_path, [silent, first_level("b", Grade("ToolAcc", 1.0, ""), unjudged)])
 
     brief = " ".join(line.text for line in scorecard_lines(run, SCORECARDS, 120, whole=False))
     assert "L1 0.25*" in brief
@@ -219,7 +219,7 @@ def test_a_composite_that_rests_on_a_marked_level_is_marked_wherever_it_stands(t
     """In one line after a run, with its parts under -v, and on the board; a part without the level is not."""
     metrics = {"L1": "ToolAcc", "L2": "SelectAcc", "L3": "FSM", "L5": "FallbackSR", "L6": "ReuseRate"}
     unjudged = Grade("RefRecall", None, "no judge", undecided="no_judge")
-    run = stored(
+    run = store_run(
         tmp_path,
         [
             *(trial(name, 1, 0.5, name, grades=(Grade(own, 0.5, ""),)) for name, own in metrics.items()),

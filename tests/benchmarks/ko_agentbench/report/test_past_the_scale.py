@@ -34,7 +34,7 @@ search = tool_of(_search, name="search")
 """
 
 
-def said(*args: str) -> int:
+def run_report(*args: str) -> int:
     """Do what ``agenteval report`` does with these arguments."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
@@ -73,7 +73,7 @@ def test_the_leaderboard_goes_by_what_was_measured(
     model(Path(".agenteval/runs"), "repeats", 0.6, RATES)
     model(Path(".agenteval/runs"), "plain", 0.57, (0.57,) * 15)
 
-    assert said("repeats@20261121", "plain@20261121", "--json", "all.json", "--markdown", "all.md") == 0
+    assert run_report("repeats@20261121", "plain@20261121", "--json", "all.json", "--markdown", "all.md") == 0
     table = capsys.readouterr().out
     rows = json.loads(Path("all.json").read_text(encoding="utf-8"))["boards"][0]["rows"]
 
@@ -87,10 +87,10 @@ def test_the_leaderboard_goes_by_what_was_measured(
     assert table.index("plain") < table.index("repeats")
     assert "0.30" in table
     assert "0.83" not in table + Path("all.md").read_text(encoding="utf-8")
-    said("repeats@20261121")
+    run_report("repeats@20261121")
     alone = capsys.readouterr().out
     assert any(line.split()[:3] == ["L6", "RedundantCallRate", "0.30"] for line in alone.splitlines())
-    said("repeats@20261121", "--as", "ko-agentbench", "-o", "out")
+    run_report("repeats@20261121", "--as", "ko-agentbench", "-o", "out")
     (csv,) = Path("out").glob("*/evaluation_summary.csv")
     assert "0.3000" in csv.read_text(encoding="utf-8")
 

@@ -78,7 +78,7 @@ def wordless(value: Any) -> Any:
     return [wordless(inner) for inner in value] if isinstance(value, list) else value
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_report(path: Path) -> dict[str, Any]:
     """Read a report."""
     report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return wordless(timeless(report))  # type: ignore[no-any-return]  # a dict stays a dict
@@ -92,8 +92,8 @@ def test_every_model_has_its_folder(ours: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_json_holds_the_same_scores_counts_flags_and_votes(ours: Path, name: str) -> None:
     """In the same order and of the same types, for every task and metric."""
-    report = read(ours / name / "evaluation_report.json")
-    published = read(REPORTS / name / "evaluation_report.json")
+    report = read_report(ours / name / "evaluation_report.json")
+    published = read_report(REPORTS / name / "evaluation_report.json")
 
     assert json.dumps(report["summary"]) == json.dumps(published["summary"])
     for level in published["by_level"]:
@@ -152,7 +152,7 @@ def test_the_composite_is_that_of_the_published_levels(runs: list[Run]) -> None:
         (name,) = (
             name for name in NAMES if name.startswith(row.view.model.replace("/", "_").split(":")[0] + "_")
         )
-        levels = read(REPORTS / name / "evaluation_report.json")["by_level"]
+        levels = read_report(REPORTS / name / "evaluation_report.json")["by_level"]
         common = ("SR", "EPR_CVR", "pass@k", "RRR")
         means = {
             level: [mean for metric, mean in levels[level]["metrics"].items() if metric not in common]

@@ -22,8 +22,14 @@ from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel
-from tests.benchmarks.ko_agentbench.report.sample_runs import broken, every_level, key, ko_run, ko_trial
-from tests.reports.runs import MIXED, stored
+from tests.benchmarks.ko_agentbench.report.sample_runs import (
+    errored_trial,
+    every_level,
+    key,
+    ko_run,
+    ko_trial,
+)
+from tests.reports.runs import MIXED, store_run
 
 LOGGED = {
     "success": True,
@@ -34,7 +40,7 @@ LOGGED = {
 }
 
 
-def written(tmp_path: Path, trials: Sequence[Trial], **run: Any) -> Path:
+def report_folder(tmp_path: Path, trials: Sequence[Trial], **run: Any) -> Path:
     """Write the reports of one run of these trials; give the only model's folder."""
     write_reports([ko_run(tmp_path / "runs", trials, **run)], tmp_path / "out")
     (folder,) = (path for path in (tmp_path / "out").iterdir() if path.is_dir())
@@ -55,7 +61,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_a_run_becomes_a_folder_with_three_files(tmp_path: Path) -> None:
     """The folder has the model's id, not our alias for it, and the day; one model needs no table of all."""
-    folder = written(tmp_path, every_level(0.5))
+    folder = report_folder(tmp_path, every_level(0.5))
 
     assert folder.name == "azure_gpt-4o_20261121"
     names = ["evaluation_report.json", "evaluation_report.md", "evaluation_summary.csv"]
@@ -65,8 +71,8 @@ def test_a_run_becomes_a_folder_with_three_files(tmp_path: Path) -> None:
 
 def test_the_report_says_what_was_evaluated(tmp_path: Path) -> None:
     """Model, judge, day and counts; a broken trial is planned and not evaluated."""
-    trials = [*every_level(0.5, tasks=1), broken("L2-002"), ko_trial("L5-002", {"FallbackSR": 1.0})]
-    content = report(written(tmp_path, trials, planned=[(key("L1-002"), "L1")]))
+    trials = [*every_level(0.5, tasks=1), errored_trial("L2-002"), ko_trial("L5-002", {"FallbackSR": 1.0})]
+    content = report(report_folder(tmp_path, trials, planned=[(key("L1-002"), "L1")]))
 
     assert list(content) == ["summary", "by_level"]
     assert content["summary"] == {
@@ -86,7 +92,7 @@ def test_the_report_says_what_was_evaluated(tmp_path: Path) -> None:
 
 def test_metrics_stand_in_the_benchmarks_order_under_its_names(tmp_path: Path) -> None:
     """Those of every task first, then the level's own; the response rate for levels only; none retired."""
-    level = report(written(tmp_path, every_level(0.5)))["by_level"]["L3"]
+    level = report(report_folder(tmp_path, every_level(0.5)))["by_level"]["L3"]
 
     assert list(level) == [
         "file",
@@ -110,7 +116,7 @@ def test_undecided_metrics_are_left_out_of_the_levels_mean(tmp_path: Path) -> No
         ko_trial("L5-001", {"AdaptiveRoutingScore": None, "FallbackSR": 0.5}),
         ko_trial("L5-002", {"AdaptiveRoutingScore": None, "FallbackSR": None}),
     ]
-    level = report(written(tmp_path, trials))["by_level"]["L5"]
+    level = report(report_folder(tmp_path, trials))["by_level"]["L5"]
 
     assert (level["metrics"]["AdaptiveRoutingScore"], level["metrics"]["FallbackSR"]) == (0.0, 0.5)
     assert level["task_evaluations"][0]["metrics"]["AdaptiveRoutingScore"]["score"] is None
@@ -118,7 +124,7 @@ def test_undecided_metrics_are_left_out_of_the_levels_mean(tmp_path: Path) -> No
 
 def test_what_a_level_took_is_worked_out_from_its_trials(tmp_path: Path) -> None:
     """Replies, the agent's calls, tokens, its time; the first token where it is known, else the reply."""
-    took = report(written(tmp_path, every_level(0.5)))["by_level"]["L1"]["metadata"]
+    took = report(report_folder(tmp_path, every_level(0.5)))["by_level"]["L1"]["metadata"]
 
     assert took == {
         "timestamp": "2026-11-21T09:30:15+00:00",
@@ -155,7 +161,7 @@ def test_an_imported_trial_is_told_as_its_log_tells_it(tmp_path: Path) -> None:
             outcome=Outcome(Answer("", {"ko_agentbench": failed})),
         ),
     ]
-    level = report(written(tmp_path, trials))["by_level"]["L2"]
+    level = report(report_folder(tmp_path, trials))["by_level"]["L2"]
     took = level["metadata"]
 
     assert (level["evaluated_tasks"], level["metrics"]["RRR"]) == (2, 0.5)
@@ -168,11 +174,11 @@ def test_the_first_repetition_stands_for_a_task_and_the_others_count_in_its_shar
     """As in the benchmark: all but the success flags of later repetitions is left aside."""
     silent = (Grade("RRR", 0.0, ""), Grade("SelectAcc", 0.0, ""))
     trials = [
-        broken("L2-001"),
+        errored_trial("L2-001"),
         ko_trial("L2-001", {"SelectAcc": 1.0}, key=key("L2-001", repetition=2)),
         ko_trial("L2-001", {}, key=key("L2-001", repetition=3), grades=silent),
     ]
-    level = report(written(tmp_path, trials))["by_level"]["L2"]
+    level = report(report_folder(tmp_path, trials))["by_level"]["L2"]
     (task,) = level["task_evaluations"]
 
     assert task["metrics"]["SelectAcc"]["score"] == 1.0
@@ -187,7 +193,7 @@ def test_a_metric_that_broke_upstream_says_so_in_place_of_details(tmp_path: Path
     """Its score is 0, or the one outside 0..1 that is no score of ours."""
     thrown = Grade("FSM", 0.0, "", details={"upstream_error": "no list"})
     below = Grade("PSM", 0.0, "", details={"upstream": {"x": 1}}, unclamped=-8.0)
-    content = report(written(tmp_path, [ko_trial("L3-001", {}, grades=(thrown, below))]))
+    content = report(report_folder(tmp_path, [ko_trial("L3-001", {}, grades=(thrown, below))]))
     metrics = content["by_level"]["L3"]["task_evaluations"][0]["metrics"]
 
     assert metrics == {
@@ -199,7 +205,7 @@ def test_a_metric_that_broke_upstream_says_so_in_place_of_details(tmp_path: Path
 
 def test_only_figures_of_another_mode_are_marked(tmp_path: Path) -> None:
     """The shape stays; the summary says that the metrics are not counted in the benchmark's way."""
-    folder = written(tmp_path, [ko_trial("L2-001", {"SelectAcc": 1.0}, mode="default")])
+    folder = report_folder(tmp_path, [ko_trial("L2-001", {"SelectAcc": 1.0}, mode="default")])
     content = report(folder)
     metric = content["by_level"]["L2"]["task_evaluations"][0]["metrics"]["SelectAcc"]
 
@@ -210,7 +216,7 @@ def test_only_figures_of_another_mode_are_marked(tmp_path: Path) -> None:
 
 def test_the_csv_has_every_metric_for_every_level(tmp_path: Path) -> None:
     """Names in the order of their characters, four digits; what a level does not have is 0.0000."""
-    text = (written(tmp_path, every_level(0.5)) / "evaluation_summary.csv").read_bytes().decode()
+    text = (report_folder(tmp_path, every_level(0.5)) / "evaluation_summary.csv").read_bytes().decode()
     head, first, *others = text.split("\r\n")
 
     assert head == (
@@ -227,7 +233,7 @@ def test_the_csv_has_every_metric_for_every_level(tmp_path: Path) -> None:
 
 def test_the_page_has_the_parts_of_the_benchmarks(tmp_path: Path) -> None:
     """Headings, tables and lines of metrics in its order: response and success rate first."""
-    page = (written(tmp_path, every_level(0.5)) / "evaluation_report.md").read_text(encoding="utf-8")
+    page = (report_folder(tmp_path, every_level(0.5)) / "evaluation_report.md").read_text(encoding="utf-8")
     lines = page.splitlines()
 
     assert [line for line in lines if line.startswith("## ")] == [
@@ -332,7 +338,7 @@ def test_one_model_twice_on_one_day_is_refused_before_anything_is_written(tmp_pa
 def test_a_run_that_is_not_the_benchmarks_is_refused(tmp_path: Path) -> None:
     """The mistake says what was expected and which run has it not."""
     with pytest.raises(UsageMistake, match=r"rules: expected grades of Ko-AgentBench .* there are none"):
-        write_reports([stored(tmp_path, MIXED)], tmp_path / "out")
+        write_reports([store_run(tmp_path, MIXED)], tmp_path / "out")
 
 
 def test_a_file_in_the_place_of_the_folder_is_a_usage_mistake(tmp_path: Path) -> None:
@@ -340,4 +346,4 @@ def test_a_file_in_the_place_of_the_folder_is_a_usage_mistake(tmp_path: Path) ->
     (tmp_path / "out").write_text("", encoding="utf-8")
 
     with pytest.raises(UsageMistake, match=r"out.*: cannot be written"):
-        written(tmp_path, [ko_trial("L1-001", {"ToolAcc": 1.0})])
+        report_folder(tmp_path, [ko_trial("L1-001", {"ToolAcc": 1.0})])

@@ -38,7 +38,7 @@ def tool_at(name: str, provider: str, base: str) -> Tool:
     return korean_tools(bases={provider: base})[name]
 
 
-async def made(tool: Tool, args: Mapping[str, Any]) -> Any:
+async def call_tool(tool: Tool, args: Mapping[str, Any]) -> Any:
     """Call the tool's function."""
     return await tool.function(args)
 
@@ -57,7 +57,7 @@ def test_a_key_in_a_header_comes_from_the_environment() -> None:
     """Kakao is asked with the documented query and header, and its places come in our shape."""
     with playing(lambda request: (200, PLACES)) as kakao:
         tool = tool_at("PlaceSearch_kakao", "kakao", kakao.base)
-        result = asyncio.run(made(tool, {"keyword": "성수 카페", "x": 127.0, "size": 2}))
+        result = asyncio.run(call_tool(tool, {"keyword": "성수 카페", "x": 127.0, "size": 2}))
 
     (request,) = kakao.asked
     assert (request.method, request.path) == ("GET", "/v2/local/search/keyword.json")
@@ -70,7 +70,7 @@ def test_a_key_in_a_header_comes_from_the_environment() -> None:
 def test_a_transaction_code_stands_in_header_and_body() -> None:
     """LS is asked by POST, after a token by form; the code names the block of the body."""
     with playing(stocks) as ls:
-        result = asyncio.run(made(tool_at("StockPrice_ls", "ls", ls.base), {"shcode": "005930"}))
+        result = asyncio.run(call_tool(tool_at("StockPrice_ls", "ls", ls.base), {"shcode": "005930"}))
 
     token, request = ls.asked
     assert token.body == (
@@ -87,7 +87,7 @@ def test_a_failure_told_with_status_200_is_a_failure() -> None:
     with playing(stocks) as ls:
         tool = tool_at("StockPrice_ls", "ls", ls.base)
         with pytest.raises(ToolFailed, match="없는 종목입니다") as failed:
-            asyncio.run(made(tool, {"shcode": "000000"}))
+            asyncio.run(call_tool(tool, {"shcode": "000000"}))
     assert failed.value.type == "provider_error"
 
 
@@ -100,12 +100,12 @@ def test_a_token_is_asked_for_once() -> None:
         return 200, {"rt_cd": "0", "output": {"stck_prpr": "254500", "prdy_ctrt": "-1.36", "acml_vol": "7"}}
 
     async def three(tool: Tool) -> list[Any]:
-        return await asyncio.gather(*(made(tool, {"symbol": code}) for code in ("1", "2", "3")))
+        return await asyncio.gather(*(call_tool(tool, {"symbol": code}) for code in ("1", "2", "3")))
 
     with playing(quotes) as kis:
         tool = tool_at("StockPrice_kis", "kis", kis.base)
         results = asyncio.run(three(tool))
-        asyncio.run(made(tool, {"symbol": "4"}))
+        asyncio.run(call_tool(tool, {"symbol": "4"}))
 
     tokens = [request for request in kis.asked if request.path == "/oauth2/tokenP"]
     quoted = [request for request in kis.asked if request.path != "/oauth2/tokenP"]
@@ -132,7 +132,7 @@ def test_a_refused_token_is_forgotten() -> None:
         tool = tool_at("StockPrice_ls", "ls", ls.base)
         for _ in range(2):
             with pytest.raises(ToolFailed, match="만료"):
-                asyncio.run(made(tool, {"shcode": "005930"}))
+                asyncio.run(call_tool(tool, {"shcode": "005930"}))
     assert [request.path for request in ls.asked] == ["/oauth2/token", "/stock/market-data"] * 2
 
 
@@ -141,7 +141,7 @@ def test_no_token_is_a_failed_call() -> None:
     with playing(lambda request: (403, {"error": "no"})) as ls:
         tool = tool_at("StockPrice_ls", "ls", ls.base)
         with pytest.raises(ToolFailed, match="gave no token: HTTP 403") as failed:
-            asyncio.run(made(tool, {"shcode": "005930"}))
+            asyncio.run(call_tool(tool, {"shcode": "005930"}))
     assert failed.value.type == "no_token"
 
 
@@ -161,7 +161,7 @@ def test_the_address_can_be_replaced_by_a_variable(monkeypatch: pytest.MonkeyPat
     """A variable named after the provider sends its tools elsewhere: through a proxy, or to a test."""
     with playing(lambda request: (200, [{"market": "KRW-BTC"}])) as bithumb:
         monkeypatch.setenv("AGENTEVAL_TOOLS_BASE_BITHUMB", bithumb.base + "/proxy/")
-        asyncio.run(made(korean_tools()["MarketList_bithumb"], {}))
+        asyncio.run(call_tool(korean_tools()["MarketList_bithumb"], {}))
     assert bithumb.asked[0].path == "/proxy/v1/market/all"
 
 
@@ -171,14 +171,14 @@ def test_a_missing_key_names_variable_and_tool(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LS_APP_SECRET", "")
     tool = tool_at("StockPrice_ls", "ls", "http://127.0.0.1:9")
     with pytest.raises(UsageMistake, match=r"'StockPrice_ls'.*\$LS_APP_KEY and \$LS_APP_SECRET: not set"):
-        asyncio.run(made(tool, {"shcode": "005930"}))
+        asyncio.run(call_tool(tool, {"shcode": "005930"}))
 
 
 def test_a_provider_out_of_reach_is_a_failed_call() -> None:
     """Nobody listens: the agent is told so, without an address that could hold a key."""
     tool = tool_at("PlaceSearch_kakao", "kakao", "http://127.0.0.1:9")
     with pytest.raises(ToolFailed, match="did not answer") as failed:
-        asyncio.run(made(tool, {"keyword": "숲"}))
+        asyncio.run(call_tool(tool, {"keyword": "숲"}))
     assert failed.value.type == "unreachable"
 
 
@@ -187,11 +187,11 @@ def test_a_loop_that_ends_closes_its_client() -> None:
     """Nothing stays open: neither a client nor what belongs to a loop that is gone."""
     with playing(lambda request: (200, PLACES)) as kakao:
         tool = tool_at("PlaceSearch_kakao", "kakao", kakao.base)
-        asyncio.run(made(tool, {"keyword": "숲"}))
+        asyncio.run(call_tool(tool, {"keyword": "숲"}))
         assert not http_client._of_loops
 
         loop = asyncio.new_event_loop()  # of one that is only closed, the client is closed by hand
-        loop.run_until_complete(made(tool, {"keyword": "숲"}))
+        loop.run_until_complete(call_tool(tool, {"keyword": "숲"}))
         loop.run_until_complete(http_client.close())
         loop.close()
     assert not http_client._of_loops
@@ -212,6 +212,6 @@ def test_a_request_that_cannot_be_written_is_the_agents_mistake(text: str) -> No
         provider_spec = ProviderSpec(name="p", base="http://127.0.0.1:9")
         tool = http_tool(declared, provider_spec, provider.base)
         with pytest.raises(ToolFailed, match="no request to") as failed:
-            asyncio.run(made(tool, {"q": text}))
+            asyncio.run(call_tool(tool, {"q": text}))
     assert failed.value.type == "bad_arguments"
     assert not provider.asked

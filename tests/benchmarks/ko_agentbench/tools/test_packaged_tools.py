@@ -67,7 +67,7 @@ def wire(name: str) -> HttpWire:
     return http_wire
 
 
-def shown(name: str, body: Any, status: int = 200, **args: Any) -> Any:
+def shown_value(name: str, body: Any, status: int = 200, **args: Any) -> Any:
     """Give what a tool shows of a body; its error, if it is one."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     result = wire(name).result(Response(status, "", body=text), args)
@@ -164,12 +164,14 @@ def test_places_have_our_names() -> None:
         "category_name": "교통",
         "road_address_name": "길 1",
     }
-    result = shown("PlaceSearch_kakao", {"meta": {"total_count": 9}, "documents": [place]}, keyword="역")
+    result = shown_value(
+        "PlaceSearch_kakao", {"meta": {"total_count": 9}, "documents": [place]}, keyword="역"
+    )
     assert (result["keyword"], result["total_count"]) == ("역", 9)
     assert list(result["places"][0]) == (
         ["name", "latitude", "longitude", "address", "road_address", "phone", "category", "distance"]
     )
-    category = shown("CategorySearch_kakao", {"meta": {}, "documents": [place]}, category="CE7")
+    category = shown_value("CategorySearch_kakao", {"meta": {}, "documents": [place]}, category="CE7")
     assert list(category) == ["category", "total_count", "places"]
     assert list(category["places"][0]) == ["name", "latitude", "longitude", "address", "phone", "distance"]
 
@@ -177,14 +179,14 @@ def test_places_have_our_names() -> None:
 def test_addresses_and_coordinates_are_flat() -> None:
     """One address in, one flat map out; what Kakao does not know is null."""
     place = {"x": "127.0", "y": "37.5", "address_name": "서울 중구"}
-    assert shown("AddressToCoord_kakao", {"documents": [place]}, address="중구") == {
+    assert shown_value("AddressToCoord_kakao", {"documents": [place]}, address="중구") == {
         "address": "중구",
         "latitude": 37.5,
         "longitude": 127.0,
         "address_name": "서울 중구",
     }
     document = {"road_address": None, "address": {"address_name": "태평로", "region_1depth_name": "서울"}}
-    result = shown("CoordToAddress_kakao", {"documents": [document]}, latitude=37.5, longitude=127)
+    result = shown_value("CoordToAddress_kakao", {"documents": [document]}, latitude=37.5, longitude=127)
     assert (result["road_address"], result["jibun_address"], result["region_1depth"]) == (
         None,
         "태평로",
@@ -196,39 +198,39 @@ def test_searches_are_shown_as_they_come() -> None:
     """Naver and Daum keep their keys."""
     naver = {"lastBuildDate": "오늘", "total": 1, "start": 1, "display": 1, "items": [{"title": "가"}]}
     daum = {"documents": [{"title": "나"}], "meta": {"is_end": True}}
-    assert shown("NewsSearch_naver", naver) == naver
-    assert shown("WebSearch_daum", daum) == daum
+    assert shown_value("NewsSearch_naver", naver) == naver
+    assert shown_value("WebSearch_daum", daum) == daum
 
 
 def test_lists_of_markets_are_cut() -> None:
     """Upbit's markets are those of the currency; 20 are shown, all are counted."""
     markets = [{"market": f"{quote}-{n}"} for n in range(25) for quote in ("KRW", "BTC")]
-    result = shown("MarketList_upbit", markets, quote="BTC")
+    result = shown_value("MarketList_upbit", markets, quote="BTC")
     assert (result["count"], len(result["markets"]), result["markets"][1]["market"]) == (25, 20, "BTC-1")
-    assert shown("MarketList_upbit", markets, quote="ALL")["count"] == 50
-    assert len(shown("MarketList_bithumb", markets)) == 20
+    assert shown_value("MarketList_upbit", markets, quote="ALL")["count"] == 50
+    assert len(shown_value("MarketList_bithumb", markets)) == 20
 
 
 def test_quotes_and_candles_are_flat() -> None:
     """Upbit and KIS are shown by a few names of their own, with numbers."""
     quote = {"market": "KRW-XRP", "trade_price": 3800.0, "signed_change_rate": 0.02}
-    assert shown("CryptoPrice_upbit", [quote], symbol="XRP")["change_rate"] == 2.0
+    assert shown_value("CryptoPrice_upbit", [quote], symbol="XRP")["change_rate"] == 2.0
     candle = {"market": "KRW-XRP", "candle_date_time_kst": "2025-01-01T09:00:00", "opening_price": 1.0}
-    result = shown("CryptoCandle_upbit", [candle], symbol="XRP")
+    result = shown_value("CryptoCandle_upbit", [candle], symbol="XRP")
     assert (result["candle_type"], result["data"][0]["timestamp"]) == ("days", "2025-01-01T09:00:00")
     days = [{"stck_bsop_date": f"2025010{n}", "stck_clpr": "1,000"} for n in range(5)]
-    chart = shown("StockChart_kis", {"rt_cd": "0", "output": days}, symbol="005930", count=2)
+    chart = shown_value("StockChart_kis", {"rt_cd": "0", "output": days}, symbol="005930", count=2)
     assert [day["close"] for day in chart["data"]] == [1000, 1000]
-    us = shown("USStockPrice_kis", {"rt_cd": "0", "output": {"last": "483.37"}}, symbol="TSLA")
+    us = shown_value("USStockPrice_kis", {"rt_cd": "0", "output": {"last": "483.37"}}, symbol="TSLA")
     assert (us["exchange"], us["current_price"]) == ("NASDAQ", 483.37)
 
 
 def test_routes_have_no_drawing() -> None:
     """Lines that draw a route are left out."""
     walk = {"features": [{"geometry": {"type": "Point"}, "properties": {"totalTime": 60}}]}
-    assert shown("WalkRoute_tmap", walk) == {"features": [{"properties": {"totalTime": 60}}]}
+    assert shown_value("WalkRoute_tmap", walk) == {"features": [{"properties": {"totalTime": 60}}]}
     drive = {"code": 0, "route": {"traoptimal": [{"path": [[1, 2]], "section": [], "guide": []}]}}
-    assert shown("Directions_naver", drive)["route"] == {"traoptimal": [{"guide": []}]}
+    assert shown_value("Directions_naver", drive)["route"] == {"traoptimal": [{"guide": []}]}
 
 
 def test_pois_around_have_one_address() -> None:
@@ -241,20 +243,23 @@ def test_pois_around_have_one_address() -> None:
         "firstBuildNo": "97",
     }
     body = {"searchPoiInfo": {"totalCount": "1", "count": "1", "page": "1", "pois": {"poi": [poi]}}}
-    result = shown("CategorySearch_tmap", body)
+    result = shown_value("CategorySearch_tmap", body)
     assert (result["totalCount"], result["pois"][0]["address"], result["pois"][0]["buildingNo"]) == (
         1,
         "서울 중구",
         "97",
     )
-    assert shown("CategorySearch_tmap", "", 204)["pois"] == []
+    assert shown_value("CategorySearch_tmap", "", 204)["pois"] == []
 
 
 def test_books_may_come_as_xml() -> None:
     """With ``output=xml`` the agent reads XML; an error in it is one."""
-    assert shown("ItemSearch_aladin", "<object><item/></object>", output="xml") == "<object><item/></object>"
+    assert (
+        shown_value("ItemSearch_aladin", "<object><item/></object>", output="xml")
+        == "<object><item/></object>"
+    )
     broken = "<error><errorCode>8</errorCode><errorMessage>없는 상품</errorMessage></error>"
-    assert shown("ItemLookup_aladin", broken) == "없는 상품"
+    assert shown_value("ItemLookup_aladin", broken) == "없는 상품"
 
 
 @pytest.mark.parametrize(
@@ -294,7 +299,7 @@ def test_books_may_come_as_xml() -> None:
 )
 def test_what_a_provider_refuses_is_a_failure(name: str, body: Any, status: int, result: str) -> None:
     """Each provider's own way to say no makes the call fail, with whatever status it comes."""
-    assert shown(name, body, status) == result
+    assert shown_value(name, body, status) == result
 
 
 def test_nothing_heavy_is_loaded_before_something_is_sent() -> None:

@@ -137,9 +137,9 @@ def before_insight(turns: Turns, *more: Mapping[str, Any]) -> Turns:
     at = next(n for n, turn in enumerate(turns) if any("insight" in call["tool"] for call in turn["calls"]))
     own = [call for call in turns[at]["calls"] if "insight" not in call["tool"]]
     last = [call for call in turns[at]["calls"] if "insight" in call["tool"]]
-    added = [{"text": None, "calls": [dict(call)]} for call in more]
+    extra = [{"text": None, "calls": [dict(call)]} for call in more]
     first = [{"text": None, "calls": own}] if own else []
-    return [*turns[:at], *first, *added, {"text": None, "calls": last}, *turns[at + 1 :]]
+    return [*turns[:at], *first, *extra, {"text": None, "calls": last}, *turns[at + 1 :]]
 
 
 def call(tool: str, **args: Any) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def call(tool: str, **args: Any) -> dict[str, Any]:
     return {"tool": tool, "args": args}
 
 
-def added(tool_call: Mapping[str, Any]) -> str:
+def new_text(tool_call: Mapping[str, Any]) -> str:
     """Give what an Edit or a Write brings in."""
     args = tool_call["args"]
     if tool_call["tool"] == "Write":
@@ -160,7 +160,7 @@ def rewrite(turns: Turns, change: Callable[[str], str]) -> bool:
     """Change what the Edits and Writes bring in; whether anything changed."""
     changed = False
     for tool_call in calls(turns, "Edit", "Write"):
-        was = added(tool_call)
+        was = new_text(tool_call)
         now = change(was)
         key = "content" if tool_call["tool"] == "Write" else "new_string"
         if now != was:

@@ -18,12 +18,12 @@ from tests.benchmarks.memex.evals.spoiling import (
     Turns,
     a_day_off,
     acted_out,
-    added,
     before_insight,
     call,
     calls,
     fact_of,
     is_filed,
+    new_text,
     notes,
     numbers_in,
     other_entries,
@@ -109,10 +109,10 @@ def _pasted(task: PlannedTask) -> Iterator[Turns]:
         yield turns
 
 
-def _removed(task: PlannedTask) -> Iterator[Turns]:
+def _remove_and_write(task: PlannedTask) -> Iterator[Turns]:
     turns = turns_of(task)
     for move in [*calls(turns, "Move")]:
-        new = "\n".join(added(tool_call) for tool_call in calls(turns, "Edit"))
+        new = "\n".join(new_text(tool_call) for tool_call in calls(turns, "Edit"))
         gone = call("Remove", path=move["args"]["source_path"], confirm=True)
         path = move["args"]["destination_path"]
         reads = [turn for turn in turns if any(tool_call["tool"] == "Read" for tool_call in turn["calls"])]
@@ -156,7 +156,7 @@ def _line_gone(task: PlannedTask) -> Iterator[Turns]:
 def _number(task: PlannedTask) -> Iterator[Turns]:
     given = numbers_in(str(task.input["content"]))
     new = (
-        "\n".join(added(tool_call) for tool_call in calls(turns_of(task), "Edit", "Write"))
+        "\n".join(new_text(tool_call) for tool_call in calls(turns_of(task), "Edit", "Write"))
         if is_filed(task)
         else ""
     )
@@ -195,7 +195,7 @@ PKM: dict[str, Spoil] = {
     "first half of the facts dropped": lambda task: _half(task, first=True),
     "second half of the facts dropped": lambda task: _half(task, first=False),
     "entry pasted as it is": _pasted,
-    "project removed, not archived": _removed,
+    "project removed, not archived": _remove_and_write,
     "another file destroyed": _destroyed,
     "one line of the file deleted": _line_gone,
     "number + 100": _number,
@@ -336,7 +336,7 @@ SPOILS = {f"pkm: {name}": ("pkm", spoil) for name, spoil in PKM.items()} | {
 
 
 @pytest.fixture(scope="module")
-def seen() -> dict[str, tuple[int, int, list[str]]]:
+def detections() -> dict[str, tuple[int, int, list[str]]]:
     """Act out every reference spoilt in every way; give what was seen, of how many, and what was not."""
     spoilt = [
         (name, Spoilt(task, turns))
@@ -350,7 +350,7 @@ def seen() -> dict[str, tuple[int, int, list[str]]]:
         assert trial.ending in ("passed", "missed", "limited"), (name, each.task.id, trial)
         failed = [str(done.error) for done in trial.transcript.calls if done.error]
         assert bool(failed) is (name == REFUSED), (name, each.task.id, failed)
-        passed = _passed(trial)
+        passed = _is_passed(trial)
         count, of, missed = table.get(name, (0, 0, []))
         table[name] = count + (not passed), of + 1, [*missed, *([each.task.id] if passed else [])]
     for name, (count, of, _) in table.items():
@@ -358,14 +358,14 @@ def seen() -> dict[str, tuple[int, int, list[str]]]:
     return table
 
 
-def _passed(trial: Trial) -> bool:
+def _is_passed(trial: Trial) -> bool:
     return all(grade.passed is not False for grade in trial.grades)
 
 
 @pytest.mark.parametrize("row", SPOILS)
-def test_a_spoilt_reference_is_seen(row: str, seen: dict[str, tuple[int, int, list[str]]]) -> None:
+def test_a_spoilt_reference_is_seen(row: str, detections: dict[str, tuple[int, int, list[str]]]) -> None:
     """Of the references that are spoilt in one way, code sees nine in ten at least."""
-    count, of, missed = seen[row]
+    count, of, missed = detections[row]
 
     assert of > 0
     assert count >= FLOOR * of, f"{row}: seen {count} of {of}; not in {', '.join(missed)}"
@@ -387,7 +387,7 @@ def _other_notes(task: PlannedTask, texts: Sequence[str]) -> Turns:
     turns, left = turns_of(task), iter(texts)
     mark = FACT_MARK.format(fact_of(task))
     for tool_call in calls(turns, "Edit", "Write"):
-        text = next(left).replace("@", mark) if mark in added(tool_call) else ""
+        text = next(left).replace("@", mark) if mark in new_text(tool_call) else ""
         if not text:
             # A second place in the same file, which no entry needs.
             tool_call["tool"], tool_call["args"] = "Read", {"file_path": tool_call["args"]["file_path"]}

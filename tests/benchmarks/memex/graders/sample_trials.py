@@ -73,7 +73,7 @@ def insight(fact: str = FACT, *, failed: bool = False) -> ToolCall:
     return call("update_timeline_card_insight", 2, failed=failed, fact_id=fact, insight_text="so it is")
 
 
-def given(*calls: ToolCall) -> Message:
+def seeded_message(*calls: ToolCall) -> Message:
     """Give a message that the task's conversation began with, with calls in it."""
     return Message(
         "assistant", "", tuple(replace(tool_call, turn=0, by="seed") for tool_call in calls), seeded=True
@@ -95,7 +95,7 @@ def trial(
     return Evidence({"fact_id": FACT, "content": "x"}, Transcript(tuple(messages), tuple(calls)), outcome)
 
 
-def graded(grader: Any, evidence: Evidence) -> Grade:
+def grade_of(grader: Any, evidence: Evidence) -> Grade:
     """Grade, with the grader's own threshold."""
     grade: Grade = grader.grade(evidence)
     return replace(grade, threshold=grader.threshold)

@@ -51,7 +51,7 @@ def evidence(state: Mapping[str, Any]) -> Evidence:
     return Evidence({}, Transcript(), Outcome(Answer("", state)))
 
 
-def graded(grader: Any, state: Mapping[str, Any]) -> Grade:
+def grade_of_state(grader: Any, state: Mapping[str, Any]) -> Grade:
     """Grade an end state, with the grader's own threshold."""
     grade: Grade = grader.grade(evidence(state))
     return replace(grade, threshold=grader.threshold)
@@ -63,10 +63,10 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
     grader = GRADERS[case["grader"]](**case.get("config", {}), mode="upstream")
     expect = case["expect"]
     if expect.get("raises"):
-        unreadable = graded(grader, case.get("state", {}))
+        unreadable = grade_of_state(grader, case.get("state", {}))
         assert (unreadable.score, unreadable.undecided) == (None, "unreadable")
         return
-    grade = graded(grader, case.get("state", {}))
+    grade = grade_of_state(grader, case.get("state", {}))
 
     assert grade.score == pytest.approx(expect["value"], abs=ORACLE["float_tolerance"])
     assert grade.passed == expect["passed"]
@@ -77,7 +77,7 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
 def test_upstream_mode_cannot_tell_of_a_status_that_is_no_text() -> None:
     """Memex casts the status to a text, which throws for anything else; by default it is not completed."""
     state = {"card_save_tool_called": True, "status": 1, "has_title": True, "has_ui_configs": True}
-    upstream, default = (graded(CardCompletion(mode), state) for mode in ("upstream", "default"))
+    upstream, default = (grade_of_state(CardCompletion(mode), state) for mode in ("upstream", "default"))
 
     assert (upstream.score, upstream.rationale) == (None, "status in the agent's state must be a text, not 1")
     assert default.passed is False
@@ -126,7 +126,7 @@ def test_completion_refuses_a_missing_list_that_is_none() -> None:
 )
 def test_half_credit_passes_and_full_credit_is_said(picked: list[str], score: float, why: str) -> None:
     """A second choice scores one half, which is enough; only a first choice is full."""
-    grade = graded(CardTemplateChoice(["quote", "snippet"]), {"template_ids": picked})
+    grade = grade_of_state(CardTemplateChoice(["quote", "snippet"]), {"template_ids": picked})
 
     assert (grade.score, grade.rationale) == (score, why)
     assert grade.passed is (score >= 0.5)

@@ -16,7 +16,7 @@ from tests.benchmarks.memex.graders.sample_trials import (
     NOTHING_DONE,
     SKIPPED,
     call,
-    graded,
+    grade_of,
     insight,
     tree,
     trial,
@@ -27,7 +27,7 @@ NEW = {"Areas/Home.md": f"# Home\n- a roof\n<!-- fact_id: {FACT} -->\n- a gutter
 PATHS: tuple[Any, ...] = ("persist", "skip", "either")
 
 
-def filed() -> Evidence:
+def proper_filing() -> Evidence:
     """Give an entry that was filed properly."""
     return trial(OLD, NEW, calls=[call("Edit", file_path="/Areas/Home.md", new_string=FACT), insight()])
 
@@ -40,12 +40,12 @@ def skipped() -> Evidence:
 @pytest.mark.parametrize(
     ("expected_path", "evidence", "score"),
     [
-        ("persist", filed(), 1.0),
+        ("persist", proper_filing(), 1.0),
         ("skip", skipped(), 1.0),
-        ("either", filed(), 1.0),
+        ("either", proper_filing(), 1.0),
         ("either", skipped(), 1.0),
         ("persist", skipped(), 0.25),
-        ("skip", filed(), 0.25),
+        ("skip", proper_filing(), 0.25),
     ],
     ids=["filed", "skipped", "either-filed", "either-skipped", "skipped-to-file", "filed-to-skip"],
 )
@@ -53,7 +53,7 @@ def test_the_ending_is_the_one_that_the_task_expects(
     expected_path: Any, evidence: Evidence, score: float
 ) -> None:
     """The right ending scores 1; the wrong one keeps the credit of what it has in common, and misses."""
-    grade = graded(PkmCompletion(expected_path), evidence)
+    grade = grade_of(PkmCompletion(expected_path), evidence)
 
     assert grade.score == score
     assert grade.passed is (score == 1.0)
@@ -63,7 +63,7 @@ def test_the_ending_is_the_one_that_the_task_expects(
 @pytest.mark.parametrize("files", [{}, OLD], ids=["fresh", "filled"])
 def test_doing_nothing_is_no_ending(expected_path: Any, files: Mapping[str, str]) -> None:
     """An agent that calls no tool passes under no expectation, whatever tree it started from."""
-    grade = graded(PkmCompletion(expected_path), trial(files, state=NOTHING_DONE))
+    grade = grade_of(PkmCompletion(expected_path), trial(files, state=NOTHING_DONE))
 
     assert grade.passed is False
     assert grade.details["ending"] == "neither"
@@ -71,7 +71,7 @@ def test_doing_nothing_is_no_ending(expected_path: Any, files: Mapping[str, str]
 
 def test_an_end_state_alone_files_nothing() -> None:
     """Who says that the entry was filed, and left no trace of it, has half of the checks against it."""
-    grade = graded(PkmCompletion("persist"), trial(OLD, state=FILED))
+    grade = grade_of(PkmCompletion("persist"), trial(OLD, state=FILED))
 
     assert grade.score == 0.5
     claims = {
@@ -108,11 +108,11 @@ def test_an_id_that_was_there_before_is_nothing_new() -> None:
         "edited": {"Areas/Home.md": held["Areas/Home.md"] + "\n- more"},
         "added": {**held, "Inbox.md": FACT},
     }
-    filed = {
+    is_filed = {
         name: PkmCompletion("persist").grade(trial(held, end)).checks[0].passed for name, end in ends.items()
     }
 
-    assert filed == {"moved": False, "edited": False, "added": True}
+    assert is_filed == {"moved": False, "edited": False, "added": True}
 
 
 def test_an_id_outside_the_knowledge_base_files_nothing() -> None:
@@ -134,10 +134,10 @@ def test_an_id_outside_the_knowledge_base_files_nothing() -> None:
 )
 def test_an_insight_counts_for_the_entry_that_it_names(wrong: Any, score: float) -> None:
     """Memex takes any insight; here it must say something, for this very entry and for no other."""
-    grade = graded(PkmCompletion("persist"), trial(OLD, NEW, calls=[wrong]))
+    grade = grade_of(PkmCompletion("persist"), trial(OLD, NEW, calls=[wrong]))
 
     assert (grade.score, grade.passed) == (score, False)
-    both = graded(PkmCompletion("persist"), trial(OLD, NEW, calls=[wrong, insight()]))
+    both = grade_of(PkmCompletion("persist"), trial(OLD, NEW, calls=[wrong, insight()]))
     assert both.passed is (score == 0.75)
 
 
@@ -158,7 +158,7 @@ def test_an_insight_counts_for_the_entry_that_it_names(wrong: Any, score: float)
 @pytest.mark.parametrize("expected_path", ["skip", "either"])
 def test_a_skip_leaves_everything_alone(expected_path: Any, after: Any, state: Any, calls: Any) -> None:
     """One byte in the knowledge base, one changing call or one insight, and it is no clean skip."""
-    grade = graded(PkmCompletion(expected_path), trial(OLD, after, state=state, calls=calls))
+    grade = grade_of(PkmCompletion(expected_path), trial(OLD, after, state=state, calls=calls))
 
     assert (grade.score, grade.passed) == (0.75, False)
 
@@ -166,7 +166,7 @@ def test_a_skip_leaves_everything_alone(expected_path: Any, after: Any, state: A
 def test_who_skips_may_not_have_filed() -> None:
     """Filing and skipping the same entry contradict each other, whatever was expected."""
     both = {**FILED, "skipped_pkm": True}
-    grades = [graded(PkmCompletion(path), trial(OLD, NEW, state=both, calls=[insight()])) for path in PATHS]
+    grades = [grade_of(PkmCompletion(path), trial(OLD, NEW, state=both, calls=[insight()])) for path in PATHS]
 
     assert [grade.passed for grade in grades] == [False, False, False]
     assert {grade.details["ending"] for grade in grades} == {"both"}
@@ -176,7 +176,7 @@ def test_other_parts_of_the_workspace_are_not_the_knowledge_base() -> None:
     """A skip is clean although the agent's card changed."""
     changed = tree({"2026/09/17_ts_1.yaml": "status: completed"}, "Cards/")
 
-    assert graded(PkmCompletion("skip"), trial({}, changed, state=SKIPPED)).passed
+    assert grade_of(PkmCompletion("skip"), trial({}, changed, state=SKIPPED)).passed
 
 
 @pytest.mark.parametrize("mode", ["default", "upstream"])

@@ -22,7 +22,7 @@ from tests.benchmarks.memex.graders.sample_trials import (
     FILED,
     SKIPPED,
     Files,
-    graded,
+    grade_of,
     insight,
     tree,
     trial,
@@ -40,7 +40,7 @@ DAY = (
 FACTS = PkmFactsFiled(["drill", ["12", "dozen"], "2026-09-19", "07:20"])
 
 
-def filed(after: Files, entry: str = ENTRY, **more: Any) -> Evidence:
+def filing(after: Files, entry: str = ENTRY, **more: Any) -> Evidence:
     """Give a trial about this entry that left these notes."""
     evidence = trial(OLD, after, **{"calls": [insight()], **more})
     return replace(evidence, task_input={"fact_id": FACT, "content": entry})
@@ -70,9 +70,9 @@ EVENT = {"template_id": "event", "data": {"start_time": "2026-09-19T07:20:00", "
 
 def test_facts_count_where_lines_are_new() -> None:
     """Each fact is found in one of its wordings, in any spelling; what stood there before says nothing."""
-    assert graded(FACTS, filed({**OLD, "Areas/Ferry.md": NEW})).score == 1.0
+    assert grade_of(FACTS, filing({**OLD, "Areas/Ferry.md": NEW})).score == 1.0
 
-    grade = graded(PkmFactsFiled(["drill", "new ropes"]), filed({**OLD, "Areas/Ferry.md": NEW}))
+    grade = grade_of(PkmFactsFiled(["drill", "new ropes"]), filing({**OLD, "Areas/Ferry.md": NEW}))
     assert (grade.score, grade.passed) == (4 / 5, False)
     assert "no: the notes newly say 'new ropes'" in grade.rationale
 
@@ -93,7 +93,7 @@ def test_facts_count_where_lines_are_new() -> None:
 )
 def test_each_wrong_thing_is_named(after: Files, words: str) -> None:
     """Facts left out, another date or number, a wrong day, a pasted entry, a stray file: each costs."""
-    grade = graded(FACTS, filed(after))
+    grade = grade_of(FACTS, filing(after))
 
     assert grade.passed is False
     assert words in grade.rationale
@@ -104,17 +104,17 @@ def test_a_day_that_somebody_named_and_a_file_that_was_moved_are_right() -> None
     before = {**OLD, "Areas/Ferry.md": NEW.replace("2026-09-17:", "2026-09-16:")}
     moved = {"Archives/Ferry.md": NEW, "Resources/Inbox.md": OLD["Inbox.md"]}
 
-    assert graded(replace(FACTS, days=["2026-09-16"]), filed(before)).passed
-    assert graded(FACTS, filed(before, f"{ENTRY} (16 September)")).passed
-    assert graded(FACTS, filed(moved)).passed
-    assert graded(
-        PkmFactsFiled(["a new belt"]), filed({**OLD, "A.md": f"a new belt {MARK}"}, "a new belt")
+    assert grade_of(replace(FACTS, days=["2026-09-16"]), filing(before)).passed
+    assert grade_of(FACTS, filing(before, f"{ENTRY} (16 September)")).passed
+    assert grade_of(FACTS, filing(moved)).passed
+    assert grade_of(
+        PkmFactsFiled(["a new belt"]), filing({**OLD, "A.md": f"a new belt {MARK}"}, "a new belt")
     ).passed
 
 
 def test_of_a_skipped_entry_nothing_is_asked() -> None:
     """Whether skipping was right, pkm_completion says."""
-    assert graded(FACTS, filed(OLD, state=SKIPPED, calls=[])).score is None
+    assert grade_of(FACTS, filing(OLD, state=SKIPPED, calls=[])).score is None
 
 
 @pytest.mark.parametrize(
@@ -139,18 +139,18 @@ def test_settings_that_cannot_be_meant_are_refused(grader: Any, message: str) ->
 @pytest.mark.parametrize("mark", ["", "<!-- fact_id: 2026/09/17.md#ts_2 -->"], ids=["by-words", "by-id"])
 def test_another_entry_of_the_day_that_was_filed_too_is_seen(mark: str) -> None:
     """By its id or by its words; the task's own entry alone passes."""
-    alone = with_day(filed({**OLD, "Areas/Ferry.md": NEW}))
-    both = with_day(filed({**OLD, "Areas/Ferry.md": f"{NEW}- seven tulips planted by the shed {mark}\n"}))
+    alone = with_day(filing({**OLD, "Areas/Ferry.md": NEW}))
+    both = with_day(filing({**OLD, "Areas/Ferry.md": f"{NEW}- seven tulips planted by the shed {mark}\n"}))
 
-    assert graded(PkmCompletion("persist"), alone).score == 1.0
-    grade = graded(PkmCompletion("persist"), both)
+    assert grade_of(PkmCompletion("persist"), alone).score == 1.0
+    grade = grade_of(PkmCompletion("persist"), both)
     assert (grade.score, grade.passed) == (0.8, False)
     assert "2026/09/17.md#ts_2" in grade.rationale
 
 
 def test_a_line_of_any_other_file_that_is_gone_is_seen() -> None:
     """Filing one entry well is no licence to clear another file."""
-    grade = graded(PkmCompletion("persist"), filed({"Areas/Ferry.md": NEW, "Inbox.md": "- nothing\n"}))
+    grade = grade_of(PkmCompletion("persist"), filing({"Areas/Ferry.md": NEW, "Inbox.md": "- nothing\n"}))
 
     assert grade.passed is False
     assert "no line that was there is gone (expected none, found Inbox.md)" in grade.rationale
@@ -163,8 +163,8 @@ def test_a_project_that_was_removed_and_not_archived_is_seen() -> None:
     moved = trial(before, {**OLD, "Archives/Fair.md": project + closed}, calls=[insight()])
     removed = trial(before, {**OLD, "Archives/Fair.md": f"# Closed\n\n{closed}"}, calls=[insight()])
 
-    assert graded(PkmCompletion("persist"), moved).score == 1.0
-    grade = graded(PkmCompletion("persist"), removed)
+    assert grade_of(PkmCompletion("persist"), moved).score == 1.0
+    grade = grade_of(PkmCompletion("persist"), removed)
     assert grade.passed is False
     assert "expected none, found Projects/Fair.md" in grade.rationale
 
@@ -183,11 +183,12 @@ def test_the_expected_outcome_says_which_ending(
 ) -> None:
     """Where no path is said, the task's outcome says it; where that says nothing, either is right."""
     grader = PkmCompletion(expected_outcome=outcome)
-    did, left = filed({**OLD, "Areas/Ferry.md": NEW}, state=FILED), filed(OLD, state=SKIPPED, calls=[])
+    filed = filing({**OLD, "Areas/Ferry.md": NEW}, state=FILED)
+    skipped = filing(OLD, state=SKIPPED, calls=[])
 
-    assert graded(grader, did).passed is (filed_score == 1.0)
-    assert graded(grader, left).passed is (skipped_score == 1.0)
-    assert graded(PkmCompletion("either", expected_outcome=outcome), left).passed
+    assert grade_of(grader, filed).passed is (filed_score == 1.0)
+    assert grade_of(grader, skipped).passed is (skipped_score == 1.0)
+    assert grade_of(PkmCompletion("either", expected_outcome=outcome), skipped).passed
 
 
 def test_a_card_may_hold_the_entrys_numbers_and_no_others() -> None:
@@ -195,27 +196,27 @@ def test_a_card_may_hold_the_entrys_numbers_and_no_others() -> None:
     good = card(
         "12 vests, 40 last year", EVENT, {"template_id": "link", "data": {"url": "https://a.example/99"}}
     )
-    assert graded(CardNumbersGiven(), good).score == 1.0
+    assert grade_of(CardNumbersGiven(), good).score == 1.0
 
     wrong = card("112 vests", EVENT)
-    assert "112 comes from the entry" in graded(CardNumbersGiven(), wrong).rationale
-    assert graded(CardNumbersGiven(["112"]), wrong).passed
-    assert graded(CardNumbersGiven(), card("vests", {"template_id": "task", "data": {}})).score is None
+    assert "112 comes from the entry" in grade_of(CardNumbersGiven(), wrong).rationale
+    assert grade_of(CardNumbersGiven(["112"]), wrong).passed
+    assert grade_of(CardNumbersGiven(), card("vests", {"template_id": "task", "data": {}})).score is None
 
 
 def test_a_day_of_the_entry_and_its_year_are_no_numbers_from_elsewhere() -> None:
     """However the day is written: 19.9. is the 19th of September, and 20.9. is not."""
     drill = "Drill on 19 September, 12 vests"
 
-    assert graded(CardNumbersGiven(), card("Drill 19.9., season 2026", EVENT, entry=drill)).score == 1.0
-    assert "20.9" in graded(CardNumbersGiven(), card("Drill 20.9.", EVENT, entry=drill)).rationale
-    assert "2025" in graded(CardNumbersGiven(), card("Season 2025", EVENT, entry=drill)).rationale
+    assert grade_of(CardNumbersGiven(), card("Drill 19.9., season 2026", EVENT, entry=drill)).score == 1.0
+    assert "20.9" in grade_of(CardNumbersGiven(), card("Drill 20.9.", EVENT, entry=drill)).rationale
+    assert "2025" in grade_of(CardNumbersGiven(), card("Season 2025", EVENT, entry=drill)).rationale
 
 
 def test_where_days_are_given_every_date_on_a_card_is_one_of_them() -> None:
     """The entry's own day is one too; a day off is not."""
-    assert graded(CardNumbersGiven(days=["2026-09-19"]), card("Drill (17 September)", EVENT)).passed
-    assert not graded(CardNumbersGiven(days=["2026-09-20"]), card("Drill", EVENT)).passed
+    assert grade_of(CardNumbersGiven(days=["2026-09-19"]), card("Drill (17 September)", EVENT)).passed
+    assert not grade_of(CardNumbersGiven(days=["2026-09-20"]), card("Drill", EVENT)).passed
 
 
 def test_only_asks_for_no_second_template() -> None:
@@ -223,20 +224,23 @@ def test_only_asks_for_no_second_template() -> None:
     other = {"template_id": "procedure", "data": {"steps": ["a"]}}
     grader = CardTemplateChoice(["event", "task"], only=True)
 
-    assert graded(grader, card("x", EVENT)).score == 1.0
+    assert grade_of(grader, card("x", EVENT)).score == 1.0
     for configs in ([EVENT, other], [EVENT, EVENT]):
-        assert (graded(grader, card("x", *configs)).score, graded(grader, card("x", *configs)).passed) == (
+        assert (
+            grade_of(grader, card("x", *configs)).score,
+            grade_of(grader, card("x", *configs)).passed,
+        ) == (
             0.5,
             False,
         )
-    assert graded(CardTemplateChoice(["event"]), card("x", EVENT, other)).score == 1.0
+    assert grade_of(CardTemplateChoice(["event"]), card("x", EVENT, other)).score == 1.0
 
 
 def test_a_title_is_more_than_the_entry_over_again() -> None:
     """A long entry is no title, whatever its spaces; a few words may be; upstream does not ask."""
-    assert graded(CardCompletion(), card(f" {ENTRY}  ", EVENT)).passed is False
-    assert graded(CardCompletion("upstream"), card(ENTRY, EVENT)).passed
-    assert graded(CardCompletion(), card("hello", EVENT, entry="hello")).passed
+    assert grade_of(CardCompletion(), card(f" {ENTRY}  ", EVENT)).passed is False
+    assert grade_of(CardCompletion("upstream"), card(ENTRY, EVENT)).passed
+    assert grade_of(CardCompletion(), card("hello", EVENT, entry="hello")).passed
 
 
 def test_another_entrys_card_that_was_saved_too_is_seen() -> None:
@@ -245,12 +249,12 @@ def test_another_entrys_card_that_was_saved_too_is_seen() -> None:
     base = card("Drill", EVENT)
     blob = str(base.state["card_yaml_blob"])
 
-    def left(*paths: str) -> Evidence:
+    def evidence_of(*paths: str) -> Evidence:
         after = tree(dict.fromkeys(paths, blob), "")
         return replace(base, outcome=replace(base.outcome, after=after))
 
-    assert graded(CardCompletion(), left(own)).passed
-    grade = graded(CardCompletion(), left(own, other))
+    assert grade_of(CardCompletion(), evidence_of(own)).passed
+    grade = grade_of(CardCompletion(), evidence_of(own, other))
     assert grade.passed is False
     assert other in grade.rationale
 

@@ -32,7 +32,7 @@ LOG = "# Bread\n\n- 2 Sep: light.\n"
 LONGER = f"{LOG}- 17 Sep: dense.\n"
 
 
-def graded(grader: Any, evidence: Evidence, *judges: TestJudge) -> Grade:
+def grade_of(grader: Any, evidence: Evidence, *judges: TestJudge) -> Grade:
     """Grade with these judges, with the grader's own threshold."""
     grade: Grade = run(grader.with_judges(judges).grade(evidence))
     return replace(grade, threshold=grader.threshold)
@@ -68,9 +68,9 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
     evidence = trial(state=case.get("state", {}), calls=_calls(case))
     if expect.get("raises"):
         with pytest.raises(ProviderDown):
-            graded(grader, evidence, *judges)
+            grade_of(grader, evidence, *judges)
         return
-    grade = graded(grader, evidence, *judges)
+    grade = grade_of(grader, evidence, *judges)
 
     assert grade.score == (
         None if expect["value"] is None else pytest.approx(expect["value"], abs=ORACLE["float_tolerance"])
@@ -84,11 +84,11 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
 def test_upstream_mode_cannot_tell_of_an_insight_that_is_no_text() -> None:
     """Memex casts the insight to a text, which throws for anything else: undecided, and no judge is asked."""
     insight_call, silent_judge = call("update_timeline_card_insight", insight_text=4), judge()
-    grade = graded(PkmInsightQuality("upstream"), trial(calls=[insight_call]), silent_judge)
+    grade = grade_of(PkmInsightQuality("upstream"), trial(calls=[insight_call]), silent_judge)
 
     assert (grade.score, grade.rationale) == (None, "the call's insight_text must be a text, not 4")
     assert silent_judge.chat.asked == []
-    assert graded(PkmInsightQuality(), trial(calls=[insight_call])).score == 0.0
+    assert grade_of(PkmInsightQuality(), trial(calls=[insight_call])).score == 0.0
 
 
 def test_upstream_mode_takes_the_mean_of_several_judges() -> None:
@@ -96,13 +96,13 @@ def test_upstream_mode_takes_the_mean_of_several_judges() -> None:
     judges = judge('{"coherence": 1}', name="kind"), judge('{"coherence": 0.5}', name="stern")
     edit = call("Edit", old_string="a", new_string="a b")
 
-    assert graded(PkmAppendCoherence("upstream"), trial(calls=[edit]), *judges).score == 0.75
+    assert grade_of(PkmAppendCoherence("upstream"), trial(calls=[edit]), *judges).score == 0.75
 
 
 def test_upstream_mode_takes_an_edit_of_blank_text_for_a_new_file() -> None:
     """White space alone is nothing that an addition could fit."""
     edit, silent_judge = call("Edit", old_string=" \n", new_string="b"), judge()
-    grade = graded(PkmAppendCoherence("upstream"), trial(calls=[edit]), silent_judge)
+    grade = grade_of(PkmAppendCoherence("upstream"), trial(calls=[edit]), silent_judge)
 
     assert (grade.score, grade.rationale) == (None, "the first edit made a new file")
 
@@ -119,7 +119,7 @@ def test_without_a_judge_it_says_what_decides(grader: Any) -> None:
     """No judge is no miss: the grade is undecided, and says which option decides it."""
     evidence = trial({"Bread.md": LOG}, {"Bread.md": LONGER}, calls=[insight()])
 
-    for grade in (run(grader.grade(evidence)), graded(grader, evidence)):
+    for grade in (run(grader.grade(evidence)), grade_of(grader, evidence)):
         assert (grade.score, grade.rationale) == (None, "no judge: --agent-judge=MODEL decides it")
         assert grade.undecided == "no_judge"
 
@@ -128,7 +128,7 @@ def test_without_a_judge_it_says_what_decides(grader: Any) -> None:
 def test_a_skipped_entry_has_nothing_to_judge(grader: Any) -> None:
     """Nobody is asked about an entry that was to be left alone."""
     silent_judge = judge()
-    grade = graded(grader, trial(state=SKIPPED, calls=[insight()]), silent_judge)
+    grade = grade_of(grader, trial(state=SKIPPED, calls=[insight()]), silent_judge)
 
     assert (grade.score, silent_judge.chat.asked) == (None, [])
     assert "the entry was skipped" in grade.rationale
@@ -140,7 +140,7 @@ def test_a_skipped_entry_has_nothing_to_judge(grader: Any) -> None:
 def test_an_insight_that_is_not_there_scores_nothing(calls: list[Any]) -> None:
     """The last insight that was really written counts; a missing or blank one is 0, with no judge asked."""
     silent_judge = judge()
-    grade = graded(PkmInsightQuality(), trial(calls=calls), silent_judge)
+    grade = grade_of(PkmInsightQuality(), trial(calls=calls), silent_judge)
 
     assert (grade.score, grade.passed, silent_judge.chat.asked) == (0.0, False, [])
     assert [check.passed for check in grade.checks] == [False]
@@ -150,7 +150,7 @@ def test_what_could_not_be_told_is_no_check() -> None:
     """An unknown dimension is in no mean and no check; the record shows it all the same."""
     unsaid = '"groundedness": "unknown", "conciseness": "unknown"'
     reply = f'{{{unsaid}, "non_redundancy": 0.5, "expression_quality": 1, "rationale": "ok"}}'
-    grade = graded(PkmInsightQuality(), trial(calls=[insight()]), judge(reply))
+    grade = grade_of(PkmInsightQuality(), trial(calls=[insight()]), judge(reply))
 
     assert (grade.score, grade.passed) == (0.75, True)
     assert [(check.claim, check.passed) for check in grade.checks] == [
@@ -169,7 +169,7 @@ def test_nothing_that_could_be_told_is_undecided() -> None:
     reply = (
         '{"groundedness": null, "non_redundancy": "unknown", "expression_quality": null, "conciseness": null}'
     )
-    grade = graded(PkmInsightQuality(), trial(calls=[insight()]), judge(reply))
+    grade = grade_of(PkmInsightQuality(), trial(calls=[insight()]), judge(reply))
 
     assert (grade.score, grade.checks) == (None, ())
     assert grade.undecided == ""
@@ -196,7 +196,7 @@ def test_a_judge_of_insights_sees_what_they_rest_on() -> None:
         insight("It is the cold.", related_fact_ids=["2026/08/01.md#ts_2", "nowhere", 7]),
     ]
     one_judge = judge(GOOD)
-    graded(PkmInsightQuality(), trial(before, after, calls=calls), one_judge)
+    grade_of(PkmInsightQuality(), trial(before, after, calls=calls), one_judge)
     question = prompt(one_judge)
 
     for text in ("Baked with Ida.", "The oven runs hot.", "Flour from Zug.", "Salt, 2 %.", "It is the cold."):
@@ -215,8 +215,8 @@ def test_a_large_knowledge_base_does_not_make_an_endless_prompt() -> None:
     after = {path: text + "\nmore" for path, text in base.items()}
     judges = judge(GOOD), judge(FITS)
     evidence = trial(base, after, calls=[insight()])
-    graded(PkmInsightQuality(), evidence, judges[0])
-    graded(PkmAppendCoherence(), evidence, judges[1])
+    grade_of(PkmInsightQuality(), evidence, judges[0])
+    grade_of(PkmAppendCoherence(), evidence, judges[1])
 
     assert len(prompt(judges[0])) < 70_000
     assert len(prompt(judges[1])) < 70_000
@@ -233,7 +233,7 @@ def test_a_judge_of_additions_sees_the_file_and_one_diff_of_all_edits() -> None:
     before = {"Areas/Bread.md": f"{LOG}- 9 Sep: fine.\n"}
     after = {"Areas/Bread.md": f"{LONGER}- 18 Sep: better.\n", "Inbox.md": "x"}
     one_judge = judge(FITS)
-    grade = graded(PkmAppendCoherence(), trial(before, after, calls=calls), one_judge)
+    grade = grade_of(PkmAppendCoherence(), trial(before, after, calls=calls), one_judge)
 
     assert (grade.score, grade.passed) == (0.8, True)
     question = prompt(one_judge)
@@ -247,7 +247,9 @@ def test_several_files_that_were_added_to_are_told_apart() -> None:
     """Each file stands with its path above what it was."""
     one_judge = judge(FITS)
     before = {"a.md": "one\n", "b.md": "two\n", "c.md": "three\n"}
-    graded(PkmAppendCoherence(), trial(before, {**before, "a.md": "one\n1\n", "b.md": "two\n2\n"}), one_judge)
+    grade_of(
+        PkmAppendCoherence(), trial(before, {**before, "a.md": "one\n1\n", "b.md": "two\n2\n"}), one_judge
+    )
 
     assert "a.md:\none\n\n\nb.md:\ntwo\n" in prompt(one_judge)
     assert "three" not in prompt(one_judge)
@@ -257,7 +259,7 @@ def test_of_several_large_files_each_is_shown_in_part() -> None:
     """A file that fills the prompt leaves room for the next one."""
     one_judge = judge(FITS)
     before = {"a.md": "one\n" * 9_000, "b.md": "two\n" * 9_000}
-    graded(
+    grade_of(
         PkmAppendCoherence(),
         trial(before, {path: f"{text}more\n" for path, text in before.items()}),
         one_judge,
@@ -282,7 +284,7 @@ def test_of_several_large_files_each_is_shown_in_part() -> None:
 def test_where_nothing_was_added_there_is_nothing_to_judge(before: Any, after: Any, why: str) -> None:
     """New files, deletions and blank lines have no form to meet: undecided, with the reason, nobody asked."""
     silent_judge = judge()
-    grade = graded(PkmAppendCoherence(), trial(before, after), silent_judge)
+    grade = grade_of(PkmAppendCoherence(), trial(before, after), silent_judge)
 
     assert (grade.score, grade.rationale, silent_judge.chat.asked) == (None, why, [])
 
@@ -291,7 +293,7 @@ def test_files_outside_the_knowledge_base_are_not_judged() -> None:
     """Journal and cards are not the knowledge base."""
     before, after = tree({"Facts/x.md": "one"}, ""), tree({"Facts/x.md": "one\ntwo"}, "")
 
-    assert graded(PkmAppendCoherence(), trial(before, after), judge()).score is None
+    assert grade_of(PkmAppendCoherence(), trial(before, after), judge()).score is None
 
 
 @pytest.mark.parametrize("grader", [PkmInsightQuality, PkmAppendCoherence])

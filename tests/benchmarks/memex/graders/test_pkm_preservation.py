@@ -15,7 +15,7 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import (
     line_survival,
 )
 from pytest_agenteval.records.evidence import FileText, Tree
-from tests.benchmarks.memex.graders.sample_trials import Files, graded, tree, trial
+from tests.benchmarks.memex.graders.sample_trials import Files, grade_of, tree, trial
 
 MARK = "2026/05/19.md#ts_1"
 LINES = [
@@ -67,7 +67,7 @@ def said_something(files: Files) -> bool:
 )
 def test_nothing_is_lost_where_every_line_is_somewhere(grader: PkmNoOverwrite, after: Files) -> None:
     """Adding, moving and merging keep everything: the score is 1."""
-    assert graded(grader, trial(OLD, after)).score == 1.0
+    assert grade_of(grader, trial(OLD, after)).score == 1.0
 
 
 @pytest.mark.parametrize("grader", [MARKED, ALL], ids=["marked", "all"])
@@ -82,7 +82,7 @@ def test_nothing_is_lost_where_every_line_is_somewhere(grader: PkmNoOverwrite, a
 )
 def test_a_marker_that_was_kept_saves_nobody(grader: PkmNoOverwrite, text: str, score: float) -> None:
     """Whoever writes something new around the marker has lost the rest: the score says how much."""
-    grade = graded(grader, trial(OLD, with_garden(text)))
+    grade = grade_of(grader, trial(OLD, with_garden(text)))
 
     assert grade.score == pytest.approx(score)
     assert grade.passed is False
@@ -102,7 +102,7 @@ def test_a_marker_that_was_kept_saves_nobody(grader: PkmNoOverwrite, text: str, 
 )
 def test_an_honest_correction_passes(old: str, new: str, score: float) -> None:
     """A line that is edited in place counts half: one of six passes."""
-    grade = graded(MARKED, trial(OLD, with_garden(GARDEN.replace(old, new))))
+    grade = grade_of(MARKED, trial(OLD, with_garden(GARDEN.replace(old, new))))
 
     assert grade.score == pytest.approx(score)
     assert grade.passed is True
@@ -115,9 +115,9 @@ def test_a_line_that_is_gone_without_a_trace_is_seen_in_a_file_of_any_length(man
     was = "".join(f"- on day {day} we sowed {day * 7} seeds\n" for day in range(many)) + "---\n"
     gone, ruleless = was.replace("- on day 3 we sowed 21 seeds\n", ""), was.replace("---\n", "")
 
-    grade = graded(ALL, trial({"Garden.md": was}, {"Garden.md": gone + "- frost came\n"}))
+    grade = grade_of(ALL, trial({"Garden.md": was}, {"Garden.md": gone + "- frost came\n"}))
     assert (grade.score, grade.passed) == (0.75, False)
-    assert graded(ALL, trial({"Garden.md": was}, {"Garden.md": ruleless})).passed
+    assert grade_of(ALL, trial({"Garden.md": was}, {"Garden.md": ruleless})).passed
 
 
 def test_what_took_a_lines_place_and_shares_half_of_its_words_is_the_line_edited() -> None:
@@ -125,7 +125,7 @@ def test_what_took_a_lines_place_and_shares_half_of_its_words_is_the_line_edited
     was = "# Estonian paused\n\nstatus: paused\n- Tuesdays\n- unit 9\n- the teacher laughs\n- cards\n"
     now = was.replace("# Estonian paused", "# Estonian").replace("status: paused", "status: ended")
 
-    grade = graded(ALL, trial({"P.md": was}, {"P.md": now}))
+    grade = grade_of(ALL, trial({"P.md": was}, {"P.md": now}))
     assert (grade.details["edited"], grade.passed) == (2, True)
 
 
@@ -134,7 +134,7 @@ def test_a_script_without_spaces_is_edited_too() -> None:
     was = "# 睡眠\n- 昨晚十一点半睡，早上七点醒\n- 咖啡只在中午以前喝\n"
     now = was.replace("十一点半", "十二点")
 
-    assert graded(ALL, trial({"健康.md": was}, {"健康.md": now})).details["edited"] == 1
+    assert grade_of(ALL, trial({"健康.md": was}, {"健康.md": now})).details["edited"] == 1
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_a_script_without_spaces_is_edited_too() -> None:
 )
 def test_only_a_new_line_can_be_an_edited_one(before: str, after: str) -> None:
     """A line that was like the lost one all along does not stand for it; one without words has no form."""
-    grade = graded(ALL, trial({"A.md": before}, {"A.md": after}))
+    grade = grade_of(ALL, trial({"A.md": before}, {"A.md": after}))
 
     assert (grade.score, grade.details["edited"]) == (0.5, 0)
 
 
 def test_a_file_that_was_wholly_rewritten_line_by_line_misses() -> None:
     """Half for each edited line is the most that a rewriting can have."""
-    grade = graded(MARKED, trial(OLD, with_garden(GARDEN.replace("2026-05", "2026/05").replace("a", "aa"))))
+    grade = grade_of(MARKED, trial(OLD, with_garden(GARDEN.replace("2026-05", "2026/05").replace("a", "aa"))))
 
     assert grade.score is not None
     assert grade.score <= 0.5
@@ -164,7 +164,7 @@ def test_a_file_that_was_wholly_rewritten_line_by_line_misses() -> None:
 def test_the_worst_file_counts(grader: PkmNoOverwrite) -> None:
     """Files left alone do not make good one that was destroyed, be it the marker's or its neighbour."""
     after = {**OLD, **{f"{n}.md": "- a line of its own" for n in range(9)}, "Inbox.md": "- new\n"}
-    grade = graded(grader, trial(OLD, after))
+    grade = grade_of(grader, trial(OLD, after))
 
     assert (grade.score, grade.passed, grade.details["file"]) == (0.0, False, "Inbox.md")
     assert (
@@ -174,7 +174,7 @@ def test_the_worst_file_counts(grader: PkmNoOverwrite) -> None:
 
 def test_a_marker_that_is_gone_halves_the_score() -> None:
     """The lines may all be there: without its marker the entry is not what it was."""
-    grade = graded(MARKED, trial(OLD, with_garden(GARDEN.replace(MARK, "2026/05/19.md#ts_12"))))
+    grade = grade_of(MARKED, trial(OLD, with_garden(GARDEN.replace(MARK, "2026/05/19.md#ts_12"))))
 
     assert grade.score == pytest.approx(5.5 / 6 / 2)
     assert grade.passed is False
@@ -183,8 +183,8 @@ def test_a_marker_that_is_gone_halves_the_score() -> None:
 
 def test_a_file_that_is_no_text_is_kept_whole_or_not_at_all() -> None:
     """Pictures are compared by their digest."""
-    changed = graded(ALL, trial(OLD, {**OLD, "PLAN.png": b"\xff\xd9"}))
-    removed = graded(ALL, trial(OLD, {path: text for path, text in OLD.items() if path != "PLAN.png"}))
+    changed = grade_of(ALL, trial(OLD, {**OLD, "PLAN.png": b"\xff\xd9"}))
+    removed = grade_of(ALL, trial(OLD, {path: text for path, text in OLD.items() if path != "PLAN.png"}))
 
     assert (changed.score, removed.score) == (0.0, 0.0)
     assert changed.details["file"] == "PLAN.png"
@@ -195,9 +195,9 @@ def test_a_file_too_large_to_be_seen_is_left_out() -> None:
     large = Tree({"PKM/A.md": FileText("1" * 16, 300_000, None, "too large")})
     larger = Tree({"PKM/A.md": FileText("2" * 16, 300_001, None, "too large")})
 
-    assert graded(ALL, trial(large, larger)).rationale == "no file that was there can be compared"
-    assert graded(ALL, trial({"A.md": "- one"}, large)).score is None
-    assert graded(ALL, trial(large, large)).score == 1.0
+    assert grade_of(ALL, trial(large, larger)).rationale == "no file that was there can be compared"
+    assert grade_of(ALL, trial({"A.md": "- one"}, large)).score is None
+    assert grade_of(ALL, trial(large, large)).score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_files_outside_the_knowledge_base_are_not_its_own() -> None:
     """Neither are they kept, nor does a line there save one that is gone."""
     card = tree({"a.yaml": "- one"}, "Cards/").files
 
-    assert graded(ALL, trial(Tree(card), Tree())).score is None
-    assert graded(ALL, trial(Tree({**card, **tree({"A.md": "- one"}).files}), Tree(card))).score == 0.0
+    assert grade_of(ALL, trial(Tree(card), Tree())).score is None
+    assert grade_of(ALL, trial(Tree({**card, **tree({"A.md": "- one"}).files}), Tree(card))).score == 0.0
 
 
 @given(trees, st.data())
@@ -246,14 +246,14 @@ def test_adding_and_moving_lose_nothing(before: Files, data: st.DataObject) -> N
         after[data.draw(st.sampled_from([path, f"Archives/{path}"]))] = "\n".join(lines)
 
     for end in (before, after):
-        assert graded(ALL, trial(before, end)).score == (1.0 if said_something(before) else None)
+        assert grade_of(ALL, trial(before, end)).score == (1.0 if said_something(before) else None)
 
 
 @given(trees, trees)
 @settings(deadline=None)
 def test_a_share_is_a_share(before: Files, after: Files) -> None:
     """Never below 0, never above 1, and every line is kept, edited or lost."""
-    score = graded(ALL, trial(before, after)).score
+    score = grade_of(ALL, trial(before, after)).score
     assert score is None or 0 <= score <= 1
     there = count_lines(str(text) for text in after.values())
     for text in map(str, before.values()):
@@ -271,7 +271,7 @@ def test_who_lost_every_line_never_passes(before: Files, after: Files) -> None:
         path: "\n".join(line for line in str(text).splitlines() if line.rstrip() not in gone)
         for path, text in after.items()
     }
-    grade = graded(ALL, trial(before, left))
+    grade = grade_of(ALL, trial(before, left))
 
     assert grade.score is not None
     assert grade.score <= 0.5

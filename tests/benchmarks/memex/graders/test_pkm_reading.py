@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Message, ToolCall
-from tests.benchmarks.memex.graders.sample_trials import call, graded, trial
-from tests.benchmarks.memex.graders.sample_trials import given as seeded
+from tests.benchmarks.memex.graders.sample_trials import call, grade_of, seeded_message, trial
 
 OLD = {
     "Inbox.md": "a",
@@ -24,7 +23,7 @@ OLD = {
 GARDEN, ROOF = "/Areas/Home/Garden.md", "/Areas/Home/Roof.md"
 
 
-def read(path: str, turn: int, **more: Any) -> ToolCall:
+def read_call(path: str, turn: int, **more: Any) -> ToolCall:
     """Give a Read."""
     return call("Read", turn, file_path=path, **more)
 
@@ -36,27 +35,27 @@ def edit(path: str, turn: int, **more: Any) -> ToolCall:
 
 def score(*calls: ToolCall, **settings: Any) -> float | None:
     """Give the score of these calls."""
-    return graded(PkmReadBeforeWrite(**settings), trial(OLD, calls=calls)).score
+    return grade_of(PkmReadBeforeWrite(**settings), trial(OLD, calls=calls)).score
 
 
-def judged(*calls: ToolCall, **settings: Any) -> Grade:
+def grade_of_calls(*calls: ToolCall, **settings: Any) -> Grade:
     """Give the grade of these calls."""
-    return graded(PkmReadBeforeWrite(**settings), trial(OLD, calls=calls))
+    return grade_of(PkmReadBeforeWrite(**settings), trial(OLD, calls=calls))
 
 
 @pytest.mark.parametrize(
     ("calls", "expected"),
     [
-        ([read(GARDEN, 1), edit(GARDEN, 2)], 1.0),
-        ([edit(GARDEN, 1), read(GARDEN, 2)], 0.0),
-        ([read(GARDEN, 1), edit(GARDEN, 1)], 0.0),
-        ([read(GARDEN, 1), edit(GARDEN, 2), edit(GARDEN, 2), edit(GARDEN, 5)], 1.0),
-        ([edit(GARDEN, 1), read(GARDEN, 2), edit(GARDEN, 3)], 0.0),
-        ([read(ROOF, 1), edit(GARDEN, 2)], 0.0),
-        ([read("/areas/home/garden.md", 1), edit(GARDEN, 2)], 0.0),
-        ([read("Areas/Home/Garden.md", 1), edit("//Areas/./Home/Garden.md", 2)], 1.0),
+        ([read_call(GARDEN, 1), edit(GARDEN, 2)], 1.0),
+        ([edit(GARDEN, 1), read_call(GARDEN, 2)], 0.0),
+        ([read_call(GARDEN, 1), edit(GARDEN, 1)], 0.0),
+        ([read_call(GARDEN, 1), edit(GARDEN, 2), edit(GARDEN, 2), edit(GARDEN, 5)], 1.0),
+        ([edit(GARDEN, 1), read_call(GARDEN, 2), edit(GARDEN, 3)], 0.0),
+        ([read_call(ROOF, 1), edit(GARDEN, 2)], 0.0),
+        ([read_call("/areas/home/garden.md", 1), edit(GARDEN, 2)], 0.0),
+        ([read_call("Areas/Home/Garden.md", 1), edit("//Areas/./Home/Garden.md", 2)], 1.0),
         ([call("Read", 1, path=GARDEN), edit(GARDEN, 2)], 1.0),
-        ([read(GARDEN, 1, offset=1, limit=2), edit(GARDEN, 2)], 1.0),
+        ([read_call(GARDEN, 1, offset=1, limit=2), edit(GARDEN, 2)], 1.0),
         ([call("Grep", 1, pattern="b", path=GARDEN), edit(GARDEN, 2)], 0.0),
         ([call("read", 1, file_path=GARDEN), edit(GARDEN, 2)], 0.0),
     ],
@@ -120,7 +119,7 @@ def test_a_read_counts_from_the_next_turn_on(calls: list[ToolCall], expected: fl
 )
 def test_a_file_is_changed_when_what_it_held_may_be_gone(change: ToolCall, changed: list[str]) -> None:
     """Edited, overwritten, moved over or removed; not moved, not new, and not by a call that failed."""
-    grade = judged(change)
+    grade = grade_of_calls(change)
 
     assert [check.claim for check in grade.checks] == [
         f"{path} was read before it was changed" for path in changed
@@ -131,22 +130,24 @@ def test_a_file_is_changed_when_what_it_held_may_be_gone(change: ToolCall, chang
 @pytest.mark.parametrize(
     ("calls", "finding"),
     [
-        ([read(GARDEN, 1), edit(GARDEN, 2)], "a read first"),
-        ([edit(ROOF, 1), read(GARDEN, 2)], "a write before it"),
+        ([read_call(GARDEN, 1), edit(GARDEN, 2)], "a read first"),
+        ([edit(ROOF, 1), read_call(GARDEN, 2)], "a write before it"),
         ([edit(GARDEN, 2)], "no read"),
     ],
     ids=["first", "second", "never"],
 )
 def test_upstream_mode_says_what_came_before_the_first_write(calls: list[ToolCall], finding: str) -> None:
     """Both sides of its one check are told, whether it passed or not."""
-    (check,) = judged(*calls, mode="upstream", required_read_path=GARDEN).checks
+    (check,) = grade_of_calls(*calls, mode="upstream", required_read_path=GARDEN).checks
 
     assert (check.passed, check.expected, check.found) == (finding == "a read first", "a read first", finding)
 
 
 def test_each_changed_file_is_asked_about() -> None:
     """The score is the share of files that were read first, and the others are named with both turns."""
-    grade = judged(read(GARDEN, 1), edit(GARDEN, 2), edit(ROOF, 2), read(ROOF, 3), edit("/Inbox.md", 3))
+    grade = grade_of_calls(
+        read_call(GARDEN, 1), edit(GARDEN, 2), edit(ROOF, 2), read_call(ROOF, 3), edit("/Inbox.md", 3)
+    )
 
     assert grade.score == pytest.approx(1 / 3)
     assert (
@@ -183,30 +184,32 @@ def test_a_name_that_looks_like_a_pattern_is_a_name_first() -> None:
     assert score(call("BatchRead", 1, file_patterns=[path]), edit(path, 2)) == 1.0
 
 
-@pytest.mark.parametrize("first", [read(GARDEN, 1), call("BatchRead", 1, file_patterns=[GARDEN])])
+@pytest.mark.parametrize("first", [read_call(GARDEN, 1), call("BatchRead", 1, file_patterns=[GARDEN])])
 def test_a_read_that_failed_is_none(first: ToolCall) -> None:
     """The agent saw an error, not the file."""
     failed = call(first.tool, 1, failed=True, **first.args)
 
     assert score(failed, edit(GARDEN, 2)) == 0.0
-    assert score(failed, read(GARDEN, 2), edit(GARDEN, 3)) == 1.0
+    assert score(failed, read_call(GARDEN, 2), edit(GARDEN, 3)) == 1.0
 
 
 def test_what_the_task_gave_to_read_was_read() -> None:
     """A read in the conversation that the task began with counts; a change there changed nothing here."""
-    evidence = trial(OLD, calls=[edit(GARDEN, 1)], messages=[seeded(read(GARDEN, 0), edit(ROOF, 0))])
+    evidence = trial(
+        OLD, calls=[edit(GARDEN, 1)], messages=[seeded_message(read_call(GARDEN, 0), edit(ROOF, 0))]
+    )
 
-    grade = graded(PkmReadBeforeWrite(), evidence)
+    grade = grade_of(PkmReadBeforeWrite(), evidence)
     assert grade.score == 1.0
     assert len(grade.checks) == 1
 
 
 def test_what_the_agent_asked_for_is_no_read_by_itself() -> None:
     """The conversation holds every call without what came of it: a read that failed stays one."""
-    request = Message("assistant", "", (read(GARDEN, 1),), 1)
-    calls = [read(GARDEN, 1, failed=True), edit(GARDEN, 2)]
+    request = Message("assistant", "", (read_call(GARDEN, 1),), 1)
+    calls = [read_call(GARDEN, 1, failed=True), edit(GARDEN, 2)]
 
-    assert graded(PkmReadBeforeWrite(), trial(OLD, calls=calls, messages=[request])).score == 0.0
+    assert grade_of(PkmReadBeforeWrite(), trial(OLD, calls=calls, messages=[request])).score == 0.0
 
 
 def test_a_file_stays_the_same_file_when_it_is_moved() -> None:
@@ -214,13 +217,15 @@ def test_a_file_stays_the_same_file_when_it_is_moved() -> None:
     move = call("Move", 2, source_path="/Areas/Home", destination_path="/Archives/Home")
     into = call("Move", 2, source_path="/Areas/Home", destination_path="/Projects")
 
-    assert score(read(GARDEN, 1), move, edit("/Archives/Home/Garden.md", 3)) == 1.0
-    assert score(move, read("/Archives/Home/Garden.md", 3), edit("/Archives/Home/Garden.md", 4)) == 1.0
+    assert score(read_call(GARDEN, 1), move, edit("/Archives/Home/Garden.md", 3)) == 1.0
+    assert score(move, read_call("/Archives/Home/Garden.md", 3), edit("/Archives/Home/Garden.md", 4)) == 1.0
     assert score(move, edit("/Archives/Home/Garden.md", 3)) == 0.0
     assert score(into, edit("/Projects/Home/Garden.md", 3)) == 0.0
     assert (
         score(
-            read("/Inbox.md", 1), call("Move", 2, source_path=ROOF, destination_path="/"), edit("/Roof.md", 3)
+            read_call("/Inbox.md", 1),
+            call("Move", 2, source_path=ROOF, destination_path="/"),
+            edit("/Roof.md", 3),
         )
         == 0.0
     )
@@ -245,7 +250,7 @@ def test_folders_come_and_go_during_a_trial() -> None:
 def test_a_file_of_this_trial_needs_no_read() -> None:
     """What the agent wrote it knows, also in the place of a file that it moved away or removed."""
     away = call("Move", 1, source_path=GARDEN, destination_path="/Archives/Garden.md")
-    removed = [read(GARDEN, 1), call("Remove", 2, path=GARDEN, confirm=True)]
+    removed = [read_call(GARDEN, 1), call("Remove", 2, path=GARDEN, confirm=True)]
 
     assert score(call("Write", 1, file_path="/New.md"), edit("/New.md", 1), edit("/New.md", 2)) is None
     assert score(away, call("Write", 2, file_path=GARDEN), edit(GARDEN, 3)) is None
@@ -254,7 +259,7 @@ def test_a_file_of_this_trial_needs_no_read() -> None:
 
 def test_without_a_change_there_is_nothing_to_judge() -> None:
     """A trial that touched no file of the user's is undecided, not passed."""
-    grade = judged(read(GARDEN, 1))
+    grade = grade_of_calls(read_call(GARDEN, 1))
 
     assert (grade.score, grade.rationale) == (None, "no call changed a file that was there before")
 
@@ -264,9 +269,9 @@ def test_a_required_file_must_have_been_read() -> None:
     required = {"required_read_path": "/Areas/Home/Garden.md"}
 
     assert score(**required) == 0.0
-    assert score(read(GARDEN, 1), **required) == 1.0
-    assert score(read("/Inbox.md", 1), edit("/Inbox.md", 2), **required) == 0.5
-    assert len(judged(edit(GARDEN, 1), **required).checks) == 1
+    assert score(read_call(GARDEN, 1), **required) == 1.0
+    assert score(read_call("/Inbox.md", 1), edit("/Inbox.md", 2), **required) == 0.5
+    assert len(grade_of_calls(edit(GARDEN, 1), **required).checks) == 1
 
 
 @given(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import clean_path, lies_in, pkm_path, upstream_path
 from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
 from pytest_agenteval.records.evidence import FileText, Tree
-from tests.benchmarks.memex.graders.sample_trials import SKIPPED, Files, graded, tree, trial
+from tests.benchmarks.memex.graders.sample_trials import SKIPPED, Files, grade_of, tree, trial
 
 OLD: Files = {
     "Inbox.md": "- a line\n",
@@ -44,7 +44,7 @@ def after(**changed: str | bytes) -> Files:
 )
 def test_half_credit_passes_and_full_credit_is_said(files: Files, score: float, why: str) -> None:
     """The right file scores 1, another file of the right bucket one half, which is enough."""
-    grade = graded(GARDEN, trial(OLD, files))
+    grade = grade_of(GARDEN, trial(OLD, files))
 
     assert grade.score == score
     assert why in grade.rationale
@@ -56,8 +56,8 @@ def test_a_bucket_alone_is_full_credit_where_no_file_is_expected() -> None:
     """Several buckets are alternatives: any of them is right."""
     grader = PkmRoutedCorrectly(["Areas/Home/", "Projects/"])
 
-    assert graded(grader, trial(OLD, after(Projects__Barn="- new"))).score == 1.0
-    assert graded(grader, trial(OLD, after(Areas__Work="- new"))).score == 0.0
+    assert grade_of(grader, trial(OLD, after(Projects__Barn="- new"))).score == 1.0
+    assert grade_of(grader, trial(OLD, after(Areas__Work="- new"))).score == 0.0
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_bucket_alone_is_full_credit_where_no_file_is_expected() -> None:
 )
 def test_only_a_change_that_holds_something_new_counts(text: str, counts: bool) -> None:
     """White space, another order and what was taken out put no entry anywhere."""
-    grade = graded(GARDEN, trial(OLD, {**OLD, "Areas/Home/Garden.md": text}))
+    grade = grade_of(GARDEN, trial(OLD, {**OLD, "Areas/Home/Garden.md": text}))
 
     assert grade.score == float(counts)
 
@@ -88,10 +88,10 @@ def test_an_empty_file_a_link_and_a_removed_file_hold_nothing_new() -> None:
     roofless = {path: text for path, text in OLD.items() if path != "Areas/Home/Roof.md"}
     grader = PkmRoutedCorrectly(["Areas/Home/"])
 
-    assert graded(grader, trial(OLD, {**OLD, "Areas/Home/New.md": " \n"})).score == 0.0
-    assert graded(grader, trial(OLD, link)).score == 0.0
-    assert graded(grader, trial(OLD, roofless)).score == 0.0
-    assert graded(grader, trial(OLD, {**OLD, "Areas/Home/Plan.png": b"\xff\xd8"})).score == 1.0
+    assert grade_of(grader, trial(OLD, {**OLD, "Areas/Home/New.md": " \n"})).score == 0.0
+    assert grade_of(grader, trial(OLD, link)).score == 0.0
+    assert grade_of(grader, trial(OLD, roofless)).score == 0.0
+    assert grade_of(grader, trial(OLD, {**OLD, "Areas/Home/Plan.png": b"\xff\xd8"})).score == 1.0
 
 
 def test_a_moved_file_has_landed_where_it_is_now() -> None:
@@ -99,7 +99,7 @@ def test_a_moved_file_has_landed_where_it_is_now() -> None:
     moved = {path: text for path, text in OLD.items() if path != "Projects/Shed.md"}
     moved["Archives/Shed.md"] = OLD["Projects/Shed.md"]
 
-    assert graded(PkmRoutedCorrectly(["Archives/"]), trial(OLD, moved)).score == 1.0
+    assert grade_of(PkmRoutedCorrectly(["Archives/"]), trial(OLD, moved)).score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_moved_file_has_landed_where_it_is_now() -> None:
 )
 def test_every_bucket_of_a_split_task_counts(files: Files, score: float) -> None:
     """One side of two is one half, which does not pass: the task was to split."""
-    grade = graded(SPLIT, trial(OLD, files))
+    grade = grade_of(SPLIT, trial(OLD, files))
 
     assert (grade.score, grade.passed) == (score, score == 1.0)
     assert len(grade.checks) == 2
@@ -126,14 +126,14 @@ def test_a_bucket_of_a_split_task_may_have_a_file_of_its_own() -> None:
     both = after(Areas__Home__Garden="- new", Projects__Barn="- new")
     other = after(Areas__Home__Roof="- new", Projects__Barn="- new")
 
-    assert graded(grader, trial(OLD, both)).score == 1.0
-    assert graded(grader, trial(OLD, other)).score == 0.75
-    assert graded(grader, trial(OLD, after(Areas__Home__Garden="- new"))).score == 0.5
+    assert grade_of(grader, trial(OLD, both)).score == 1.0
+    assert grade_of(grader, trial(OLD, other)).score == 0.75
+    assert grade_of(grader, trial(OLD, after(Areas__Home__Garden="- new"))).score == 0.5
 
 
 def test_what_changed_elsewhere_is_named_and_costs_nothing() -> None:
     """A cross reference in another bucket is no mistake, and shows."""
-    grade = graded(GARDEN, trial(OLD, after(Areas__Home__Garden="- new", Inbox="- see garden")))
+    grade = grade_of(GARDEN, trial(OLD, after(Areas__Home__Garden="- new", Inbox="- see garden")))
 
     assert grade.score == 1.0
     assert grade.details["elsewhere"] == ["Inbox.md"]
@@ -143,9 +143,9 @@ def test_what_changed_elsewhere_is_named_and_costs_nothing() -> None:
 def test_where_nothing_else_may_change_one_file_elsewhere_halves_the_score() -> None:
     """With ``only``, half credit does not pass, and a check says what is wrong."""
     only = PkmRoutedCorrectly(["Areas/Home/"], only=True)
-    noisy = graded(only, trial(OLD, after(Areas__Home__Garden="- new", Inbox="- new")))
+    noisy = grade_of(only, trial(OLD, after(Areas__Home__Garden="- new", Inbox="- new")))
 
-    assert graded(only, trial(OLD, after(Areas__Home__Garden="- new", Areas__Home__Roof="- new"))).passed
+    assert grade_of(only, trial(OLD, after(Areas__Home__Garden="- new", Areas__Home__Roof="- new"))).passed
     assert (noisy.score, noisy.passed) == (0.5, False)
     assert "no: nothing changed elsewhere (expected no file, found Inbox.md)" in noisy.rationale
 
@@ -162,9 +162,9 @@ def test_other_parts_of_the_workspace_are_no_place() -> None:
     """Only what lies in the knowledge base is looked at, and its name is taken off once."""
     grader = PkmRoutedCorrectly(["Areas/"])
 
-    assert graded(grader, trial({}, tree({"Areas/A.md": "new"}, "Cards/"))).score == 0.0
-    assert graded(grader, trial({}, tree({"Areas/A.md": "new"}, "PKM/PKM/"))).score == 0.0
-    assert graded(grader, trial({}, tree({"Areas/A.md": "new"}))).score == 1.0
+    assert grade_of(grader, trial({}, tree({"Areas/A.md": "new"}, "Cards/"))).score == 0.0
+    assert grade_of(grader, trial({}, tree({"Areas/A.md": "new"}, "PKM/PKM/"))).score == 0.0
+    assert grade_of(grader, trial({}, tree({"Areas/A.md": "new"}))).score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,9 @@ def test_the_order_of_the_changes_does_not_matter(data: st.DataObject) -> None:
     )
     every, only = data.draw(st.booleans()), data.draw(st.booleans())
     grader = PkmRoutedCorrectly(buckets, every_bucket=every, only=only)
-    grades = [graded(grader, trial(Tree(), tree(dict.fromkeys(order, "new")))) for order in (changed, again)]
+    grades = [
+        grade_of(grader, trial(Tree(), tree(dict.fromkeys(order, "new")))) for order in (changed, again)
+    ]
 
     assert grades[0].score == grades[1].score
     assert 0 <= (grades[0].score or 0.0) <= 1
@@ -262,8 +264,8 @@ def test_a_file_alone_may_be_expected() -> None:
     """Without a bucket there is no half credit."""
     grader = PkmRoutedCorrectly([], ["Inbox.md"])
 
-    assert graded(grader, trial(OLD, after(Inbox="- new"))).score == 1.0
-    assert graded(grader, trial(OLD, after(Projects__Shed="- new"))).score == 0.0
+    assert grade_of(grader, trial(OLD, after(Inbox="- new"))).score == 1.0
+    assert grade_of(grader, trial(OLD, after(Projects__Shed="- new"))).score == 0.0
 
 
 def test_graders_are_values() -> None:

@@ -14,7 +14,7 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import PkmNoOver
 from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeWrite
 from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
 from pytest_agenteval.records.evidence import Evidence
-from tests.benchmarks.memex.graders.sample_trials import call, graded, tree, trial
+from tests.benchmarks.memex.graders.sample_trials import call, grade_of, tree, trial
 
 Case = Mapping[str, Any]
 
@@ -47,10 +47,10 @@ def test_upstream_mode_scores_as_memex_does(case: Case) -> None:
     """Score, verdict and every check are those of the original, in its order; where it throws, undecided."""
     grader, expect = GRADERS[case["grader"]](**case.get("config", {}), mode="upstream"), case["expect"]
     if expect.get("raises"):
-        unreadable = graded(grader, evidence(case))
+        unreadable = grade_of(grader, evidence(case))
         assert (unreadable.score, unreadable.undecided) == (None, "unreadable")
         return
-    grade = graded(grader, evidence(case))
+    grade = grade_of(grader, evidence(case))
 
     assert grade.score == pytest.approx(expect["value"], abs=ORACLE["float_tolerance"])
     assert grade.passed == expect["passed"]
@@ -67,7 +67,7 @@ def test_every_grader_of_the_file_is_exercised() -> None:
 
 def test_an_expected_file_outside_every_bucket_is_a_hit_for_both() -> None:
     """Memex lets a file vouch for its bucket, wherever it lies."""
-    grade = graded(
+    grade = grade_of(
         PkmRoutedCorrectly(["Areas/"], ["Inbox.md"], mode="upstream"),
         trial({}, {"Inbox.md": "new"}, state={}),
     )
@@ -80,16 +80,16 @@ def test_the_calls_of_one_turn_count_in_the_order_in_which_they_were_listed() ->
     read, edit = call("Read", 1, file_path="A.md"), call("Edit", 1, file_path="A.md")
     grader = PkmReadBeforeWrite("A.md", mode="upstream")
 
-    assert graded(grader, trial({"A.md": "a"}, calls=[read, edit])).score == 1.0
-    assert graded(grader, trial({"A.md": "a"}, calls=[edit, read])).score == 0.0
+    assert grade_of(grader, trial({"A.md": "a"}, calls=[read, edit])).score == 1.0
+    assert grade_of(grader, trial({"A.md": "a"}, calls=[edit, read])).score == 0.0
 
 
 def test_the_texts_at_the_end_come_from_the_workspace_where_the_state_has_none() -> None:
     """Our agent's state holds no copy of the tree; a marker outside the knowledge base is not in it."""
     grader = PkmNoOverwrite("seed_garden_01", mode="upstream")
 
-    assert graded(grader, trial({}, {"B.md": "x seed_garden_01"}, state={})).score == 1.0
-    assert graded(grader, trial({}, tree({"1.md": "seed_garden_01"}, "Facts/"), state={})).score == 0.0
+    assert grade_of(grader, trial({}, {"B.md": "x seed_garden_01"}, state={})).score == 1.0
+    assert grade_of(grader, trial({}, tree({"1.md": "seed_garden_01"}, "Facts/"), state={})).score == 0.0
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def pytest_agenteval_register(registry):
 """
 
 
-def read(daily: str | None, day: str = "2026/11/03") -> Mapping[str, str]:
+def starting_files(daily: str | None, day: str = "2026/11/03") -> Mapping[str, str]:
     """Give a starting workspace with one daily file."""
     return {} if daily is None else {f"Facts/{day}.md": daily}
 
@@ -72,7 +72,7 @@ def test_the_journal_gives_an_id_and_writes_the_entry_down(
     given: Mapping[str, str], clock: str | None, daily: str | None, id: str, laid: str | None
 ) -> None:
     """Day and hour are the clock's, the number the task's; an entry that is written already keeps its own."""
-    whole, texts = prepared({"content": TEXT, **given}, "walk", clock, read(daily).get)
+    whole, texts = prepared({"content": TEXT, **given}, "walk", clock, starting_files(daily).get)
     assert whole == {"content": TEXT, "fact_id": id}
     assert list(texts.values()) == ([] if laid is None else [laid])
 
@@ -80,7 +80,9 @@ def test_the_journal_gives_an_id_and_writes_the_entry_down(
 def test_a_number_that_is_taken_is_not_given_again() -> None:
     """Two entries of a day never have one id."""
     daily = OTHER.replace("ts_1", "ts_3168")
-    assert prepared({"content": TEXT}, "walk", CLOCK, read(daily).get)[0]["fact_id"].endswith("#ts_3169")
+    assert prepared({"content": TEXT}, "walk", CLOCK, starting_files(daily).get)[0]["fact_id"].endswith(
+        "#ts_3169"
+    )
 
 
 @pytest.mark.posix

@@ -42,7 +42,7 @@ def reply(*calls: tuple[str, Mapping[str, Any]], text: str = "") -> Mapping[str,
     return {"text": text, "calls": [{"tool": tool, "args": args} for tool, args in calls]}
 
 
-def played(layer: Path, *script: Mapping[str, Any], model: str = "scripted", **more: Any) -> Trial:
+def play_agent(layer: Path, *script: Mapping[str, Any], model: str = "scripted", **more: Any) -> Trial:
     """Let an offline model, as a rule the scripted one, play the PKM agent."""
     settings: dict[str, Any] = {
         "agent": "pkm",
@@ -85,7 +85,7 @@ SKIP: tuple[str, Mapping[str, Any]] = ("skip_pkm_organization", {"evidence": "no
 
 def test_an_entry_is_filed_and_has_its_insight(layer: Path) -> None:
     """Read, then edit and insight in one reply: complete, on disk, and the model is not asked again."""
-    trial = played(layer, reply(READ), reply(edit(), INSIGHT, text="filed"))
+    trial = play_agent(layer, reply(READ), reply(edit(), INSIGHT, text="filed"))
 
     assert len(trial.transcript.asks) == 2
     assert trial.outcome.answer.text == "filed"
@@ -105,7 +105,7 @@ def test_an_entry_is_filed_and_has_its_insight(layer: Path) -> None:
 def test_the_oracle_acts_out_a_reference(layer: Path) -> None:
     """Turns that read, edit and tell are all that the oracle needs; a dollar is doubled."""
     turns = [reply(READ), reply(edit(f"- varnish, 30 $$ {MARKER}"), INSIGHT)]
-    trial = played(layer, model="oracle", reference={"turns": turns})
+    trial = play_agent(layer, model="oracle", reference={"turns": turns})
 
     assert trial.cause == ""
     assert state(trial)["is_complete"]
@@ -114,7 +114,7 @@ def test_the_oracle_acts_out_a_reference(layer: Path) -> None:
 
 def test_doing_nothing_deals_with_nothing(layer: Path) -> None:
     """A model that says nothing leaves the entry undone and every file as it was."""
-    trial = played(layer, model="nop")
+    trial = play_agent(layer, model="nop")
 
     assert state(trial)["is_complete"] is False
     assert not trial.outcome.diff
@@ -122,7 +122,7 @@ def test_doing_nothing_deals_with_nothing(layer: Path) -> None:
 
 def test_a_clean_skip_ends_the_trial(layer: Path) -> None:
     """A skip changes no file, is complete, and quotes the user."""
-    trial = played(layer, reply(READ, SKIP))
+    trial = play_agent(layer, reply(READ, SKIP))
 
     assert len(trial.transcript.asks) == 1
     assert state(trial)["is_complete"]
@@ -132,7 +132,9 @@ def test_a_clean_skip_ends_the_trial(layer: Path) -> None:
 
 def test_a_skip_after_a_change_is_not_clean(layer: Path) -> None:
     """It ends the run; the model is told that the skip does not count, and can still file the entry."""
-    trial = played(layer, reply(edit("- varnish")), reply(SKIP), reply(INSIGHT, edit("x")), SILENT, SILENT)
+    trial = play_agent(
+        layer, reply(edit("- varnish")), reply(SKIP), reply(INSIGHT, edit("x")), SILENT, SILENT
+    )
     first, second, *_ = users(trial)[1:]
 
     assert state(trial)["missing_requirements"] == ["skip_without_successful_pkm_mutation"]
@@ -146,7 +148,7 @@ def test_a_skip_after_a_change_is_not_clean(layer: Path) -> None:
 def test_a_dirty_skip_can_be_made_good(layer: Path) -> None:
     """Filing the entry after a dirty skip completes it, the skip notwithstanding."""
     dirty = reply(edit("- bought the varnish\n- x"), SKIP)
-    trial = played(layer, dirty, reply(edit(), INSIGHT))
+    trial = play_agent(layer, dirty, reply(edit(), INSIGHT))
 
     assert state(trial)["is_complete"]
     assert state(trial)["skipped_pkm"]
@@ -163,7 +165,7 @@ def test_a_dirty_skip_can_be_made_good(layer: Path) -> None:
 )
 def test_the_missing_half_is_named(layer: Path, half: Mapping[str, Any], words: str, not_told: str) -> None:
     """An unfinished run is followed by one that begins with what is missing, and only with that."""
-    trial = played(layer, half, *[SILENT] * 4)
+    trial = play_agent(layer, half, *[SILENT] * 4)
     reminder = users(trial)[1]
 
     assert words in reminder
@@ -173,7 +175,7 @@ def test_the_missing_half_is_named(layer: Path, half: Mapping[str, Any], words: 
 
 def test_giving_up_is_no_error(layer: Path) -> None:
     """There are four runs; an entry that is not dealt with after them leaves a trial like any other."""
-    trial = played(layer, *[SILENT] * 4)
+    trial = play_agent(layer, *[SILENT] * 4)
 
     assert trial.ending == "failed"
     assert len(trial.transcript.asks) == 4
@@ -186,7 +188,7 @@ def test_giving_up_is_no_error(layer: Path) -> None:
 
 def test_the_halves_of_several_runs_add_up(layer: Path) -> None:
     """What one run filed and another told is one entry dealt with."""
-    trial = played(layer, reply(INSIGHT), reply(READ), reply(edit()), SILENT)
+    trial = play_agent(layer, reply(INSIGHT), reply(READ), reply(edit()), SILENT)
 
     assert len(users(trial)) == 2
     assert state(trial)["is_complete"]
@@ -196,7 +198,7 @@ def test_refused_calls_do_not_end_a_run(layer: Path) -> None:
     """An insight or a skip that was refused leaves the run going, in which both may be mended."""
     unknown = ("update_timeline_card_insight", {"fact_id": "2026/09/17.md#ts_9", "insight_text": "x"})
     nothing = ("skip_pkm_organization", {"evidence": " "})
-    trial = played(layer, reply(unknown, nothing), reply(edit(), INSIGHT))
+    trial = play_agent(layer, reply(unknown, nothing), reply(edit(), INSIGHT))
 
     assert len(users(trial)) == 1
     assert [call.error is None for call in trial.transcript.calls] == [False, False, True, True]
@@ -205,8 +207,8 @@ def test_refused_calls_do_not_end_a_run(layer: Path) -> None:
 def test_after_a_reminder_the_insight_is_not_the_end(layer: Path) -> None:
     """A file that was read and should be put in order leaves time for that; a skip still ends the run."""
     move = ("Move", {"source_path": "/Areas/Choir 2026-01-02.md", "destination_path": "/Areas/Choir.md"})
-    orderly = played(layer, reply(UNWIELDY), reply(edit(), INSIGHT), reply(move), SILENT)
-    skipped = played(layer, reply(UNWIELDY), reply(SKIP))
+    orderly = play_agent(layer, reply(UNWIELDY), reply(edit(), INSIGHT), reply(move), SILENT)
+    skipped = play_agent(layer, reply(UNWIELDY), reply(SKIP))
 
     assert "PKM/Areas/Choir.md" in orderly.outcome.after
     assert len(users(orderly)) == 1
@@ -215,7 +217,7 @@ def test_after_a_reminder_the_insight_is_not_the_end(layer: Path) -> None:
 
 def test_a_reminder_counts_within_its_run(layer: Path) -> None:
     """The next run begins anew: an insight is its end again."""
-    trial = played(layer, reply(UNWIELDY), SILENT, reply(edit(), INSIGHT))
+    trial = play_agent(layer, reply(UNWIELDY), SILENT, reply(edit(), INSIGHT))
 
     assert len(users(trial)) == 2
     assert state(trial)["is_complete"]
@@ -223,7 +225,7 @@ def test_a_reminder_counts_within_its_run(layer: Path) -> None:
 
 def test_five_equal_calls_end_a_run(layer: Path) -> None:
     """A model that repeats one call is stopped at the fifth, told what is missing, and may go on."""
-    trial = played(layer, *[reply(READ)] * 5, reply(edit(), INSIGHT))
+    trial = play_agent(layer, *[reply(READ)] * 5, reply(edit(), INSIGHT))
 
     assert len(users(trial)) == 2
     assert state(trial)["is_complete"]
@@ -232,7 +234,7 @@ def test_five_equal_calls_end_a_run(layer: Path) -> None:
 def test_a_run_is_at_most_so_many_asks(layer: Path) -> None:
     """A run without end is cut off after ``most_asks`` replies, in each of the runs."""
     script = [reply(("LS", {"path": "/", "depth": number % 3 + 1})) for number in range(6)]
-    trial = played(layer, *script, settings={"most_asks": 3, "retries": 1})
+    trial = play_agent(layer, *script, settings={"most_asks": 3, "retries": 1})
 
     assert len(trial.transcript.asks) == 6
     assert trial.cause == ""
@@ -240,7 +242,7 @@ def test_a_run_is_at_most_so_many_asks(layer: Path) -> None:
 
 def test_the_end_state_is_there_after_a_crash(layer: Path) -> None:
     """A provider that breaks off leaves what was filed until then to be seen."""
-    trial = played(layer, reply(edit()))
+    trial = play_agent(layer, reply(edit()))
 
     assert trial.ending == "errored"
     assert state(trial)["wrote_para"]
@@ -249,7 +251,7 @@ def test_the_end_state_is_there_after_a_crash(layer: Path) -> None:
 
 def test_the_end_state_is_there_at_a_limit(layer: Path) -> None:
     """A trial that was cut short is graded on what it had done, and has not said more than it did."""
-    trial = played(layer, reply(edit()), reply(INSIGHT), limits=Allowance(steps=1))
+    trial = play_agent(layer, reply(edit()), reply(INSIGHT), limits=Allowance(steps=1))
 
     assert trial.limit == "steps"
     assert state(trial)["wrote_para"]
@@ -259,14 +261,14 @@ def test_the_end_state_is_there_at_a_limit(layer: Path) -> None:
 @pytest.mark.parametrize("fact", [None, "", 5])
 def test_a_hopeless_fact_is_filed_nowhere(layer: Path, fact: object) -> None:
     """The end state of an input that never made sense is told without an error, and credits nothing."""
-    trial = played(layer, reply(edit("None of 5")), *[SILENT] * 4, input={"fact_id": fact, "content": ""})
+    trial = play_agent(layer, reply(edit("None of 5")), *[SILENT] * 4, input={"fact_id": fact, "content": ""})
 
     assert not state(trial)["wrote_para"]
 
 
 def test_the_model_is_told_what_it_needs(layer: Path) -> None:
     """The entry comes with the tree, id, time and language; its text is not taken for a template."""
-    trial = played(layer, reply(SKIP), settings={"user_language": "Korean"})
+    trial = play_agent(layer, reply(SKIP), settings={"user_language": "Korean"})
     system, user = (message.content for message in trial.transcript.messages[:2])
 
     assert "it is Korean" in system
@@ -279,7 +281,7 @@ def test_the_model_is_told_what_it_needs(layer: Path) -> None:
 
 def test_an_empty_knowledge_base_is_said_to_be_empty(tmp_path: Path) -> None:
     """Where there is nothing yet, the model is told so instead of being shown a bare root."""
-    trial = played(tmp_path, reply(SKIP))
+    trial = play_agent(tmp_path, reply(SKIP))
 
     assert "The knowledge base is empty so far" in users(trial)[0]
     assert "need not be listed" not in users(trial)[0]
@@ -289,7 +291,7 @@ def test_a_large_knowledge_base_is_not_said_to_be_whole(layer: Path) -> None:
     """Of a tree that is too large to show, the model is told to look for itself."""
     for number in range(1100):
         (layer / f"PKM/Areas/note {number}.md").write_text("x", encoding="utf-8")
-    trial = played(layer, reply(SKIP))
+    trial = play_agent(layer, reply(SKIP))
 
     assert "there are more" in users(trial)[0]
     assert "need not be listed" not in users(trial)[0]
@@ -297,7 +299,7 @@ def test_a_large_knowledge_base_is_not_said_to_be_whole(layer: Path) -> None:
 
 def test_all_tools_are_offered_before_the_first_ask(layer: Path) -> None:
     """The eleven tools are there from the start."""
-    trial = played(layer, reply(("NoSuchTool", {})), reply(SKIP))
+    trial = play_agent(layer, reply(("NoSuchTool", {})), reply(SKIP))
     error = trial.transcript.calls[0].error
 
     assert error is not None

@@ -21,7 +21,7 @@ REFUSED = {"role": "tool", "tool_call_id": "x", "content": '{"error":"no","error
 SAVED = {"role": "tool", "tool_call_id": "x", "content": "The card is saved."}
 
 
-def made(**task: Any) -> Chat:
+def rules_chat(**task: Any) -> Chat:
     """Make the model for a trial of a task."""
     plan = Plan(PlannedTask("s", "t", "card", "capability", "", (), **task), MODEL)
     return installed_registry().model_factory("rules")(MODEL, plan)
@@ -29,7 +29,7 @@ def made(**task: Any) -> Chat:
 
 def ask(messages: Sequence[Mapping[str, Any]], *tools: ToolSpec, chat: Chat | None = None) -> Reply:
     """Ask once."""
-    return asyncio.run((chat or made()).ask(messages, tools=tools))
+    return asyncio.run((chat or rules_chat()).ask(messages, tools=tools))
 
 
 def entry(text: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_without_tools_it_repeats_the_user() -> None:
 
 def test_it_sees_nothing_of_the_task() -> None:
     """A reference, a script and an input in the plan change nothing of what it says."""
-    chat = made(
+    chat = rules_chat(
         input={"content": "secret"}, reference={"turns": [{"text": "secret"}]}, script=({"text": "secret"},)
     )
 
@@ -114,7 +114,7 @@ def test_a_reminder_does_not_start_it_over() -> None:
 
 def test_call_ids_are_unique_in_a_chat() -> None:
     """Two calls of one trial never share an id."""
-    chat = made()
+    chat = rules_chat()
     ids = {ask([entry("a")], SAVE, chat=chat).calls[0].id for _ in range(3)}
 
     assert len(ids) == 3

@@ -65,7 +65,7 @@ def answered(messages: list[dict[str, Any]], *contents: str) -> list[tuple[str, 
     return [(call.tool, call.args) for call in reply.calls]
 
 
-def played(folder: Path, text: str, files: Mapping[str, str] = FILES) -> Trial:
+def play_agent(folder: Path, text: str, files: Mapping[str, str] = FILES) -> Trial:
     """Let the model play the PKM agent with its real tools."""
     tree = {f"PKM/{path}": content for path, content in files.items()}
     tree["Facts/2026/09/17.md"] = f'## <id:ts_1> 09:00:00 "{{}}"\n\n{text}\n'
@@ -89,7 +89,7 @@ def played(folder: Path, text: str, files: Mapping[str, str] = FILES) -> Trial:
 )
 def test_it_files_an_entry_where_it_sounds_right(tmp_path: Path, text: str, path: str) -> None:
     """It finds a file by name, else by content, adds entry and marker at its end, and tells an insight."""
-    trial = played(tmp_path, text)
+    trial = play_agent(tmp_path, text)
 
     assert trial.outcome.answer.state["is_complete"]
     assert trial.outcome.after.text(f"PKM/{path}") == f"{FILES[path]}- {text} {MARKER}\n"
@@ -98,7 +98,7 @@ def test_it_files_an_entry_where_it_sounds_right(tmp_path: Path, text: str, path
 
 def test_it_starts_a_file_where_none_sounds_right(tmp_path: Path) -> None:
     """A new file lies in the folder that a keyword speaks for, named by the entry's first words."""
-    trial = played(tmp_path, "Project kickoff on Monday, bring cake")
+    trial = play_agent(tmp_path, "Project kickoff on Monday, bring cake")
 
     assert trial.outcome.answer.state["is_complete"]
     assert trial.outcome.after.text("PKM/Projects/Project kickoff on Monday.md") == (
@@ -120,7 +120,7 @@ def test_it_starts_a_file_where_none_sounds_right(tmp_path: Path) -> None:
 )
 def test_it_skips_what_it_is_told_to(tmp_path: Path, text: str, quote: str) -> None:
     """A plain wish in four languages, or an entry without letters, is skipped with the words that say so."""
-    trial = played(tmp_path, text)
+    trial = play_agent(tmp_path, text)
 
     assert trial.outcome.answer.state["is_complete"]
     assert trial.outcome.answer.state["skip_evidence"] == quote
@@ -136,7 +136,7 @@ def test_it_misses_what_is_said_in_other_words(text: str) -> None:
 
 def test_it_starts_an_empty_knowledge_base(tmp_path: Path) -> None:
     """With no file to look at it writes one at once."""
-    trial = played(tmp_path, "Swim every morning before work", {})
+    trial = play_agent(tmp_path, "Swim every morning before work", {})
 
     assert trial.outcome.answer.state["is_complete"]
     assert len(trial.transcript.asks) == 1
@@ -146,7 +146,7 @@ def test_it_starts_an_empty_knowledge_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "\n\n", "a\na\na\n", "x" * 3000 + "\n", "a\r\nb\r\n"])
 def test_no_file_makes_it_stumble(tmp_path: Path, content: str) -> None:
     """Empty files, equal lines, lines too long to be shown: the entry is filed, and nothing is lost."""
-    trial = played(tmp_path, "Bread again", {"Resources/Bread.md": content})
+    trial = play_agent(tmp_path, "Bread again", {"Resources/Bread.md": content})
 
     assert trial.outcome.answer.state["is_complete"]
     after = trial.outcome.after.text("PKM/Resources/Bread.md") or ""
