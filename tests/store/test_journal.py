@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -295,8 +296,8 @@ def test_a_missing_text_is_named(folder: Path) -> None:
 
 
 def test_what_utf8_and_json_cannot_say_does_not_stop_the_journal(folder: Path) -> None:
-    """Half a surrogate pair comes back; infinity and objects come back as text."""
-    strange = [float("inf"), {("a", 1): object}, "fine"]
+    """Half a surrogate pair comes back; infinity, bytes and objects come back as text."""
+    strange = [float("inf"), {("a", 1): object}, "fine", b"\xff"]
     call = ToolCall("c", 1, 0, "tool", {"cut": "\ud83c"}, result=strange)
     run = _load(folder, trial(transcript=Transcript(calls=(call,)), outcome=Outcome(Answer("\udc80" * 2000))))
 
@@ -304,10 +305,26 @@ def test_what_utf8_and_json_cannot_say_does_not_stop_the_journal(folder: Path) -
 
     assert found.outcome.answer.text == "\udc80" * 2000
     assert found.transcript.calls[0].args == {"cut": "\ud83c"}
-    assert found.transcript.calls[0].result[0] == "inf"
-    assert found.transcript.calls[0].result[2] == "fine"
+    assert found.transcript.calls[0].result[0] == "Infinity"
+    assert found.transcript.calls[0].result[2:] == ["fine", "/w=="]
     for path in folder.glob("*.jsonl"):
         path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(float("nan"), "NaN"), (float("-inf"), "-Infinity"), (b"ab", "YWI="), (date(2026, 5, 25), "2026-05-25")],
+)
+@pytest.mark.parametrize("beside", [1, None, "\ud83c", object])
+def test_a_value_is_written_as_one_text_whatever_stands_beside_it(
+    folder: Path, value: object, text: str, beside: object
+) -> None:
+    """Null is never written for what is no number, and which way a line is encoded cannot be seen in it."""
+    run = _load(folder, trial(outcome=Outcome(Answer("done", {"value": value, "beside": beside}))))
+
+    state = run.trial(run.entries[0]).outcome.answer.state
+
+    assert state["value"] == text
 
 
 class Unspeakable:

@@ -15,6 +15,7 @@ from pytest_agenteval.tasks.file_names import find_suite, is_data_name, is_task_
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.spec import Limits, Suite, Task, resolve_settings
+from pytest_agenteval.tasks.spec_reading import spec_of
 
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 
@@ -43,12 +44,12 @@ def write_file(path: Path, value: Any) -> Path:
 
 def task(**more: Any) -> Task:
     """Give a task that is read."""
-    return Task.model_validate({**LEAST, **more})
+    return spec_of(Task, {**LEAST, **more})
 
 
 def suite(**more: Any) -> Suite:
     """Give a suite that is read."""
-    return Suite.model_validate({"name": "pkm", **more})
+    return spec_of(Suite, {"name": "pkm", **more})
 
 
 def problems(call: Any, *args: Any, **more: Any) -> list[str]:
@@ -276,7 +277,7 @@ def test_a_tree_that_is_not_there_is_told_with_the_places_looked_at(here: Path, 
     value = {**LEAST, "input": {"base_fixture": "pkm/startr", "fixture_dir": "nowhere"}}
     file = write_file(suite_dir / "all.json", [{**LEAST, "id": "z"}, value])
 
-    assert problems(workspace_layers, Task.model_validate(value), suite_dir, file, here) == [
+    assert problems(workspace_layers, spec_of(Task, value), suite_dir, file, here) == [
         "evals/pkm/all.json:14 [1, 'input', 'base_fixture'] "
         "a folder: evals/pkm/pkm/startr or fixtures/pkm/startr | "
         "'pkm/startr', which is not there | did you mean 'pkm/starter'?",
@@ -330,7 +331,7 @@ def test_a_prompt_that_is_not_there_is_told_in_the_file_that_names_it(here: Path
     write_file(suite_dir / "suite.yaml", "name: pkm\nprompts:\n  system: gone.md\n")
     shared = load_suite(suite_dir / "suite.yaml")
 
-    assert problems(prompt_files, Task.model_validate(value), shared, suite_dir, file, here) == [
+    assert problems(prompt_files, spec_of(Task, value), shared, suite_dir, file, here) == [
         "evals/pkm/a/task.json:10 ['prompts', 'skill'] a file: evals/pkm/tow.md or evals/pkm/a/tow.md | "
         "'tow.md', which is not there | did you mean 'two.md'?"
     ]

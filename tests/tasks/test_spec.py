@@ -10,25 +10,27 @@ import pytest
 from pydantic import ValidationError
 
 from pytest_agenteval.tasks.spec import FaultSpec, GraderSpec, Limits, ReferenceSolution, Suite, Task
+from pytest_agenteval.tasks.spec_reading import spec_of
 
 LEAST: dict[str, Any] = {"id": "a", "input": {"content": "x"}, "graders": [{"name": "n"}]}
 
 
 def task(**more: Any) -> Task:
     """Give a task that is read."""
-    return Task.model_validate({**LEAST, **more})
+    return spec_of(Task, {**LEAST, **more})
 
 
 def refusals(model: type[Any], value: Any) -> list[tuple[str | int, ...]]:
     """Give what is said of a text that is refused."""
     with pytest.raises(ValidationError) as caught:
-        model.model_validate(value)
+        spec_of(model, value)
     return [error["loc"] for error in caught.value.errors()]
 
 
 def test_a_memex_task_is_read_with_its_meaning() -> None:
     """Every field that a Memex task.json has is accepted, and nothing of it is lost."""
-    read = Task.model_validate(
+    read = spec_of(
+        Task,
         {
             "id": "card_event",
             "description": "A meeting.",
@@ -51,7 +53,7 @@ def test_a_memex_task_is_read_with_its_meaning() -> None:
                 {"name": "card_completion"},
                 {"name": "card_must_contain", "config": {"substrings": ["x"]}},
             ],
-        }
+        },
     )
 
     assert (read.id, read.description, read.trials_per_run, read.timeout_seconds) == (
@@ -75,10 +77,8 @@ def test_a_memex_suite_is_read_with_its_meaning() -> None:
     theirs = {"name": "s", "agent_name": "card", "requireReferenceSolution": True, "taskPassThreshold": 0.5}
     ours = {"name": "s", "agent": "card", "require_reference_solution": True, "task_pass_threshold": 0.5}
 
-    assert (
-        Suite.model_validate(theirs) == Suite.model_validate(ours) == Suite.model_validate({**theirs, **ours})
-    )
-    assert Suite.model_validate({"name": "s"}).kind == "mixed"
+    assert spec_of(Suite, theirs) == spec_of(Suite, ours) == spec_of(Suite, {**theirs, **ours})
+    assert spec_of(Suite, {"name": "s"}).kind == "mixed"
 
 
 def test_two_spellings_that_differ_are_refused() -> None:
@@ -119,7 +119,7 @@ def test_an_unknown_source_means_manual(source: str) -> None:
     """Memex reads unknown sources as manual."""
     expected = "manual" if source == "dreamt" else source
 
-    assert ReferenceSolution.model_validate({"source": source}).source == expected
+    assert spec_of(ReferenceSolution, {"source": source}).source == expected
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,6 @@ def test_an_unknown_source_means_manual(source: str) -> None:
         ("graders", [{"name": "n", "require": "true"}]),
         ("graders", [{"name": "n", "label": " "}]),
         ("graders", [{"name": "n", "config": []}]),
-        ("graders", [{"name": "n"}, {"name": "n"}]),
-        ("graders", [{"name": "n"}, {"name": "m", "label": "n"}]),
         ("trials_per_run", 0),
         ("trials_per_run", 2.0),
         ("trials_per_run", True),
@@ -197,13 +195,13 @@ def test_tags_may_repeat() -> None:
 @pytest.mark.parametrize("model", ["claude", ["claude"]])
 def test_a_suite_names_one_model_or_several(model: Any) -> None:
     """A single name needs no list."""
-    assert Suite.model_validate({"name": "s", "defaults": {"model": model}}).defaults.model == ("claude",)
+    assert spec_of(Suite, {"name": "s", "defaults": {"model": model}}).defaults.models == ("claude",)
 
 
 def test_values_are_frozen() -> None:
     """A task cannot change under the trials that run it."""
-    with pytest.raises(ValidationError):
-        task().id = "b"
+    with pytest.raises(AttributeError):
+        task().id = "b"  # type: ignore[misc]  # that is the point
 
 
 def test_ten_thousand_tasks_are_cheap() -> None:
@@ -211,7 +209,7 @@ def test_ten_thousand_tasks_are_cheap() -> None:
     values = [{**LEAST, "id": f"task_{n}", "input": {"content": f"text {n}"}} for n in range(2000)]
     best = min(_seconds(values) for _ in range(3))
     tracemalloc.start()
-    kept = [Task.model_validate(value) for value in values]
+    kept = [spec_of(Task, value) for value in values]
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -222,10 +220,10 @@ def test_ten_thousand_tasks_are_cheap() -> None:
 def _seconds(values: list[dict[str, Any]]) -> float:
     start = time.process_time()
     for value in values:
-        Task.model_validate(value)
+        spec_of(Task, value)
     return time.process_time() - start
 
 
 def test_a_fault_strikes_from_the_first_call_on() -> None:
     """Calls are let through first only where the task says how many."""
-    assert FaultSpec.model_validate({"tool": "weather", "type": "timeout"}).after == 0
+    assert spec_of(FaultSpec, {"tool": "weather", "type": "timeout"}).after == 0

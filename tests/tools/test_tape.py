@@ -16,6 +16,7 @@ from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.tools.http.declaration import ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tape import ToolTape
@@ -140,7 +141,7 @@ def test_calls_of_which_no_request_can_be_made_are_the_agents_mistake(tmp_path: 
     tape_of(tmp_path / "t.yaml", "once", library).own.record(elsewhere, Response(200, "OK", body="{}"))
     library.save()
     box = ToolBox(Recorder(lambda: 0.0), tape=tape_of(tmp_path / "t.yaml", "none"))
-    box.offer(http_tool(ToolDeclaration.model_validate(said)))
+    box.offer(http_tool(spec_of(ToolDeclaration, said)))
 
     up = call(box, "t", word="..")
     assert up.error is not None

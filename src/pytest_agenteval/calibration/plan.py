@@ -7,75 +7,83 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Protocol
 
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic_core import PydanticCustomError
-
 from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
 from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.scoring.agreement import METRICS
 from pytest_agenteval.tasks.documents import Document, read_bytes, read_document, short_path
-from pytest_agenteval.tasks.field_types import Count, Named, Number, Positive, Share, Spec, Tag, Text
-from pytest_agenteval.tasks.load import schema_of
-from pytest_agenteval.tasks.validation_errors import explain
+from pytest_agenteval.tasks.field_types import (
+    Count,
+    Holds,
+    Id,
+    Named,
+    Number,
+    Positive,
+    Share,
+    Spec,
+    Tag,
+    Tokens,
+    expects,
+)
+from pytest_agenteval.tasks.spec_reading import read_spec
 
 Threshold = Annotated[
-    Number | Mapping[Text, Number],
-    Field(description="a number, or a map with a number for each dimension"),
+    Number | Mapping[str, Number], expects("a number, or a map with a number for each dimension")
 ]
 ENDING = ".jinja"
 SCORED = "scored"
 """A threshold of its own kind: how many examples have to have a score, for fewer say little."""
 
 
-def _rising(scale: tuple[float, float]) -> tuple[float, float]:
-    if scale[0] < scale[1]:
-        return scale
-    raise PydanticCustomError("scale", "not rising")
+def is_rising(scale: tuple[float, float]) -> bool:
+    """Whether the lowest label that can be is below the highest."""
+    return scale[0] < scale[1]
 
 
-class Calibration(Spec):
+class Calibration(Spec, frozen=True, kw_only=True):
     """How judges are compared with labels: which labels, by which rubric, and how well they have to agree."""
 
-    kind: Literal["calibration"] = Field(description="calibration")
-    id: Annotated[Text, Field(pattern=r"^[^\s/\\:\[\]]+$")] = Field(
-        description="a text with no space, slash, colon or bracket"
-    )
-    description: Text = Field(default="", description="a text: what is measured")
-    labels: Named = Field(description="the path of a file of labels, .jsonl or .csv, from this file's folder")
-    rubric: Named = Field(
-        description="the name of a registered rubric, or the path of a .jinja file from this file's folder"
-    )
-    repeats: Count = Field(default=1, description="a whole number, 1 or more: asks of each judge per example")
-    tolerance: Positive = Field(
-        default=0.15, description="a number above 0: how far from its label a score agrees with it, of 0 to 1"
-    )
-    scale: Annotated[tuple[Number, Number], AfterValidator(_rising)] = Field(
-        default=(0.0, 1.0), description="a list of two numbers: the lowest label that can be and the highest"
-    )
-    pass_threshold: Share = Field(
-        default=0.6, description="a number from 0 to 1: the score at which an example passes"
-    )
-    thresholds: Mapping[Text, Threshold] = Field(
-        default_factory=dict,
-        description="a map from figures to the number to reach, for all dimensions or for each by name; "
-        "scored: how many examples have to have a score (where it is not said: half of them)",
-    )
-    seed: Annotated[int, Field(strict=True, ge=0)] = Field(
-        default=0, description="a whole number, 0 or more: the seed of the intervals"
-    )
-    tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
+    kind: Annotated[Literal["calibration"], expects("calibration")]
+    id: Annotated[Id, expects("a text with no space, slash, colon or bracket")]
+    description: Annotated[str, expects("a text: what is measured")] = ""
+    labels: Annotated[Named, expects("the path of a file of labels, .jsonl or .csv, from this file's folder")]
+    rubric: Annotated[
+        Named,
+        expects("the name of a registered rubric, or the path of a .jinja file from this file's folder"),
+    ]
+    repeats: Annotated[Count, expects("a whole number, 1 or more: asks of each judge per example")] = 1
+    tolerance: Annotated[
+        Positive, expects("a number above 0: how far from its label a score agrees with it, of 0 to 1")
+    ] = 0.15
+    scale: Annotated[
+        tuple[Number, Number],
+        Holds(is_rising),
+        expects("a list of two numbers: the lowest label that can be and the highest"),
+    ] = (0.0, 1.0)
+    pass_threshold: Annotated[
+        Share, expects("a number from 0 to 1: the score at which an example passes")
+    ] = 0.6
+    thresholds: Annotated[
+        Mapping[str, Threshold],
+        expects(
+            "a map from figures to the number to reach, for all dimensions or for each by name; "
+            "scored: how many examples have to have a score (where it is not said: half of them)"
+        ),
+    ] = NOTHING
+    seed: Annotated[Tokens, expects("a whole number, 0 or more: the seed of the intervals")] = 0
+    tags: Annotated[tuple[Tag, ...], expects("a list of texts without spaces")] = ()
+
+    def __post_init__(self) -> None:
+        if not is_rising(self.scale):
+            raise ValueError("not rising")
 
 
 def load_calibration(path: Path) -> tuple[Calibration, Document]:
     """Read a calibration file, or raise every problem in it; the document knows the lines of its keys."""
     document = read_document(path)
-    try:
-        return Calibration.model_validate(document.value), document
-    except ValidationError as error:
-        raise ProblemsFound(explain(error, document, short_path(path), (), schema_of(Calibration))) from None
+    return read_spec(Calibration, document), document
 
 
 class MetricThreshold(FrozenValue, frozen=True):

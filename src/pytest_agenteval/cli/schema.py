@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pytest_agenteval.tasks.field_types import Spec
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -20,9 +21,10 @@ def print_schema(what: str) -> int:
 
 def _schema(what: str) -> Any:
     if what == "tools":
+        from pytest_agenteval.tasks.pydantic_models import schema_of
         from pytest_agenteval.tools.http.declaration import ToolFile
 
-        return {"$schema": _DRAFT, **ToolFile.model_json_schema()}
+        return {"$schema": _DRAFT, **schema_of(ToolFile)}
     if what in AUTHORED:
         return AUTHORED[what]()
     from pytest_agenteval.store.run_schemas import SCHEMAS
@@ -74,9 +76,11 @@ def _head(name: str, description: str) -> dict[str, Any]:
     }
 
 
-def _definitions(model: type[BaseModel]) -> dict[str, Any]:
-    whole = model.model_json_schema()
-    definitions = {**whole.pop("$defs", {}), model.__name__: whole}
+def _definitions(kind: type[Spec]) -> dict[str, Any]:
+    from pytest_agenteval.tasks.pydantic_models import schema_of
+
+    whole = deepcopy(schema_of(kind))
+    definitions = {**whole.pop("$defs", {}), kind.__name__: whole}
     for definition in definitions.values():
         for shape in definition.get("properties", {}).values():
             shape.pop("title", None)  # pydantic's titles only repeat the key

@@ -78,7 +78,7 @@ def jsonable(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
-        return value if isinstance(value, int) or math.isfinite(value) else _float_name(value)
+        return value if isinstance(value, int) or math.isfinite(value) else float_name(value)
     if names := field_names(value):
         return {name: jsonable(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
@@ -105,7 +105,7 @@ def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
         raise TypeError(f"{kind.__name__}: {odd}") from None
 
 
-def _float_name(number: float) -> str:
+def float_name(number: float) -> str:
     """Name what is no number as a run's files do."""
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 

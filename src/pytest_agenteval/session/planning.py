@@ -13,7 +13,7 @@ from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import FrozenValue, jsonable
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints
@@ -170,14 +170,14 @@ class Planner:
             texts=texts,
             limits=allowance_of(settings),
             clock=settings.clock,
-            reference=None if reference is None else reference.model_dump(),
-            script=None if task.script is None else tuple(entry.model_dump() for entry in task.script),
+            reference=None if reference is None else jsonable(reference),
+            script=None if task.script is None else tuple(map(jsonable, task.script)),
             split=task.split,
             repetitions=settings.trials,
             cassette=self._cassette(loaded),
             shared=resources.shared,
             tools=resources.tools,
-            faults=tuple(fault.model_dump() for fault in task.faults),
+            faults=tuple(map(jsonable, task.faults)),
             on_miss=suite.on_miss if suite else "error",
             live=suite.live if suite else False,
         )

@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, nearest, nearest_names
@@ -23,6 +25,7 @@ from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setti
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
+from pytest_agenteval.session.plain_settings import plainly_takes
 from pytest_agenteval.tasks.spec import GraderSpec
 
 MOST_KEPT = 4096
@@ -82,7 +85,7 @@ class RegistrationCheck:
         """Say what keeps this grader, or any of a group's, from being made."""
         members = self._registry.group(spec.name)
         if members:
-            specs = (spec.model_copy(update={"name": member}) for member, _ in members)
+            specs = (replace(spec, name=member) for member, _ in members)
             return tuple(
                 dict.fromkeys(mismatch for member_spec in specs for mismatch in self.grader(member_spec))
             )
@@ -276,6 +279,8 @@ def _setting_names(factory: Any) -> Collection[str]:
 
 
 def _type_problems(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    if plainly_takes(factory, settings):
+        return ()
     from pydantic import ValidationError
 
     try:

@@ -38,10 +38,10 @@ def inline_file_settings(
     if not any(texts.values()):
         return loaded
     graders = tuple(
-        spec.model_copy(update={"config": {**spec.config, **texts.get(index, {})}})
+        replace(spec, config={**spec.config, **texts.get(index, {})})
         for index, spec in enumerate(loaded.task.graders)
     )
-    return replace(loaded, task=loaded.task.model_copy(update={"graders": graders}))
+    return replace(loaded, task=replace(loaded.task, graders=graders))
 
 
 def text_of(path: Path) -> str:

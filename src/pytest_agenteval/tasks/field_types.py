@@ -1,28 +1,20 @@
-"""The kinds of value that task and suite files are made of, each with its rule in words.
+"""The kinds of value that authored files are made of, each with its rule in words.
 
-A description here, or at a field, is the *expected* line of an error and the text of the JSON Schema.
+A description here, or at a field, is the *expected* line of an error and the text of the JSON Schema. What
+msgspec takes by these rules pydantic takes too (``pydantic_models``), which then says what is wrong.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    Strict,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from msgspec import Meta
 
-from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.record import FrozenValue
 
 # Memex's spelling of a key, and ours; both are read.
 SPELLINGS: Mapping[str, str] = {
@@ -32,98 +24,73 @@ SPELLINGS: Mapping[str, str] = {
     "taskPassThreshold": "task_pass_threshold",
 }
 
+LARGEST = sys.float_info.max
+"""The bound of every number that JSON knows, which infinity is beyond."""
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?")
 
 
-class Spec(BaseModel):
+class Spec(FrozenValue, frozen=True, forbid_unknown_fields=True):
     """Base of everything an author writes: unknown keys are mistakes, values are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    @classmethod
-    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Give the JSON Schema, defaults and all."""
-        for spec in _specs(Spec):
-            # A default that is a spec is written too: pydantic 2.12.0 cannot where its class is not built.
-            spec.model_rebuild()
-        return super().model_json_schema(*args, **options)
-
-
-def _specs(base: type[Spec]) -> Iterator[type[Spec]]:
-    """Give every model that is made from one."""
-    for spec in base.__subclasses__():
-        yield spec
-        yield from _specs(spec)
-
-
-def _both_spellings(shape: dict[str, Any]) -> None:
-    properties = shape["properties"]
-    properties.update({theirs: properties[ours] for theirs, ours in SPELLINGS.items() if ours in properties})
-
-
-class TwoSpellings(Spec):
+class TwoSpellings(Spec, frozen=True):
     """A spec some of whose keys may also be spelled as Memex does."""
 
-    model_config = ConfigDict(json_schema_extra=_both_spellings)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one_spelling(cls, value: Any) -> Any:
-        """Rename Memex's keys to ours; where both stand and differ, both stay, and one is unknown."""
-        if not isinstance(value, dict) or SPELLINGS.keys().isdisjoint(value):
-            return value
-        renamed = dict(value)
-        for theirs, ours in SPELLINGS.items():
-            if theirs in value and ours in cls.model_fields:
-                same = value.get(ours, value[theirs]) == value[theirs]
-                renamed.update({ours: renamed.pop(theirs)} if same else {})
-        return renamed
+def expects(text: str) -> Meta:
+    """Say what a field takes: the *expected* line of an error about it."""
+    return Meta(description=text)
 
 
-def _as_texts(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {key: inner if isinstance(inner, str) else compact(inner) for key, inner in value.items()}
+class Holds(NamedTuple):
+    """A rule that msgspec leaves to ``__post_init__`` of the spec; schemas say it by the ``pattern``."""
+
+    rule: Callable[[Any], bool]
+    pattern: str = ""
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+def is_clock(text: str) -> bool:
+    """Whether a text is a date and a time of day, perhaps with seconds and an offset."""
+    if not _CLOCK.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
-def _clock(text: str) -> str:
-    if _CLOCK.fullmatch(text):
-        try:
-            datetime.fromisoformat(text)
-        except ValueError:
-            pass
-        else:
-            return text
-    raise PydanticCustomError("clock", "not a date-time")
+def check_clock(text: str | None) -> None:
+    """Raise ValueError for a text that is no clock."""
+    if text is not None and not is_clock(text):
+        raise ValueError("not a date and a time")
 
 
-def _arguments(value: Any) -> Any:
-    if isinstance(value, dict | str):
-        return value
-    raise PydanticCustomError("arguments", "neither a map nor a text")
+def is_named(text: str) -> bool:
+    """Whether a text is not blank."""
+    return bool(text.strip())
 
 
-Text = Annotated[str, Strict()]
-Named = Annotated[str, Strict(), Field(pattern=r"\S", description="a text that is not blank")]
-Tag = Annotated[str, Strict(), Field(pattern=r"^\S+$", description="a text without spaces")]
-Count = Annotated[int, Strict(), Field(ge=1)]
-Tokens = Annotated[int, Strict(), Field(ge=0)]
-Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Strict(), Field(ge=0, le=1)]
-Flag = Annotated[bool, Strict()]
+def check_named(value: object) -> None:
+    """Raise ValueError for a blank text."""
+    if isinstance(value, str) and not is_named(value):
+        raise ValueError("a blank text")
+
+
+# Where a text ends is \Z in patterns: Python's $ is also before a last line's end.
+Named = Annotated[str, Meta(pattern=r"\S", description="a text that is not blank")]
+# What stands beside lists or maps: msgspec 0.22 frees a pattern there twice, and Python crashes.
+NamedBesideOthers = Annotated[str, Holds(is_named, r"\S"), expects("a text that is not blank")]
+Tag = Annotated[str, Meta(pattern=r"^\S+\Z", description="a text without spaces")]
+Id = Annotated[str, Meta(pattern=r"^[^\s/\\:\[\]]+\Z")]
+Count = Annotated[int, Meta(ge=1)]
+Tokens = Annotated[int, Meta(ge=0)]
+Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Positive = Annotated[float, Meta(gt=0, le=LARGEST)]
+AtLeastZero = Annotated[float, Meta(ge=0, le=LARGEST)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Map = Mapping[str, Any]
-Texts = Annotated[Mapping[str, Text], BeforeValidator(_as_texts), WithJsonSchema({"type": "object"})]
-Paths = Mapping[str, Annotated[str, Strict(), Field(pattern=r"\S", description="the path of a prompt file")]]
-_A_MODEL = {"type": "string", "pattern": r"\S", "description": "the name of a model"}
-Models = Annotated[
-    tuple[Named, ...],
-    BeforeValidator(_as_list),
-    WithJsonSchema({"anyOf": [{"type": "array", "items": _A_MODEL}, _A_MODEL]}),
-]
-ClockText = Annotated[str, Strict(), AfterValidator(_clock)]
-Arguments = Annotated[Any, BeforeValidator(_arguments), WithJsonSchema({"type": ["object", "string"]})]
+Paths = Mapping[str, Annotated[str, Meta(pattern=r"\S", description="the path of a prompt file")]]
+ModelName = Annotated[str, Meta(pattern=r"\S", description="the name of a model")]
+ModelNameBesideOthers = Annotated[str, Holds(is_named, r"\S"), expects("the name of a model")]
+ClockText = Annotated[str, Holds(is_clock)]

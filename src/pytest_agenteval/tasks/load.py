@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from pytest_agenteval.canonical import JSON
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
@@ -25,6 +22,7 @@ from pytest_agenteval.tasks.documents import (
 )
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.spec import Suite, Task
+from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.tasks.task_detection import (
     is_blank,
     is_nearly_task,
@@ -32,7 +30,7 @@ from pytest_agenteval.tasks.task_detection import (
     may_be_task,
     top_level_keys,
 )
-from pytest_agenteval.tasks.validation_errors import explain, value_text, without_consequences
+from pytest_agenteval.tasks.validation_errors import value_text, without_consequences
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
@@ -56,11 +54,7 @@ class LoadedTask(FrozenValue, frozen=True):
 
 def load_suite(path: Path) -> Suite:
     """Read a suite file, or raise every problem in it."""
-    document = read_document(path)
-    try:
-        return Suite.model_validate(document.value)
-    except ValidationError as error:
-        raise ProblemsFound(explain(error, document, short_path(path), (), schema_of(Suite))) from None
+    return read_spec(Suite, read_document(path))
 
 
 def load_tasks(
@@ -91,12 +85,6 @@ def load_tasks(
         LoadedTask(task, path, lines[index], None if single else index, _named_bucket(task) or place)
         for index, task in enumerate(tasks)
     )
-
-
-@cache
-def schema_of(model: type[BaseModel]) -> Mapping[str, Any]:
-    """Give the JSON Schema of a model; made only when a problem has to be explained."""
-    return model.model_json_schema()
 
 
 def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Document | None:
@@ -154,7 +142,7 @@ def _doubtful(file: str, line: int | None, found: str, hint: str = _ASIDE) -> Do
 
 
 def _validate(document: Document, suite: Suite | None) -> list[Task]:
-    value, file = document.value, short_path(document.path)
+    value = document.value
     entries: Sequence[JSON] = value if isinstance(value, list) else [value]
     tasks: list[Task] = []
     problems: list[Problem] = []
@@ -162,12 +150,13 @@ def _validate(document: Document, suite: Suite | None) -> list[Task]:
     for index, entry in enumerate(entries):
         place: KeyPath = (index,) if entries is value else ()
         try:
-            task = Task.model_validate(entry)
-        except ValidationError as error:
-            problems += explain(error, document, file, place, schema_of(Task))
+            task = read_spec(Task, document, place)
+        except ProblemsFound as wrong:
+            problems += wrong.problems
         else:
             tasks.append(task)
             problems += _duplicate_id(task, first, index, document)
+        problems += _repeated_titles(entry, document, place)
         problems += _missing_reference(entry, suite, document, place)
     if problems:
         raise ProblemsFound(without_consequences(problems))
@@ -184,6 +173,20 @@ def _duplicate_id(task: Task, first: dict[str, int], index: int, document: Docum
     return [Problem(short_path(document.path), line, path, "an id of its own", found)]
 
 
+def _repeated_titles(entry: JSON, document: Document, place: KeyPath) -> Iterator[Problem]:
+    """Say which graders are called as one before them is: their grades could not be told apart."""
+    graders = entry.get("graders") if isinstance(entry, dict) else None
+    first: dict[str, int] = {}
+    for index, grader in enumerate(graders if isinstance(graders, list) else ()):
+        title = (grader.get("label") or grader.get("name")) if isinstance(grader, dict) else None
+        if isinstance(title, str) and first.setdefault(title, index) != index:
+            path = (*place, "graders", index)
+            found = f"{title!r}, which graders[{first[title]}] has too"
+            hint = "give one of them a `label`"
+            line = document.line_of(path)
+            yield Problem(short_path(document.path), line, path, "a name or label of its own", found, hint)
+
+
 def _missing_reference(entry: JSON, suite: Suite | None, document: Document, place: KeyPath) -> list[Problem]:
     if suite is None or not suite.require_reference_solution or not isinstance(entry, dict):
         return []
@@ -196,7 +199,7 @@ def _missing_reference(entry: JSON, suite: Suite | None, document: Document, pla
 
 
 def _named_bucket(task: Task) -> str:
-    return task.metadata.get("failure_bucket", "").strip()
+    return str(task.metadata.get("failure_bucket", "")).strip()
 
 
 def _folder_bucket(path: Path, suite: Suite | None, top: Path | None) -> str:

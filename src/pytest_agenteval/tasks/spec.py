@@ -1,4 +1,4 @@
-"""What authors write: one frozen model for each thing in a task file or a suite file.
+"""What authors write: one frozen value for each thing in a task file or a suite file.
 
 What holds for one task is its own words over its suite's: ``resolve_settings``.
 """
@@ -8,32 +8,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from msgspec import Meta
+from msgspec.structs import force_setattr
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.field_types import (
-    Arguments,
+    AtLeastZero,
     ClockText,
     Count,
-    Flag,
+    Id,
     Map,
-    Models,
+    ModelName,
+    ModelNameBesideOthers,
     Named,
-    Number,
     Paths,
     Positive,
     Share,
     Spec,
     Tag,
-    Text,
-    Texts,
     Tokens,
     TwoSpellings,
+    check_clock,
+    check_named,
+    expects,
 )
 
-SolutionSource = Literal["manual", "captured", "synthesized"]
+SOURCES = ("manual", "captured", "synthesized")
 Split = Literal["dev", "held_out"]
 OnMiss = Literal["error", "tool_error"]
 FaultKind = Literal[
@@ -49,15 +51,15 @@ FaultKind = Literal[
 T = TypeVar("T")
 
 
-class GraderSpec(Spec):
+class GraderSpec(Spec, frozen=True, kw_only=True):
     """Which grader to apply, how it is set, and how much it weighs."""
 
-    name: Named = Field(description="the name of a registered grader")
-    config: Map = Field(default_factory=dict, description="a map of the grader's own settings")
-    weight: Positive = Field(default=1.0, description="a number above 0")
-    threshold: Share | None = Field(default=None, description="a number from 0 to 1: the score to reach")
-    require: Flag = Field(default=False, description="true or false: whether the grade has to be decided")
-    label: Named | None = Field(default=None, description="a text that tells graders of one name apart")
+    name: Annotated[Named, expects("the name of a registered grader")]
+    config: Annotated[Map, expects("a map of the grader's own settings")] = NOTHING
+    weight: Annotated[Positive, expects("a number above 0")] = 1.0
+    threshold: Annotated[Share | None, expects("a number from 0 to 1: the score to reach")] = None
+    require: Annotated[bool, expects("true or false: whether the grade has to be decided")] = False
+    label: Annotated[Named | None, expects("a text that tells graders of one name apart")] = None
 
     @property
     def title(self) -> str:
@@ -65,173 +67,163 @@ class GraderSpec(Spec):
         return self.label or self.name
 
 
-class Limits(Spec):
+class Limits(Spec, frozen=True, kw_only=True):
     """How much a trial may use up before it is stopped."""
 
-    steps: Count | None = Field(default=None, description="a whole number, 1 or more: turns of the model")
-    seconds: Positive | None = Field(default=None, description="a number of seconds above 0")
-    tokens: Count | None = Field(default=None, description="a whole number, 1 or more: tokens in and out")
-    cost_usd: Positive | None = Field(default=None, description="a number of US dollars above 0")
+    steps: Annotated[Count | None, expects("a whole number, 1 or more: turns of the model")] = None
+    seconds: Annotated[Positive | None, expects("a number of seconds above 0")] = None
+    tokens: Annotated[Count | None, expects("a whole number, 1 or more: tokens in and out")] = None
+    cost_usd: Annotated[Positive | None, expects("a number of US dollars above 0")] = None
 
 
-class PlannedCall(Spec):
+class PlannedCall(Spec, frozen=True, kw_only=True):
     """A tool call that a turn makes; a text as ``args`` is what the model would send in place of JSON."""
 
-    tool: Named = Field(description="the name of a tool")
-    args: Arguments = Field(default_factory=dict, description="a map of arguments, or a text instead of JSON")
+    tool: Annotated[Named, expects("the name of a tool")]
+    args: Annotated[Map | str, expects("a map of arguments, or a text instead of JSON")] = NOTHING
 
 
-class FaultSpec(Spec):
+class FaultSpec(Spec, frozen=True, kw_only=True):
     """How a tool fails on purpose, and at which of its calls."""
 
-    tool: Named = Field(description="the name of the tool that fails")
-    type: FaultKind = Field(
-        description="timeout, complete_unavailable, data_not_available, rate_limited, malformed, partial, "
-        "slow or stale"
-    )
-    times: Count | None = Field(
-        default=None, description="a whole number, 1 or more: how many calls fail (every one, if not said)"
-    )
-    after: Tokens = Field(
-        default=0, description="a whole number, 0 or more: how many calls are let through first"
-    )
-    seconds: Positive = Field(
-        default=5.0, description="a number of seconds above 0: how long a slow tool takes longer"
-    )
+    tool: Annotated[Named, expects("the name of the tool that fails")]
+    type: Annotated[
+        FaultKind,
+        expects(
+            "timeout, complete_unavailable, data_not_available, rate_limited, malformed, partial, "
+            "slow or stale"
+        ),
+    ]
+    times: Annotated[
+        Count | None, expects("a whole number, 1 or more: how many calls fail (every one, if not said)")
+    ] = None
+    after: Annotated[Tokens, expects("a whole number, 0 or more: how many calls are let through first")] = 0
+    seconds: Annotated[
+        Positive, expects("a number of seconds above 0: how long a slow tool takes longer")
+    ] = 5.0
 
 
-class Turn(Spec):
+class Turn(Spec, frozen=True, kw_only=True):
     """One reply of the model: what it says and which tools it calls."""
 
-    text: Text = Field(default="", description="what the model says: a text")
-    calls: tuple[PlannedCall, ...] = Field(default=(), description="a list of tool calls")
+    text: Annotated[str, expects("what the model says: a text")] = ""
+    calls: Annotated[tuple[PlannedCall, ...], expects("a list of tool calls")] = ()
 
 
-class ScriptEntry(Turn):
+class ScriptEntry(Turn, frozen=True, kw_only=True):
     """One reply of the scripted model, with what it costs."""
 
-    seconds: Annotated[Number, Field(ge=0)] = Field(
-        default=0.0, description="a number of seconds, 0 or more: how long the model thinks"
+    seconds: Annotated[AtLeastZero, expects("a number of seconds, 0 or more: how long the model thinks")] = (
+        0.0
     )
-    input_tokens: Tokens = Field(default=0, description="a whole number, 0 or more")
-    output_tokens: Tokens = Field(default=0, description="a whole number, 0 or more")
+    input_tokens: Annotated[Tokens, expects("a whole number, 0 or more")] = 0
+    output_tokens: Annotated[Tokens, expects("a whole number, 0 or more")] = 0
 
 
-def _known_source(value: Any) -> Any:
-    return "manual" if isinstance(value, str) and value not in ("captured", "synthesized") else value
-
-
-class ReferenceSolution(TwoSpellings):
+class ReferenceSolution(TwoSpellings, frozen=True, kw_only=True):
     """How the task can be solved, and what is then true."""
 
-    source: Annotated[SolutionSource, BeforeValidator(_known_source), WithJsonSchema({"type": "string"})] = (
-        Field(default="manual", description="manual, captured or synthesized; any other text means manual")
-    )
-    expected_outcome: Map = Field(default_factory=dict, description="a map of what is true afterwards")
-    turns: tuple[Turn, ...] = Field(default=(), description="a list of turns that solve the task")
-    sample_transcript: Any = Field(default=None, description="a transcript of a solution, in any form")
+    source: Annotated[str, expects("manual, captured or synthesized; any other text means manual")] = "manual"
+    expected_outcome: Annotated[Map, expects("a map of what is true afterwards")] = NOTHING
+    turns: Annotated[tuple[Turn, ...], expects("a list of turns that solve the task")] = ()
+    sample_transcript: Annotated[Any, expects("a transcript of a solution, in any form")] = None
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            force_setattr(self, "source", "manual")
 
 
-def _distinct_titles(graders: tuple[GraderSpec, ...]) -> tuple[GraderSpec, ...]:
-    first: dict[str, int] = {}
-    problems = [
-        (
-            (index,),
-            "a name or label of its own",
-            f"{grader.title!r}, which graders[{first[grader.title]}] has too",
-        )
-        for index, grader in enumerate(graders)
-        if first.setdefault(grader.title, index) != index
-    ]
-    if problems:
-        hint = "give one of them a `label`"
-        raise PydanticCustomError("problems", "{hint}", {"problems": problems, "hint": hint})
-    return graders
-
-
-class Task(Spec):
+class Task(Spec, frozen=True, kw_only=True):
     """One question for an agent, where it starts, and how its answer is graded."""
 
-    id: Annotated[Text, Field(pattern=r"^[^\s/\\:\[\]]+$")] = Field(
-        description="a text with no space, slash, colon or bracket"
-    )
-    description: Text = Field(default="", description="a text: what the task is about")
-    input: Map = Field(description="a map: what the agent is given")
-    metadata: Texts = Field(default_factory=dict, description="a map; `failure_bucket` names the bucket")
-    tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
-    graders: Annotated[tuple[GraderSpec, ...], Field(min_length=1), AfterValidator(_distinct_titles)] = Field(
-        description="a list of 1 grader or more"
-    )
-    trials_per_run: Count | None = Field(default=None, description="a whole number, 1 or more")
-    timeout_seconds: Positive | None = Field(
-        default=None, description="a number of seconds above 0; `limits.seconds` comes before it"
-    )
-    limits: Limits = Field(
-        default=Limits.model_construct(), description="a map of limits: steps, seconds, tokens, cost_usd"
-    )
-    clock: ClockText | None = Field(
-        default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00"
-    )
-    agent: Named | None = Field(default=None, description="the name of a registered agent")
-    split: Split = Field(default="dev", description="dev or held_out")
-    script: tuple[ScriptEntry, ...] | None = Field(
-        default=None, description="a list of the replies that the scripted model gives"
-    )
-    prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
-    settings: Map = Field(default_factory=dict, description="a map of the agent's settings for this task")
-    faults: tuple[FaultSpec, ...] = Field(
-        default=(), description="a list of faults: which tools fail on purpose, and how"
-    )
-    reference_solution: ReferenceSolution | None = Field(default=None, description="a map: how it is solved")
+    id: Annotated[Id, expects("a text with no space, slash, colon or bracket")]
+    description: Annotated[str, expects("a text: what the task is about")] = ""
+    input: Annotated[Map, expects("a map: what the agent is given")]
+    metadata: Annotated[Mapping[str, Any], expects("a map; `failure_bucket` names the bucket")] = NOTHING
+    tags: Annotated[tuple[Tag, ...], expects("a list of texts without spaces")] = ()
+    graders: Annotated[tuple[GraderSpec, ...], Meta(min_length=1), expects("a list of 1 grader or more")]
+    trials_per_run: Annotated[Count | None, expects("a whole number, 1 or more")] = None
+    timeout_seconds: Annotated[
+        Positive | None, expects("a number of seconds above 0; `limits.seconds` comes before it")
+    ] = None
+    limits: Annotated[Limits, expects("a map of limits: steps, seconds, tokens, cost_usd")] = Limits()
+    clock: Annotated[ClockText | None, expects("a date and time, as in 2026-05-25T09:00:00+09:00")] = None
+    agent: Annotated[Named | None, expects("the name of a registered agent")] = None
+    split: Annotated[Split, expects("dev or held_out")] = "dev"
+    script: Annotated[
+        tuple[ScriptEntry, ...] | None, expects("a list of the replies that the scripted model gives")
+    ] = None
+    prompts: Annotated[Paths, expects("a map from names of prompts to paths of files")] = NOTHING
+    settings: Annotated[Map, expects("a map of the agent's settings for this task")] = NOTHING
+    faults: Annotated[
+        tuple[FaultSpec, ...], expects("a list of faults: which tools fail on purpose, and how")
+    ] = ()
+    reference_solution: Annotated[ReferenceSolution | None, expects("a map: how it is solved")] = None
+
+    def __post_init__(self) -> None:
+        check_clock(self.clock)
+        if not all(isinstance(value, str) for value in self.metadata.values()):
+            texts = {
+                key: value if isinstance(value, str) else compact(value)
+                for key, value in self.metadata.items()
+            }
+            force_setattr(self, "metadata", texts)
 
 
-class SuiteDefaults(Spec):
+class SuiteDefaults(Spec, frozen=True, kw_only=True):
     """What holds for each task of a suite that does not say otherwise."""
 
-    trials_per_run: Count | None = Field(default=None, description="a whole number, 1 or more")
-    limits: Limits = Field(
-        default=Limits.model_construct(), description="a map of limits: steps, seconds, tokens, cost_usd"
-    )
-    clock: ClockText | None = Field(
-        default=None, description="a date and time, as in 2026-05-25T09:00:00+09:00"
-    )
-    model: Models = Field(default=(), description="the name of a model, or a list of names")
-    tags: tuple[Tag, ...] = Field(default=(), description="a list of texts without spaces")
-    settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
+    trials_per_run: Annotated[Count | None, expects("a whole number, 1 or more")] = None
+    limits: Annotated[Limits, expects("a map of limits: steps, seconds, tokens, cost_usd")] = Limits()
+    clock: Annotated[ClockText | None, expects("a date and time, as in 2026-05-25T09:00:00+09:00")] = None
+    model: Annotated[
+        tuple[ModelName, ...] | ModelNameBesideOthers, expects("the name of a model, or a list of names")
+    ] = ()
+    tags: Annotated[tuple[Tag, ...], expects("a list of texts without spaces")] = ()
+    settings: Annotated[Map, expects("a map of the agent's settings")] = NOTHING
+
+    def __post_init__(self) -> None:
+        check_clock(self.clock)
+        check_named(self.model)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models: one that stands alone is a list of one."""
+        return (self.model,) if isinstance(self.model, str) else self.model
 
 
-class Suite(TwoSpellings):
+class Suite(TwoSpellings, frozen=True, kw_only=True):
     """What the tasks below a folder have in common."""
 
-    name: Named = Field(description="a text that is not blank: the suite's name")
-    description: Text = Field(default="", description="a text: what the suite is about")
-    agent: Named | None = Field(default=None, description="the name of a registered agent")
-    kind: Kind = Field(default="mixed", description="capability, regression or mixed")
-    defaults: SuiteDefaults = Field(
-        default=SuiteDefaults.model_construct(), description="a map: what holds for each task"
-    )
-    prompts: Paths = Field(default_factory=dict, description="a map from names of prompts to paths of files")
-    settings: Map = Field(default_factory=dict, description="a map of the agent's settings")
-    tools: tuple[Named, ...] = Field(
-        default=(),
-        description="a list of tool files, or of names of registered toolsets; all of their "
-        "tools are offered where `settings.tools` names none",
-    )
-    cassettes: tuple[Named, ...] = Field(
-        default=(), description="a list of shared cassettes, asked after the task's own: files or folders"
-    )
-    on_miss: OnMiss = Field(default="error", description="error or tool_error: what a cassette miss is")
-    live: Flag = Field(
-        default=False, description="true or false: whether what the agent asks by itself goes out, untaped"
-    )
-    require_reference_solution: Flag = Field(
-        default=False, description="true or false: whether each task needs a reference_solution"
-    )
-    task_pass_threshold: Share = Field(default=1.0, description="a number from 0 to 1")
+    name: Annotated[Named, expects("a text that is not blank: the suite's name")]
+    description: Annotated[str, expects("a text: what the suite is about")] = ""
+    agent: Annotated[Named | None, expects("the name of a registered agent")] = None
+    kind: Annotated[Kind, expects("capability, regression or mixed")] = "mixed"
+    defaults: Annotated[SuiteDefaults, expects("a map: what holds for each task")] = SuiteDefaults()
+    prompts: Annotated[Paths, expects("a map from names of prompts to paths of files")] = NOTHING
+    settings: Annotated[Map, expects("a map of the agent's settings")] = NOTHING
+    tools: Annotated[
+        tuple[Named, ...],
+        expects(
+            "a list of tool files, or of names of registered toolsets; all of their "
+            "tools are offered where `settings.tools` names none"
+        ),
+    ] = ()
+    cassettes: Annotated[
+        tuple[Named, ...], expects("a list of shared cassettes, asked after the task's own: files or folders")
+    ] = ()
+    on_miss: Annotated[OnMiss, expects("error or tool_error: what a cassette miss is")] = "error"
+    live: Annotated[
+        bool, expects("true or false: whether what the agent asks by itself goes out, untaped")
+    ] = False
+    require_reference_solution: Annotated[
+        bool, expects("true or false: whether each task needs a reference_solution")
+    ] = False
+    task_pass_threshold: Annotated[Share, expects("a number from 0 to 1")] = 1.0
 
 
-_NO_DEFAULTS = SuiteDefaults.model_construct()
-_NO_LIMITS = Limits.model_construct()
+_NO_DEFAULTS = SuiteDefaults()
+_NO_LIMITS = Limits()
 
 
 class TaskSettings(FrozenValue, frozen=True):
@@ -256,7 +248,7 @@ def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
         trials=task.trials_per_run or defaults.trials_per_run or 1,
         limits=_limits(task, defaults.limits),
         clock=task.clock or defaults.clock,
-        models=defaults.model,
+        models=defaults.models,
         tags=tuple(dict.fromkeys((*defaults.tags, *task.tags))),
         settings=_over(shared, task.settings),
         prompts=_over(suite.prompts if suite else {}, task.prompts),

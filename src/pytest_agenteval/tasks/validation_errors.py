@@ -10,8 +10,7 @@ from pytest_agenteval.errors import KeyPath, Problem, nearest
 from pytest_agenteval.tasks.field_types import SPELLINGS
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
-    from pydantic_core import ErrorDetails
+    from pydantic_core import ErrorDetails, ValidationError
 
     from pytest_agenteval.tasks.documents import Document
 
@@ -80,13 +79,9 @@ class _ProblemWriter:
         self._document, self._file, self._base, self._shape = document, file, base_path, shape
 
     def problems(self, detail: ErrorDetails) -> Iterator[Problem]:
-        """Tell one complaint; a check of ours may hold several."""
+        """Tell one complaint."""
         path = self._path_in_document(detail["loc"])
-        if detail["type"] == "problems":
-            context = detail["ctx"]
-            for below, expected, found in context["problems"]:
-                yield self._problem((*path, *below), expected, found, context["hint"])
-        elif detail["type"] == "extra_forbidden":
+        if detail["type"] == "extra_forbidden":
             yield self._unknown(path)
         elif detail["type"] == "missing":
             expected = self._expected((*path, detail["loc"][-1]))

@@ -19,6 +19,7 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.tools.http.declaration import ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tape import ToolTape
@@ -114,7 +115,7 @@ def test_a_declared_tool_plays_what_vcrpy_recorded(path: str) -> None:
     """The body is decoded before the tool looks for its result in it."""
     address, _, query = path.partition("?")
     asked = {"url": BASE + address, "query": dict(part.split("=") for part in query.split("&") if part)}
-    tool = http_tool(ToolDeclaration.model_validate({"name": "t", "description": "d", "request": asked}))
+    tool = http_tool(spec_of(ToolDeclaration, {"name": "t", "description": "d", "request": asked}))
     tape = ToolTape(replay_tape(SAMPLES / "9.4.2" / "httpx.cassette.yaml"), retry_command="pytest")
 
     played = tape.play(ToolCall("c", 1, 0, "t", {}), tool)

@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import HttpWire
 from pytest_agenteval.tools.tool import ToolFailed
@@ -21,10 +22,10 @@ def wire_of(request: dict[str, Any], provider: dict[str, Any] | None = None, **p
     """Make the wire of a declaration; parameters are of the types that their names say."""
     shapes = {name: {"type": kind} for name, kind in TYPES.items()}
     parameters = {"type": "object", "properties": {**shapes, **properties}}
-    declared = ToolDeclaration.model_validate(
-        {"name": "t", "description": "d", "parameters": parameters, "request": request}
+    declared = spec_of(
+        ToolDeclaration, {"name": "t", "description": "d", "parameters": parameters, "request": request}
     )
-    return HttpWire(declared, ProviderSpec.model_validate(provider) if provider else None)
+    return HttpWire(declared, spec_of(ProviderSpec, provider) if provider else None)
 
 
 def test_an_absent_argument_leaves_its_key_out() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.tools.http.declaration import ErrorSpec, ResultSpec
 from pytest_agenteval.tools.http.response_mapping import ResponseMapping
 from pytest_agenteval.tools.tool import ToolResult
@@ -18,10 +19,8 @@ def shown_result(
 ) -> ToolResult:
     """Show a body."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-    rules = [ErrorSpec.model_validate(error) for error in errors]
-    return ResponseMapping(ResultSpec.model_validate(spec), rules).result(
-        Response(status, "Odd", body=text), args
-    )
+    rules = [spec_of(ErrorSpec, error) for error in errors]
+    return ResponseMapping(spec_of(ResultSpec, spec), rules).result(Response(status, "Odd", body=text), args)
 
 
 NUMBER = {"path": "x", "as": "number"}

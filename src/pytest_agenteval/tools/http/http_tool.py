@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
-from pytest_agenteval.tasks.validation_errors import explain
+from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.tools.http.declaration import ProviderSpec, TokenSpec, ToolDeclaration, ToolFile
 from pytest_agenteval.tools.http.declaration_check import (
     TOKEN,
@@ -125,14 +122,10 @@ def declarations(document: Document) -> list[tuple[ToolDeclaration, ProviderSpec
     """Give what a document declares, or raise every problem in it."""
     value = document.value
     several = isinstance(value, dict) and not {"tools", "provider"}.isdisjoint(value)
-    model: type[BaseModel] = ToolFile if several else ToolDeclaration
-    try:
-        read = model.model_validate(value)
-    except ValidationError as error:
-        raise ProblemsFound(explain(error, document, short_path(document.path), (), shape(model))) from None
-    assert isinstance(read, ToolFile | ToolDeclaration)
-    tools = (read,) if isinstance(read, ToolDeclaration) else read.tools
-    provider = None if isinstance(read, ToolDeclaration) else read.provider
+    declared = (
+        read_spec(ToolFile, document) if several else ToolFile(tools=(read_spec(ToolDeclaration, document),))
+    )
+    tools, provider = declared.tools, declared.provider
     problems = list(_problems(document, tools, provider, several))
     if problems:
         raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
@@ -161,9 +154,3 @@ def _at_line(document: Document, place: KeyPath, problem: DeclarationProblem) ->
     path = (*place, *problem.path)
     line = document.line_of(path)
     return Problem(short_path(document.path), line, path, problem.expected, problem.found, problem.hint)
-
-
-@cache
-def shape(model: type[BaseModel]) -> dict[str, Any]:
-    """Give a model's JSON Schema, whose descriptions are what errors expect."""
-    return model.model_json_schema()

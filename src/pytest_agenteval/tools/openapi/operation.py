@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field
+from msgspec import Meta
 
 from pytest_agenteval.errors import KeyPath
-from pytest_agenteval.tasks.field_types import Map, Named, Spec
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.tasks.field_types import Map, Named, NamedBesideOthers, Spec, check_named, expects
 from pytest_agenteval.tasks.validation_errors import value_text
 from pytest_agenteval.tools.http.declaration import (
     ErrorSpec,
@@ -29,39 +30,41 @@ from pytest_agenteval.tools.http.declaration import (
 from pytest_agenteval.tools.openapi.source import Keys, OpenApiSource, Operation, Schemas, merged
 
 
-class OperationSpec(Spec):
+class OperationSpec(Spec, frozen=True, kw_only=True):
     """One operation that becomes a tool, and what the tool has of its own."""
 
-    id: Named = Field(description="an operationId, or as `GET /path`")
-    name: ToolName | None = Field(
-        default=None, description="1 to 64 letters, digits, _ or -: the tool's name"
-    )
-    description: Named | None = Field(default=None, description="a text: what the tool is for")
-    result: ResultSpec | None = Field(default=None, description="a map: what is shown of the response")
-    errors: tuple[ErrorSpec, ...] = Field(default=(), description="a list of what a failure looks like")
-    matching: Map = Field(
-        default_factory=dict,
-        description="a map from parameter to exact, folded, ignore, contains or {number: TOLERANCE}",
-    )
+    id: Annotated[Named, expects("an operationId, or as `GET /path`")]
+    name: Annotated[ToolName | None, expects("1 to 64 letters, digits, _ or -: the tool's name")] = None
+    description: Annotated[Named | None, expects("a text: what the tool is for")] = None
+    result: Annotated[ResultSpec | None, expects("a map: what is shown of the response")] = None
+    errors: Annotated[tuple[ErrorSpec, ...], expects("a list of what a failure looks like")] = ()
+    matching: Annotated[
+        Map, expects("a map from parameter to exact, folded, ignore, contains or {number: TOLERANCE}")
+    ] = NOTHING
 
 
-class OpenApiFile(Spec):
+class OpenApiFile(Spec, frozen=True, kw_only=True):
     """A document, and which of its operations are tools.
 
     ``security`` names for each security scheme of the document the environment variable that holds its key
     or token.
     """
 
-    openapi: Named | Map = Field(description="the path of an OpenAPI document, or the document")
-    operations: Annotated[tuple[OperationSpec | Named, ...], Field(min_length=1)] = Field(
-        description="a list of operationIds, or of maps with `id`"
-    )
-    name: ToolName | None = Field(default=None, description="1 to 64 letters, digits, _ or -: the provider")
-    base: Named | None = Field(default=None, description="the address that paths are put behind")
-    security: Mapping[str, Variable] = Field(
-        default_factory=dict, description="a map from security scheme to environment variable"
-    )
-    errors: tuple[ErrorSpec, ...] = Field(default=(), description="a list of what a failure looks like")
+    openapi: Annotated[NamedBesideOthers | Map, expects("the path of an OpenAPI document, or the document")]
+    operations: Annotated[
+        tuple[OperationSpec | Named, ...],
+        Meta(min_length=1),
+        expects("a list of operationIds, or of maps with `id`"),
+    ]
+    name: Annotated[ToolName | None, expects("1 to 64 letters, digits, _ or -: the provider")] = None
+    base: Annotated[Named | None, expects("the address that paths are put behind")] = None
+    security: Annotated[
+        Mapping[str, Variable], expects("a map from security scheme to environment variable")
+    ] = NOTHING
+    errors: Annotated[tuple[ErrorSpec, ...], expects("a list of what a failure looks like")] = ()
+
+    def __post_init__(self) -> None:
+        check_named(self.openapi)
 
 
 _BETWEEN = {"form": ",", "spaceDelimited": " ", "pipeDelimited": "|"}

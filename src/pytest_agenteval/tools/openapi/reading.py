@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
-from pytest_agenteval.tasks.validation_errors import explain
+from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.tools.http.declaration import ProviderSpec, is_address
 from pytest_agenteval.tools.http.declaration_check import problems_of, provider_problems
 from pytest_agenteval.tools.http.http_tool import http_tool
@@ -24,12 +22,7 @@ _OURS = ("matching", "errors", "result")
 
 def openapi_tools(document: Document) -> tuple[dict[str, Tool], tuple[Path, ...]]:
     """Give the tools of a file, and all files that were read for them."""
-    file = short_path(document.path)
-    try:
-        read = OpenApiFile.model_validate(document.value)
-    except ValidationError as error:
-        shape = OpenApiFile.model_json_schema()
-        raise ProblemsFound(explain(error, document, file, (), shape)) from None
+    read = read_spec(OpenApiFile, document)
     source = _source(document, read)
     made = [*_shared(document, read), *_make_tools(document, source, read)]
     problems = [outcome for outcome in made if isinstance(outcome, Problem)]

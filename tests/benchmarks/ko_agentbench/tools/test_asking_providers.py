@@ -11,6 +11,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.tools.http import http_client
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool
@@ -200,13 +201,14 @@ def test_a_loop_that_ends_closes_its_client() -> None:
 @pytest.mark.parametrize("text", ["x" * 70_000, "a\r\nb"], ids=["too-long", "line-break"])
 def test_a_request_that_cannot_be_written_is_the_agents_mistake(text: str) -> None:
     """An address may be too long, a header may not hold a line break: that breaks no trial."""
-    declared = ToolDeclaration.model_validate(
+    declared = spec_of(
+        ToolDeclaration,
         {
             "name": "t",
             "description": "d",
             "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
             "request": {"url": "http://127.0.0.1:9/q", "query": {"q": "{q}"}, "headers": {"X-Q": "{q}"}},
-        }
+        },
     )
     with playing(lambda request: (200, {})) as provider:
         provider_spec = ProviderSpec(name="p", base="http://127.0.0.1:9")

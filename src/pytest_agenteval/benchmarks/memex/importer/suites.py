@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from pytest_agenteval import ProblemsFound, UsageMistake, misshapen, read_json
 from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
@@ -16,13 +14,13 @@ from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import SPELLINGS
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.spec import Suite
-from pytest_agenteval.tasks.validation_errors import explain
+from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 
 TASKS = "tasks"
 TASK = "task.json"
 SOURCE_SUITE_FILE = "suite.json"
 KINDS = ("capability", "regression", "mixed")
-KNOWN = frozenset({*Suite.model_fields, *SPELLINGS})
+KNOWN = frozenset({*Suite.__struct_fields__, *SPELLINGS})
 NAMES = frozenset({"name", "agent", "agent_name", "kind"})
 """Keys of a suite that are worked out from more than the suite file."""
 
@@ -112,12 +110,11 @@ def _unknown_keys(source_settings: Mapping[str, Any]) -> Iterator[str]:
 def _check(theirs: Path, source_settings: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raise what is wrong with a suite before any of it is written, in the file that says it."""
     try:
-        Suite.model_validate(settings)
-    except ValidationError as wrong:
+        spec_of(Suite, settings)
+    except ValueError as wrong:
         if not source_settings:
             raise
-        document = read_document(theirs)
-        raise ProblemsFound(explain(wrong, document, str(theirs), (), Suite.model_json_schema())) from None
+        raise problems_of(Suite, wrong, read_document(theirs), file=str(theirs)) from None
 
 
 def _entries(task: Path) -> Iterator[Mapping[str, Any]]:

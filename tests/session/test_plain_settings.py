@@ -1,0 +1,97 @@
+"""Settings of graders and agents that are seen to be right without pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field, TypeAdapter, ValidationError
+
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.session.plain_settings import plainly_takes
+from pytest_agenteval.session.registration_check import find_config_problems
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A setting of several parts."""
+
+    a: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hints of every kind."""
+
+    word: str = ""
+    count: int = 0
+    share: float = 0.0
+    flag: bool = False
+    anything: Any = None
+    one_of: Literal["a", 1, None] = None
+    words: tuple[str, ...] = ()
+    pair: tuple[str, int] = ("", 0)
+    either: str | list[str] | None = None
+    number: int | float = 0
+    table: Mapping[str, int | None] = field(default_factory=dict)
+    nested: Sequence[dict[str, list[float]]] = ()
+    bare: list = field(default_factory=list)  # type: ignore[type-arg]  # as people write it
+    bounded: Annotated[float, Field(gt=0)] = 1.0
+    numbers: dict[int, str] = field(default_factory=dict)
+    chosen: set[str] = field(default_factory=set)
+    inner: Inner = Inner(0)
+    function: Callable[[], None] | None = None
+
+
+VALUES = [
+    None, True, False, 0, 1, -1, 2.0, 0.5, 2**70, "", "a", "1", [], ["a"], ["a", 1], [1, "a"], [1.0],
+    {}, {"a": 1}, {"a": None}, {"a": True}, {"1": "a"}, [{"a": [1, 2.5]}], [{"a": ["x"]}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Settings)])
+def test_what_is_plainly_taken_pydantic_takes(name: str) -> None:
+    """No value gets by unseen that pydantic, which explains what is wrong, would refuse."""
+    adapter = TypeAdapter(Settings)
+    for value in VALUES:
+        try:
+            adapter.validate_json(canonical({name: value}), strict=True)
+            right = True
+        except ValidationError:
+            right = False
+        assert right or not plainly_takes(Settings, {name: value}), value
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"word": "a", "count": 1, "share": 1},
+        {"either": ["a"], "table": {"a": 1}},
+        {"one_of": "a", "pair": ["a", 1]},
+    ],
+)
+def test_plain_settings_need_no_second_look(settings: dict[str, Any]) -> None:
+    """Most graders' settings are texts, numbers, lists and maps."""
+    assert plainly_takes(Settings, settings)
+
+
+def test_what_a_class_refuses_itself_is_a_problem_all_the_same() -> None:
+    """A class that raises is asked again, and its words are told."""
+
+    @dataclass(frozen=True)
+    class Even:
+        count: int
+
+        def __post_init__(self) -> None:
+            if self.count % 2:
+                raise ValueError("an even count")
+
+    assert find_config_problems("even", Even, {"count": 2}) == ()
+    assert [problem.found for problem in find_config_problems("even", Even, {"count": 1})] == [
+        "an even count"
+    ]
+    assert [problem.found for problem in find_config_problems("even", Even, {"count": True})] == [
+        "true (true or false)"
+    ]

@@ -1,0 +1,291 @@
+"""What msgspec takes at once, pydantic takes too, and to the same meaning."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pytest_agenteval.calibration.plan import Calibration
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tasks.field_types import Spec
+from pytest_agenteval.tasks.load import load_tasks
+from pytest_agenteval.tasks.pydantic_models import validated
+from pytest_agenteval.tasks.spec import Suite, Task
+from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tools.http.declaration import ToolFile
+from pytest_agenteval.tools.openapi.operation import OpenApiFile
+
+TURN = {"text": "t", "calls": [{"tool": "t", "args": {"a": [1]}}, {"tool": "u", "args": "{oops"}]}
+LIMITS = {"steps": 1, "seconds": 2, "tokens": 3, "cost_usd": 0.5}
+CLOCK = "2026-05-25T09:00:00+09:00"
+TASK = {
+    "id": "a",
+    "description": "d",
+    "input": {"content": {"x": [None, 1.5]}},
+    "metadata": {"failure_bucket": "b", "difficulty": 3},
+    "tags": ["t"],
+    "graders": [
+        {"name": "n", "config": {"text": "x"}, "weight": 2, "threshold": 0, "require": True, "label": "l"}
+    ],
+    "trials_per_run": 2,
+    "timeout_seconds": 1,
+    "limits": LIMITS,
+    "clock": CLOCK,
+    "agent": "card",
+    "split": "held_out",
+    "script": [{**TURN, "seconds": 0, "input_tokens": 1, "output_tokens": 0}],
+    "prompts": {"system": "p.md"},
+    "settings": {"a": 1},
+    "faults": [{"tool": "t", "type": "slow", "times": 1, "after": 0, "seconds": 0.5}],
+    "reference_solution": {
+        "source": "dreamt",
+        "expected_outcome": {},
+        "turns": [TURN],
+        "sample_transcript": [],
+    },
+}
+SUITE = {
+    "name": "s",
+    "description": "d",
+    "agent": "card",
+    "kind": "capability",
+    "defaults": {
+        "trials_per_run": 1,
+        "limits": LIMITS,
+        "clock": CLOCK,
+        "model": "m",
+        "tags": ["t"],
+        "settings": {},
+    },
+    "prompts": {"system": "p.md"},
+    "settings": {"a": 1},
+    "tools": ["t.yaml"],
+    "cassettes": ["c"],
+    "on_miss": "tool_error",
+    "live": True,
+    "require_reference_solution": False,
+    "task_pass_threshold": 1,
+}
+CALIBRATION = {
+    "kind": "calibration",
+    "id": "a",
+    "labels": "l.csv",
+    "rubric": "r",
+    "scale": [0, 1],
+    "tolerance": 0.1,
+    "thresholds": {"kappa": 0.5, "scored": {"tone": 3}},
+    "tags": ["t"],
+}
+PART = {"path": "a", "fields": {"x": "y", "z": {"limit": "{n}", "as": "number"}}, "each": {"x": {"limit": 2}}}
+TOKEN = {"url": "/token", "method": "POST", "query": {}, "body": {"a": 1}, "body_as": "form", "lasts": 60}
+TOOL = {
+    "name": "t",
+    "description": "d",
+    "parameters": {"type": "object"},
+    "request": {"url": {"param": "p", "table": {"a": "b"}, "join": ","}, "query": {"q": "{p}"}},
+    "result": {**PART, "where": {"path": "p", "starts": "x"}, "drop": ["d"], "times": 2, "text": "xml"},
+    "errors": [{"path": "e", "ok": [0, "0", None], "message": "m", "pattern": "p"}],
+    "matching": {"p": {"number": 0.1}},
+    "secrets": ["KEY"],
+    "token": TOKEN,
+    "checked": False,
+}
+TOOLS = {"provider": {"name": "p", "base": "https://server", "secrets": ["KEY"]}, "tools": [TOOL]}
+OPENAPI = {
+    "openapi": "o.yaml",
+    "operations": ["getIt", {"id": "GET /x", "name": "n", "result": PART, "errors": []}],
+    "base": "https://server",
+    "security": {"key": "KEY"},
+}
+WHOLE: list[tuple[type[Spec], dict[str, Any]]] = [
+    (Task, TASK),
+    (Suite, SUITE),
+    (Calibration, CALIBRATION),
+    (ToolFile, TOOLS),
+    (OpenApiFile, OPENAPI),
+]
+ODD: list[Any] = [
+    None, True, False, 0, 1, -1, 2.0, 0.5, 10**400,
+    "", " ", "a", "a\n", "\n", "a\x1cb", "\x1c", "a b", "1", "true", CLOCK, "2026-13-25T09:00:00",
+    "{n}\n", "KEY\n",
+    [], ["a"], ["a\n"], [1, 0], [0, 1, 2], [{}], [None], {}, {"a": 1}, {"unheard_of": 1}, {"name": "n"},
+    TURN, PART,
+]  # fmt: skip
+
+
+def agree(kind: type[Spec], value: Any) -> None:
+    """Both read the same, or pydantic takes it or says why not."""
+    try:
+        plainly = msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        with suppress(ValidationError):
+            assert isinstance(validated(kind, value), kind)
+        return
+    assert validated(kind, value) == plainly
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Give the path of every value, and of a key that is not there in every map."""
+    yield path
+    if isinstance(value, dict):
+        yield (*path, "unheard_of")
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, below in inner:
+        yield from places(below, (*path, step))
+
+
+def changed(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    """Give a value with another one at a place in it."""
+    if not path:
+        return other
+    changed_value = copy.deepcopy(value)
+    holder = changed_value
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = other
+    return changed_value
+
+
+@pytest.mark.parametrize(("kind", "value"), WHOLE)
+def test_a_file_without_a_mistake_is_read_at_once(kind: type[Spec], value: dict[str, Any]) -> None:
+    """Every key of every kind of file, rightly used, needs no pydantic, which would read the same."""
+    assert msgspec.convert(value, kind) == spec_of(kind, value) == validated(kind, value)
+
+
+@pytest.mark.parametrize(("kind", "value"), WHOLE)
+def test_what_is_read_at_once_pydantic_reads_alike(kind: type[Spec], value: dict[str, Any]) -> None:
+    """One odd value at every place in turn: none gets by that pydantic refuses or reads as something else."""
+    for path in places(value):
+        for odd in ODD:
+            agree(kind, changed(value, path, odd))
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from(ODD),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(WHOLE), st.data())
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_written_is_read_alike(
+    kind_and_value: tuple[type[Spec], dict[str, Any]], data: st.DataObject
+) -> None:
+    """Several places at once, any JSON value."""
+    kind, value = kind_and_value
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(list(places(value))))
+        value = changed(value, path, data.draw(JSON_VALUES))
+    agree(kind, value)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize(
+    ("kind", "value", "path"),
+    [
+        (Task, TASK, ("graders", 0, "weight")),
+        (Task, TASK, ("script", 0, "seconds")),
+        (Task, TASK, ("graders", 0, "threshold")),
+        (Calibration, CALIBRATION, ("scale", 1)),
+        (Calibration, CALIBRATION, ("thresholds", "kappa")),
+        (ToolFile, TOOLS, ("tools", 0, "result", "times")),
+    ],
+)
+def test_a_number_is_one_that_json_knows(
+    kind: type[Spec], value: dict[str, Any], path: tuple[Any, ...], number: float
+) -> None:
+    """No file holds infinity; what is read from elsewhere is held to the same."""
+    with pytest.raises(ValidationError):
+        spec_of(kind, changed(value, path, number))
+
+
+def test_kinds_of_files_come_and_go(tmp_path: Path) -> None:
+    """Whoever runs pytest in pytest imports them anew each time: Python crashed when the old ones went."""
+    code = """
+import gc, json, sys, importlib
+import msgspec
+whole = json.loads(sys.argv[1])
+for _ in range(20):
+    for module, kind, value in whole:
+        msgspec.convert(value, getattr(importlib.import_module(module), kind))
+    for name in [name for name in sys.modules if name.startswith("pytest_agenteval")]:
+        del sys.modules[name]
+    gc.collect()
+"""
+    whole = [(kind.__module__, kind.__name__, value) for kind, value in WHOLE]
+
+    ran = subprocess.run([sys.executable, "-c", code, json.dumps(whole)], cwd=tmp_path, check=False)
+
+    assert ran.returncode == 0
+
+
+def test_what_only_pydantic_reads_means_the_same() -> None:
+    """Other spellings of keys, all the way down, and texts that Python's blanks would split."""
+    theirs = {**TASK, "id": "a\x1cb", "reference_solution": {"turns": [TURN], "sampleTranscript": {"x": [1]}}}
+    ours = {**TASK, "id": "a", "reference_solution": {"turns": [TURN], "sample_transcript": {"x": [1]}}}
+
+    assert msgspec.structs.replace(spec_of(Task, theirs), id="a") == spec_of(Task, ours)
+
+
+def test_a_value_that_nobody_reads_is_refused_with_all_its_problems() -> None:
+    """Pydantic's error lists every place."""
+    with pytest.raises(ValidationError) as caught:
+        spec_of(Task, {**TASK, "tags": ["a b"], "graders": [], "clock": "now"})
+
+    assert {error["loc"][0] for error in caught.value.errors()} == {"tags", "graders", "clock"}
+
+
+def test_titles_and_other_mistakes_are_told_together(tmp_path: Path) -> None:
+    """Whoever has to mend a file mends it once."""
+    file = tmp_path / "task.yaml"
+    file.write_text("id: a\ninput: {}\ngraders: [{name: x}, {name: x}]\nsplitt: dev\n", encoding="utf-8")
+
+    with pytest.raises(ProblemsFound) as caught:
+        load_tasks(file)
+
+    assert [problem.path for problem in caught.value.problems] == [("graders", 1), ("splitt",)]
+
+
+def test_a_run_without_mistakes_loads_no_pydantic(tmp_path: Path) -> None:
+    """It would cost a first run 60 ms: neither files, nor settings of graders, nor the journal need it."""
+    suite = tmp_path / "evals"
+    suite.mkdir()
+    suite.joinpath("suite.yaml").write_text("name: s\ndefaults: {model: scripted}\n", encoding="utf-8")
+    suite.joinpath("task.yaml").write_text(
+        "id: a\ninput: {content: Hello}\nscript: [{text: 'Hello, Mina!'}]\n"
+        "graders: [{name: answer_contains, config: {text: Mina}}]\n",
+        encoding="utf-8",
+    )
+    code = (
+        "import sys, pytest; status = pytest.main(['-q', 'evals', '-p', 'pytest_agenteval.plugin']);"
+        "print(status, [name for name in ('pydantic', 'pydantic_core') if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        check=False,
+    )
+
+    assert ran.stdout.splitlines()[-1] == "0 []", ran.stdout + ran.stderr
