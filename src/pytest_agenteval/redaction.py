@@ -191,6 +191,8 @@ class Secrets:
 
     def dirty(self, text: str) -> bool:
         """Whether there may be a secret in a text: never wrongly False."""
+        if len(text) < SHORTEST and not self._patterns:
+            return False
         for start in self._starts:  # a loop, and no generator: each text of each trial comes by
             if start in text:
                 return True
@@ -203,7 +205,7 @@ class Secrets:
 
     def text(self, text: str) -> str:
         """Give the text with a mark in place of each secret."""
-        if (len(text) < SHORTEST and not self._patterns) or not self.dirty(text):
+        if not self.dirty(text):
             return text
         for start, form in self._spelled:
             if start in text:

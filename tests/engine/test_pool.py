@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
@@ -20,11 +22,13 @@ from pytest_agenteval.engine.executors.executor import (
 )
 from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.engine.trial import errored_trial
+from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from tests.engine.executing import plan
 
 PATIENCE = 5.0
+LATE_KEY = "zQ9vLw3kTr8mNp2xYh5b"
 
 
 class Executor:
@@ -75,6 +79,10 @@ async def act(id: str) -> None:
         await asyncio.create_task(_exits())
     if id == "cancelled by itself":
         raise asyncio.CancelledError
+    if id == "with a new key":
+        await asyncio.sleep(0.02)
+        os.environ["LATE_API_KEY"] = LATE_KEY
+        raise ValueError(f"refused: {LATE_KEY}")
     if id == "deaf":
         try:
             await asyncio.sleep(60)
@@ -231,6 +239,39 @@ def test_an_executor_that_gives_something_else_is_told(
     assert wait(pool, slot).message == "the executor's run gave None: expected a Trial"
     pool.close()
     assert [problem.found for problem in pool.report.unsaved] == ["None"]
+
+
+def test_a_key_that_an_agent_puts_into_the_environment_is_in_no_trial(
+    pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment is read before the trials that end together are given out, whichever changed it."""
+    monkeypatch.setenv("LATE_API_KEY", "")
+    pool = pools(Executor())
+    handed = slots("a", "with a new key", "b")
+    pool.hand_over(handed)
+    assert wait(pool, handed[1]).message == "ValueError: refused: <redacted>"
+    assert "b was carried out" in wait(pool, handed[2]).message
+
+
+def test_a_trial_that_cannot_be_looked_at_is_errored(
+    pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a value of somebody's executor raises where secrets are looked for: nobody waits for ever."""
+
+    class Hostile:
+        def __repr__(self) -> str:
+            sys.exit("do not look")
+
+    async def run(executor: Executor, request: TrialRequest) -> Trial:
+        return replace(
+            errored_trial(request.plan, ValueError()), outcome=Outcome(Answer("", {"it": Hostile()}))
+        )
+
+    monkeypatch.setattr(Executor, "run", run)
+    pool = pools(Executor())
+    (slot,) = slots("a")
+    pool.hand_over([slot])
+    assert "SystemExit: do not look" in wait(pool, slot).message
 
 
 def test_nothing_begins_before_the_executor_is_up(pools: Callable[..., Pool]) -> None:

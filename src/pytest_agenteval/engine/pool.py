@@ -27,6 +27,7 @@ from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMi
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
+from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
 
 DEAF_S = 2.0
@@ -201,12 +202,12 @@ class Pool:
         try:
             if self._unable is not None:
                 raise self._unable
-            trial = redact_trial(_sound_trial(await self._executor.run(slot.request())))
+            trial = _sound_trial(await self._executor.run(slot.request()))
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_own_cancellation(raised):
                 self.running.discard(slot)
                 raise
-            trial = redact_trial(errored_trial(slot.plan, raised))
+            trial = errored_trial(slot.plan, raised)
         self.running.discard(slot)
         slot.task = None
         if not self._ended:
@@ -222,10 +223,10 @@ class Pool:
     def _publish(self) -> None:
         """Have what ended witnessed, then give it out."""
         ended, self._ended = self._ended, []
+        KNOWN_SECRETS.know_environment()  # once for all: it is read slowly, and agents may have changed it
+        clean = [_without_secrets(slot.plan, trial) for slot, trial in ended]
         given_out: list[Trial] = []
-        if self._tell_observer(
-            lambda: given_out.extend(self._observer.finished([trial for _, trial in ended]))
-        ):
+        if self._tell_observer(lambda: given_out.extend(self._observer.finished(clean))):
             for (slot, _), trial in zip(ended, given_out, strict=True):
                 slot.trial = trial
             self._news.set()
@@ -272,6 +273,13 @@ def _sound_trial(given: Any) -> Trial:
     if isinstance(given, Trial):
         return given
     raise ExecutorBroken(f"the executor's run gave {given!r}: expected a Trial")
+
+
+def _without_secrets(plan: Plan, trial: Trial) -> Trial:
+    try:
+        return redact_trial(trial)
+    except BaseException as raised:  # a part of it may raise anything when it is looked at
+        return redact_trial(errored_trial(plan, raised))
 
 
 def _sound_report(given: Any) -> ExecutorReport:

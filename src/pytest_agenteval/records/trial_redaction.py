@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN_SECRETS, SHORTEST_NUMBER, Secrets, repr_or_empty
 
-NAMES = ("key", "digests", "kind", "bucket", "tags", "limit", "cause", "started_at", "workspace")
-"""What authors and users named, and what was computed: no place for what an agent says."""
+NAMES = ("key", "kind", "bucket", "tags", "limit", "cause", "workspace")
+FIGURES = ("attempt", "ending", "score", "digests", "started_at", "seconds", "tool_tape", "chat_tape")
+"""What authors and users named, and what was computed: neither is a place for what an agent says."""
 
 LEAST_NUMBER = 10 ** (SHORTEST_NUMBER - 1)
 MOST_REMEMBERED = 100_000
@@ -25,7 +26,6 @@ def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
 
     The grades stand: they were given to what really was there.
     """
-    secrets.know_environment()
     before, after = trial.outcome.before, trial.outcome.after
     spoken = [getattr(trial, name) for name in SPOKEN]
     # One long text: every start of a secret is looked for once, not once in each of hundreds of texts.
@@ -43,7 +43,7 @@ def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
     return replace(trial, outcome=outcome, **rest)
 
 
-SPOKEN = tuple(name for name in Trial.__struct_fields__ if name not in (*NAMES, "outcome"))
+SPOKEN = tuple(name for name in Trial.__struct_fields__ if name not in (*NAMES, *FIGURES, "outcome"))
 """The fields that may hold what an agent, a model or a tool said."""
 
 
@@ -65,13 +65,13 @@ def _texts(value: Any) -> Iterator[str]:
         elif kind is int:
             if part > LEAST_NUMBER:
                 yield str(part)
+        elif issubclass(kind, Record):  # somebody's own is a value that JSON does not know
+            waiting += astuple(part)
         elif isinstance(part, tuple | list | set | frozenset):
             waiting += part
         elif kind is dict or kind is MappingProxyType or isinstance(part, Mapping):
             waiting += part
             waiting += part.values()
-        elif _names(kind):
-            waiting += [getattr(part, name) for name in _names(kind)]
         else:
             yield str.__str__(part) if isinstance(part, str) else repr_or_empty(part)
 
