@@ -68,24 +68,27 @@ class JournalWriter:
         # The order is a promise to readers: what a line refers to is on disk before the line is.
         lines = [self._writable(trial) for trial in trials]
         self._write_texts()
-        offset = self._transcripts.append(b"".join([line for _, line in lines]))
+        offset = self._transcripts.append(b"".join([transcript for _, _, transcript in lines]))
         ended = []
-        for trial, line in lines:
-            ended.append(encode_line(finished_line(trial, offset, len(line))))
-            offset += len(line)
+        for _, line, transcript in lines:
+            line["transcript"] = (offset, len(transcript))
+            ended.append(encode_line(line))
+            offset += len(transcript)
         self._journal.append(b"".join(ended))
-        return tuple(trial for trial, _ in lines)
+        return tuple(trial for trial, _, _ in lines)
 
-    def _writable(self, trial: Trial) -> tuple[Trial, bytes]:
-        """Give the trial, or what can be said of it, with its transcript line."""
+    def _writable(self, trial: Trial) -> tuple[Trial, Line, bytes]:
+        """Give the trial, or what can be said of it, with its journal line and its transcript."""
         waiting = dict(self._waiting)
         try:
-            encode_line(finished_line(trial, 0, 0))
-            return trial, encode_line(transcript_line(trial, self._keep))
+            line = finished_line(trial, 0, 0)
+            encode_line(line)  # to see that it can be: where the transcript stands is not known yet
+            return trial, line, encode_line(transcript_line(trial, self._keep))
         except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
             self._waiting = waiting
             broken = _unwritable_trial(trial, raised)
-            return broken, encode_line(transcript_line(broken, self._keep))
+            transcript = encode_line(transcript_line(broken, self._keep))
+            return broken, finished_line(broken, 0, 0), transcript
 
     def close(self) -> None:
         """Close the files."""
