@@ -14,7 +14,7 @@ PACKAGE = "pytest_agenteval"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "canonical", "portable", "json_values"),
+    ("errors", "canonical", "portable", "json_values", "garbage"),
     ("patterns", "value_paths"),
     ("redaction",),
     ("threads", "records", "factories", "closers"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.items.trial_functions import PLUGIN, trial_functions
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -34,7 +35,8 @@ class TaskFile(pytest.Module):
         if evals.refusal:
             return []
         try:
-            return list(self._items(evals))
+            with garbage_uncollected():
+                return list(self._items(evals))
         except ProblemsFound as wrong:
             raise self.CollectError(str(wrong)) from None
         except UsageMistake as mistake:

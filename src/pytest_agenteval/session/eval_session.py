@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.garbage import freeze_once
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
@@ -219,18 +219,3 @@ def _was_interrupted(session: pytest.Session) -> bool:
     """Whether pytest will run nothing, for something could not be collected; under xdist it runs the rest."""
     alone = not hasattr(session.config, "workerinput")
     return alone and bool(session.testsfailed) and not session.config.option.continue_on_collection_errors
-
-
-_spared: set[str] = set()
-
-
-def freeze_once(stage: str) -> None:
-    """Keep the collector from looking through everything that is there now; once for each stage of a process.
-
-    Modules and collected items are most of what a process holds, and live until it ends: looking through
-    them again and again takes a tenth of a run with many trials. Once only: a process that runs pytest many
-    times, as tests of plugins do, must not keep the garbage of each.
-    """
-    if stage not in _spared:
-        _spared.add(stage)
-        gc.freeze()

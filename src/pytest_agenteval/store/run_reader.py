@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import TranscriptLost
+from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_codec import read_finished, read_started
@@ -220,12 +221,13 @@ def load_run(folder: str | PathLike[str]) -> Run:
     """
     folder = Path(folder)
     (header, odd), journal = read_header_or_name(folder), Journal()
-    for path in sorted(folder.glob("journal-*.jsonl")):
-        journal.read(path)
-    journal.settle()
-    planned, odd_plan = _read_plan(folder / PLANNED)
-    oddities = (*filter(None, (odd, odd_plan)), *journal.odd)
-    return Run(folder, header, planned, journal.entries(), journal.begun(), oddities)
+    with garbage_uncollected():
+        for path in sorted(folder.glob("journal-*.jsonl")):
+            journal.read(path)
+        journal.settle()
+        planned, odd_plan = _read_plan(folder / PLANNED)
+        oddities = (*filter(None, (odd, odd_plan)), *journal.odd)
+        return Run(folder, header, planned, journal.entries(), journal.begun(), oddities)
 
 
 def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:

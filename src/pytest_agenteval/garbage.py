@@ -1,0 +1,33 @@
+"""When Python looks for garbage: not among what stays, and not while nothing but that is made."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_frozen_stages: set[str] = set()
+
+
+@contextmanager
+def garbage_uncollected() -> Iterator[None]:
+    """Look for no garbage inside: where thousands of objects are made that all stay, it finds none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def freeze_once(stage: str) -> None:
+    """Keep the collector from looking through everything that is there now; once for each stage of a process.
+
+    Modules and collected items are most of what a process holds, and live until it ends: looking through
+    them again and again takes a tenth of a run with many trials. Once only: a process that runs pytest many
+    times, as tests of plugins do, must not keep the garbage of each.
+    """
+    if stage not in _frozen_stages:
+        _frozen_stages.add(stage)
+        gc.freeze()
