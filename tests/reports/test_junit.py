@@ -39,6 +39,15 @@ def test_a_trial_has_these_properties() -> None:
     ]
 
 
+def test_equal_properties_of_trials_are_one_object() -> None:
+    """Pytest keeps every report to the end: ten thousand trials of one suite must not each have their own."""
+    first, second = (
+        trial_properties(FULL, "run/transcripts.jsonl"),
+        trial_properties(FULL, "run/transcripts.jsonl"),
+    )
+    assert all(one is other for one, other in zip(first, second, strict=True))
+
+
 def test_what_lies_past_the_scale_is_told_as_it_was_measured() -> None:
     """A grade's score ends at 0, its measure does not: -8 is what the report says."""
     found = trial_properties(

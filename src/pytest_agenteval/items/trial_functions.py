@@ -121,7 +121,8 @@ class TrialFunctions:
                 originalname=task.id,
                 keywords={shape.callspec.id: True},
             )
-            item.task, item.case, item.evals = task, shape.case, evals
+            # `trial` too: an attribute that an item is given later costs it a dictionary of its own.
+            item.task, item.case, item.evals, item.trial = task, shape.case, evals, None
             item.extra_keyword_matches.update(words)
             yield item
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.records.grade import Grade
@@ -30,6 +31,16 @@ def trial_properties(trial: Trial, transcript_path: str = "") -> list[Property]:
 
     Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
     """
+    return [_shared(name, value) for name, value in _properties(trial, transcript_path)]
+
+
+@lru_cache(1024)
+def _shared(name: str, value: str) -> Property:
+    """Give one object for equal properties: most are those of other trials, and pytest keeps every report."""
+    return name, value
+
+
+def _properties(trial: Trial, transcript_path: str) -> list[Property]:
     properties = _trial_facts(trial)
     if transcript_path:
         properties.append(("agenteval.transcript", _bounded(transcript_path, MOST_PATH)))
@@ -75,8 +86,6 @@ def _trial_facts(trial: Trial) -> list[Property]:
     properties: list[Property] = [("agenteval.ending", trial.ending)]
     if trial.score is not None:
         properties.append(("agenteval.score", _number(trial.score)))
-    # Names as constants, not put together: a report of ten thousand trials keeps each of them, and constants
-    # are one text for all.
     texts: list[Property] = [
         ("agenteval.limit", trial.limit),
         ("agenteval.cause", trial.cause),
@@ -142,6 +151,7 @@ def _averages(total: GroupStatistics) -> Iterator[Property]:
             yield name, _number(rate.value)
 
 
+@lru_cache(1024)  # as in _shared: most values are those of other trials too
 def _bounded(text: str, most: int = MOST_VALUE) -> str:
     """Put a text on one line of at most ``most`` bytes."""
     if len(text) <= most and text.isascii() and text.isprintable():
@@ -150,6 +160,7 @@ def _bounded(text: str, most: int = MOST_VALUE) -> str:
     return line if len(line.encode()) <= most else line.encode()[: most - 3].decode(errors="ignore") + "…"
 
 
+@lru_cache(1024)
 def _number(value: float, digits: int = 4) -> str:
     """Write a number with so many digits; like ``figure``, it never rounds to 0 or 1."""
     rounded = round(value, digits)
