@@ -56,14 +56,24 @@ def _learn_pattern(pattern: str) -> None:
 def hide_in_report(report: pytest.TestReport) -> None:
     """Take secrets out of what a report tells: terminal, JUnit and other plugins read nothing else."""
     report.sections = [(title, KNOWN_SECRETS.text(text)) for title, text in report.sections]
-    report.user_properties = [(name, KNOWN_SECRETS.value(value)) for name, value in report.user_properties]
+    if report.user_properties:
+        report.user_properties = _clean_properties(report.user_properties)
     if isinstance(report.longrepr, tuple):
         path, line, reason = report.longrepr
         report.longrepr = (path, line, KNOWN_SECRETS.text(reason))
-    else:
+    elif report.longrepr is not None:
         report.longrepr = without_secrets(report.longrepr)
     if hasattr(report, "wasxfail"):
         report.wasxfail = KNOWN_SECRETS.text(report.wasxfail)
+
+
+def _clean_properties(properties: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Give properties without secrets: the same list where none holds one, as in nearly every report."""
+    values = [value for _, value in properties]
+    # One long text: every start of a secret is looked for once, not once in each of a dozen.
+    if all(isinstance(value, str) for value in values) and not KNOWN_SECRETS.dirty("\n".join(values)):
+        return properties
+    return [(name, KNOWN_SECRETS.value(value)) for name, value in properties]
 
 
 def hide_in_warning(recorded: warnings.WarningMessage) -> None:
