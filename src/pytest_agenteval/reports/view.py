@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
+from msgspec.structs import replace
+
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
@@ -135,14 +137,19 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
     k, threshold = _repetitions(planned, entries), (header or RunSuite(suite)).threshold
     finished = {entry.key for entry in run.entries}
     begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group} - finished
+    rows = _rows(planned, entries, k, threshold)
+    if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite
+        total = replace(rows[0], name="all")
+    else:
+        total = group_statistics("all", entries, _scope(planned, k, threshold, len(entries) + len(begun)))
     return SuiteView(
         suite=suite,
         kind=header.kind if header else _kind(entries),
         model=model,
         variant=variant,
         note=next((model_note(run_model) for run_model in run.header.models if run_model.name == model), ""),
-        rows=_rows(planned, entries, k, threshold),
-        total=group_statistics("all", entries, _scope(planned, k, threshold, len(entries) + len(begun))),
+        rows=rows,
+        total=total,
         begun=len(begun),
     )
 

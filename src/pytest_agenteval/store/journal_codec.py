@@ -10,7 +10,14 @@ from typing import Any
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
-from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation, check_entry, check_key
+from pytest_agenteval.store.journal_entry import (
+    NO_TAPE,
+    NO_USAGE,
+    JournalEntry,
+    TranscriptLocation,
+    check_entry,
+    check_key,
+)
 from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, read_usage, shorten, usage_line
 
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
@@ -20,7 +27,6 @@ SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
 SHORT_TRACEBACK = 600
 """Characters of a traceback's last lines: where it was raised, and what."""
-NO_TAPE = TapeCounts()
 
 
 def started_line(plan: Plan, at: str) -> Line:
@@ -96,8 +102,8 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         grades=tuple(_read_grade(grade) for grade in line["grades"]),
         location=TranscriptLocation(transcripts, *line["transcript"]),
         digests=Digests(**get("digests", {})),
-        usage=read_usage(get("usage", {})),
-        judging=read_usage(get("judging", {})),
+        usage=read_usage(line["usage"]) if "usage" in line else NO_USAGE,
+        judging=read_usage(line["judging"]) if "judging" in line else NO_USAGE,
         full=get("full", False),
         kind=line["task_kind"],
         bucket=get("bucket", ""),

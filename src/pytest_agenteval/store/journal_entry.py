@@ -24,6 +24,11 @@ class TranscriptLocation(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
+NO_USAGE = Usage()
+NO_TAPE = TapeCounts()
+"""Of a line that says nothing of it, as most do of judges and tapes."""
+
+
 class JournalEntry(Record, frozen=True):
     """The last finished attempt of one trial.
 
@@ -39,8 +44,8 @@ class JournalEntry(Record, frozen=True):
     grades: tuple[Grade, ...]
     location: TranscriptLocation
     digests: Digests = Digests()
-    usage: Usage = Usage()
-    judging: Usage = Usage()
+    usage: Usage = NO_USAGE
+    judging: Usage = NO_USAGE
     full: bool = False
     kind: Kind = "mixed"
     bucket: str = ""
@@ -51,8 +56,8 @@ class JournalEntry(Record, frozen=True):
     traceback: str = ""
     started_at: str = ""
     seconds: float = 0.0
-    tool_tape: TapeCounts = TapeCounts()
-    chat_tape: TapeCounts = TapeCounts()
+    tool_tape: TapeCounts = NO_TAPE
+    chat_tape: TapeCounts = NO_TAPE
     attempts: int = 1
     earlier: tuple[Usage, ...] = ()
     earlier_seconds: float = 0.0
@@ -157,6 +162,8 @@ def _check_digests(digests: Digests) -> None:
 
 
 def _check_usage(usage: Usage) -> None:
+    if usage is NO_USAGE:
+        return
     _check_counts((usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens))
     _check_counts((usage.asks, usage.attempts))
     if usage.cost_usd is not None:
@@ -164,7 +171,8 @@ def _check_usage(usage: Usage) -> None:
 
 
 def _check_tape(counts: TapeCounts) -> None:
-    _check_counts((counts.hits, counts.misses, counts.recorded))
+    if counts is not NO_TAPE:
+        _check_counts((counts.hits, counts.misses, counts.recorded))
 
 
 def _is_finite(number: Any) -> bool:
