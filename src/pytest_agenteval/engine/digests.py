@@ -42,6 +42,7 @@ def digests_of(
 ) -> Digests:
     """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one."""
     task, model, judges = plan.task, plan.model, _judge_ids(plan.conditions.judges)
+    limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
     return Digests(
         input=cache.of("input", task.input, lambda: task.input),
         fixture=_fixture(task, cache) if task.layers or task.texts else "",
@@ -49,14 +50,8 @@ def digests_of(
         settings=cache.of(
             "settings",
             task.settings,
-            lambda: _settings(task),
-            (
-                task.agent,
-                task.clock,
-                task.limits,
-                task.on_miss,
-                canonical(task.faults) if task.faults else "",
-            ),
+            lambda: [task.agent, task.settings, task.clock, limits, task.on_miss, *task.faults],
+            (task.agent, task.clock, limits, task.on_miss, canonical(task.faults) if task.faults else ""),
         ),
         tools=cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
         ruler=cache.of("ruler", task.graders, lambda: _rulers(plan, grader_for), judges),
@@ -69,12 +64,6 @@ def _fixture(task: PlannedTask, cache: DigestCache) -> str:
     if task.texts:
         return cache.of("texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest())
     return cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
-
-
-def _settings(task: PlannedTask) -> Any:
-    limits = task.limits
-    allowed = [limits.steps, limits.seconds, limits.tokens, limits.cost_usd]
-    return [task.agent, task.settings, task.clock, allowed, task.on_miss, *task.faults]
 
 
 def _judge_ids(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:

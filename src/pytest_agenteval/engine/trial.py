@@ -198,7 +198,8 @@ class _TrialRun:
     def save_recordings(self) -> None:
         """Write what this trial recorded; what cannot be written breaks it, and no other trial."""
         try:
-            self.context.save_cassettes(cassette_files(self.plan))
+            if self.context.has_cassettes:
+                self.context.save_cassettes(cassette_files(self.plan))
         except Exception as raised:
             # What broke first is told with the trial, the rest when all is closed.
             self.error = self.error or error_details(raised)

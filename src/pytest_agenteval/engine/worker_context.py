@@ -170,6 +170,11 @@ class WorkerContext:
         finally:
             self._running_agents.pop(budget, None)
 
+    @property
+    def has_cassettes(self) -> bool:
+        """Whether any cassette of this process was opened."""
+        return self._library is not None
+
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""
         if self._library is not None:
