@@ -130,7 +130,7 @@ def agree(kind: type[Spec], value: Any) -> None:
     """Both read the same, or pydantic takes it or says why not."""
     try:
         plainly = msgspec.convert(value, kind)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, OverflowError):
         with suppress(ValidationError):
             assert isinstance(validated(kind, value), kind)
         return

@@ -37,7 +37,7 @@ def read_line(raw: bytes) -> Any:
     """Read what ``encode_line`` wrote; raises ValueError for what is no JSON."""
     try:
         return _decode(raw)
-    except ValueError:
+    except (ValueError, msgspec.DecodeError):  # before 0.21 theirs is none of Python's
         return json.loads(raw)  # half a surrogate pair is refused above, and slow is better than lost
 
 

@@ -24,7 +24,10 @@ def spec_of(kind: type[SpecT], value: Any) -> SpecT:
     """
     try:
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
+    except (
+        msgspec.ValidationError,
+        OverflowError,
+    ):  # before 0.21 a number that no float can hold raises this
         from pytest_agenteval.tasks.pydantic_models import validated
 
         return validated(kind, value)
