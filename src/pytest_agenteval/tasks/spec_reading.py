@@ -27,7 +27,7 @@ def spec_of(kind: type[SpecT], value: Any) -> SpecT:
     except (
         msgspec.ValidationError,
         OverflowError,
-    ):  # before 0.21 a number that no float can hold raises this
+    ):  # before 0.22 a number that no float can hold raises this
         from pytest_agenteval.tasks.pydantic_models import validated
 
         return validated(kind, value)
