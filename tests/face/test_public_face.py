@@ -149,7 +149,7 @@ def test_what_public_docstrings_name_is_public() -> None:
         (node.name, word)
         for module, tree in trees.items()
         for node in tree.body
-        if isinstance(node, _DOCUMENTED) and node.name in pytest_agenteval._NAMES[module]
+        if isinstance(node, _DOCUMENTED) and node.name in pytest_agenteval._NAMES[module].split()
         for text in _docstrings(node)
         for word in re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", text)
         if word in ours and word not in pytest_agenteval._MODULE_OF
