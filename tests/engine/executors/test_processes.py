@@ -174,6 +174,49 @@ def test_trials_are_what_they_are_in_one_process(evals: Path, pytester: pytest.P
     assert dead["message"] == "the process that carried it out died (exit status 7)"
 
 
+DYING = """
+import os
+from pathlib import Path
+
+from pytest_agenteval import Tool, ToolCall, ToolSpec
+
+FIRST = Path(__file__).with_name("first")
+
+
+class Agent:
+    tools = ("look",)
+
+    async def run(self, task_input, ctx):
+        word = "salt" if FIRST.exists() else "bread"
+        FIRST.touch()
+        await ctx.tools.call(ToolCall("c", 1, 0, "look", {"at": word}))
+        if word == "bread" and "DIE" in os.environ:
+            os._exit(7)
+        return "Hello, Mina!"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("dying", Agent)
+    registry.tool(Tool(ToolSpec("look", taped=True), lambda args: f"seen {args['at']}"))
+"""
+
+
+def test_what_a_process_played_before_it_died_is_not_called_unused(
+    evals: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can tell nobody what it played, so the run says nothing of unused recordings."""
+    add(evals, task("a", agent="dying", trials_per_run=2))
+    write(pytester.path, {"conftest.py": DYING})
+    run(pytester, "evals", "--agent-record=once").assert_outcomes(passed=2)
+    (pytester.path / "first").unlink()
+    monkeypatch.setenv("DIE", "1")
+
+    result = run(pytester, "evals", f"{PROCESSES}:1", "-v")
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.no_fnmatch_line("*were not played*")
+
+
 def test_minus_x_leaves_no_process_behind(evals: Path, pytester: pytest.Pytester) -> None:
     """One that computes for ever hears nothing: it is killed, and the run is over at once."""
     pid_file = pytester.path / "pid"

@@ -91,8 +91,9 @@ class ProcessExecutor:
         reports = await asyncio.gather(*(process.close() for process in self._processes))
         unsaved = [problem for report in reports for problem in report.unsaved]
         unused: dict[str, UnusedRecordings] = {}
-        for report in reports:
-            unused = merge_unused(unused, report.unused_recordings)
+        if not any(process.has_died for process in self._processes):  # it cannot say what it has played
+            for report in reports:
+                unused = merge_unused(unused, report.unused_recordings)
         return ExecutorReport(tuple(dict.fromkeys(unsaved)), unused)
 
     async def _in_idle_process(self, work: Callable[[bytes], bytes], request: object) -> bytes:
@@ -120,6 +121,7 @@ class _Process:
         self._pool: ProcessPoolExecutor | None = None
         self._process: BaseProcess | None = None
         self._came_up: Future[int] | None = None
+        self.has_died = False
 
     async def do(self, work: Callable[[bytes], T], pickled: bytes) -> T:
         """Have something done with what is sent; raises ExecutorBroken where the process dies."""
@@ -137,6 +139,7 @@ class _Process:
             closing = _result_of(self._pool.submit(process_worker.close))
             return await asyncio.wait_for(closing, CLOSING_S)
         except (TimeoutError, BrokenProcessPool):
+            self.has_died = True
             self._kill()
             return ExecutorReport()
         finally:
@@ -166,6 +169,7 @@ class _Process:
 
     def _forget(self) -> str:
         """Let go of a process that has died; give in words how it ended, where that is known."""
+        self.has_died = True
         process, pool = self._process, self._pool
         self._process = self._pool = None
         if pool is not None:
