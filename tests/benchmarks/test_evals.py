@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.reports.run_summary import summary_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.suites import only_our_plugin
+from tests.yaml_files import read_yaml
 
 pytest_plugins = ["pytester"]
 
@@ -129,17 +130,13 @@ def _table_in_readme() -> list[str]:
     return str(table).splitlines()
 
 
-def _figures(run: Run, model: str = "") -> dict[str, tuple[str, str]]:
-    """Give each suite's mean score and passes of a run, or of one of its models, without held-out tasks."""
+def _figures(run: Run) -> dict[str, tuple[str, str]]:
+    """Give each suite's mean score and passes of a run, without held-out tasks."""
     files = (ROOT / "evals").rglob("held_out/**/task.json")
     held_out = {json.loads(file.read_text(encoding="utf-8"))["id"] for file in files}
     figures = {}
     for suite in {entry.key.suite for entry in run.entries}:
-        entries = [
-            entry
-            for entry in _of(run, suite)
-            if entry.key.task not in held_out and model in ("", entry.key.model)
-        ]
+        entries = [entry for entry in _of(run, suite) if entry.key.task not in held_out]
         mean = sum(entry.score or 0.0 for entry in entries) / len(entries)
         passed = sum(entry.ending == "passed" for entry in entries)
         figures[suite] = (f"{mean:.2f}", f"{passed} of {len(entries)}")
@@ -176,7 +173,7 @@ def test_the_korean_suite_has_as_many_tasks_of_each_level_as_the_benchmark() -> 
     for file in files:
         tape = ROOT / "cassettes" / "ko" / file.parent.name / file.name
         assert tape.read_text(encoding="utf-8").startswith("# Synthetic"), tape
-        graders = yaml.safe_load(file.read_text(encoding="utf-8"))["graders"]
+        graders = read_yaml(file)["graders"]
         required = [grader["name"] for grader in graders if grader.get("require")]
         assert required, file
         assert not [name for name in required if name.startswith("ko_L")], file
@@ -191,9 +188,17 @@ def runs() -> dict[str, Run]:
 @pytest.fixture
 def oracle(runs: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> Run:
     """Every task of every suite and split, acted out as its reference says; a miss would be a failure."""
-    if not runs:
+    if "oracle" not in runs:
         runs["oracle"] = _run(pytester, "--agent-model=oracle", "--agent-strict", "--agent-split=all")
     return runs["oracle"]
+
+
+@pytest.fixture
+def rules(runs: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> Run:
+    """A newcomer's first run, offline."""
+    if "rules" not in runs:
+        runs["rules"] = _run(pytester)
+    return runs["rules"]
 
 
 def test_every_level_is_decided_without_a_judge(oracle: Run) -> None:
@@ -215,30 +220,38 @@ def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytest
     assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
 
-def test_rules_gets_some_right_and_some_half_right(pytester: pytest.Pytester, evals: Path) -> None:
+def test_rules_gets_some_right_and_some_half_right(rules: Run) -> None:
     """A newcomer's first run, offline, shows partial scores, half credits, and the figures of README."""
-    run = _run(pytester)
-    assert _figures(run) == _readme_says("rules")
-    table = {line.text for line in summary_lines(view_of(run), 80)}
+    assert _figures(rules) == _readme_says("rules")
+    table = {line.text for line in summary_lines(view_of(rules), 80)}
     assert {line for line in _table_in_readme() if "…" not in line} <= table
     for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
-        entries = _of(run, suite)
+        entries = _of(rules, suite)
         scores = [entry.score or 0.0 for entry in entries]
         assert 0.4 < sum(scores) / len(scores) < 0.9
         assert 0.5 in [grade.score for entry in entries for grade in entry.grades if grade.grader == halved]
         assert {entry.ending for entry in entries} == {"passed", "missed"}
-    korean = Counter((entry.bucket, entry.ending) for entry in _of(run, "ko"))
+    korean = Counter((entry.bucket, entry.ending) for entry in _of(rules, "ko"))
     assert {level for level, ending in korean if ending == "passed"} >= {"L1", "L2", "L5"}
     assert {level for level, ending in korean if ending == "missed"} >= {"L1", "L3", "L4", "L7"}
 
 
 def test_processes_that_know_the_conftests_alone_give_the_same_scores(
-    pytester: pytest.Pytester, evals: Path
+    pytester: pytest.Pytester, evals: Path, oracle: Run, rules: Run
 ) -> None:
-    """All suites, each trial sent to another process and its record back: the figures of README."""
-    run = _run(pytester, "--agent-model=oracle,rules", "--agent-executor=processes")
-    assert {model: _figures(run, model) for model in ("oracle", "rules")} == {
-        model: _readme_says(model) for model in ("oracle", "rules")
+    """All suites, each trial sent to another process and its record back: every grade is the same."""
+    run = _run(pytester, "--agent-model=oracle,rules", "--agent-executor=processes", "--repetitions=1")
+    here = _grades(oracle) | _grades(rules)
+    there = _grades(run)
+    assert len(there) == sum(group.trials for group in run.planned)
+    assert there == {key: here[key] for key in there}
+
+
+def _grades(run: Run) -> dict[TrialKey, tuple[str, float | None, list[tuple[str, float | None]]]]:
+    """Give ending, score and all grades of each trial."""
+    return {
+        entry.key: (entry.ending, entry.score, [(grade.grader, grade.score) for grade in entry.grades])
+        for entry in run.entries
     }
 
 

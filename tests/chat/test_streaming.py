@@ -89,7 +89,7 @@ def test_the_first_token_is_the_first_that_says_something(bench: Bench) -> None:
     """Its time runs from the sending of the request; an empty chunk is not yet a token."""
     events = bench.events(ReplyPlan(text=LONG))
     first = next(place for place, event in enumerate(events) if b"a text that" in event)
-    with bench.streaming([*events[:first], 0.2, events[first], 1.0, *events[first + 1 :]]) as server:
+    with bench.streaming([*events[:first], 0.2, events[first], 0.4, *events[first + 1 :]]) as server:
         bench.begin()
         reply = bench.ask(bench.retrying(bench.chat(server, stream=True)))
 
@@ -97,17 +97,19 @@ def test_the_first_token_is_the_first_that_says_something(bench: Bench) -> None:
     assert reply.first_token_s is not None
     assert reply.seconds is not None
     assert reply.first_token_s >= 0.2
-    assert reply.first_token_s + 0.5 <= reply.seconds <= bench.budget.seconds
+    assert reply.first_token_s + 0.2 <= reply.seconds <= bench.budget.seconds
 
 
 @pytest.mark.parametrize("plan", [PLANS["reasoning"], PLANS["calls"]], ids=["reasoning", "call"])
 def test_thoughts_and_calls_are_tokens(bench: Bench, plan: ReplyPlan) -> None:
     """The first token need not be text."""
-    with bench.streaming([*bench.events(plan)[:-3], 1.0, *bench.events(plan)[-3:]]) as server:
+    with bench.streaming([*bench.events(plan)[:-3], 0.4, *bench.events(plan)[-3:]]) as server:
+        began = time.perf_counter()
         reply = bench.ask(bench.chat(server, stream=True), tools=[ADD])
+        took = time.perf_counter() - began
 
     assert reply.first_token_s is not None
-    assert reply.first_token_s < 0.9
+    assert reply.first_token_s <= took - 0.2
 
 
 def test_tokens_that_are_not_told_are_not_guessed(bench: Bench) -> None:
@@ -150,15 +152,17 @@ def test_a_refusal_is_read(bench: Bench) -> None:
     """OpenAI refuses beside the content, Anthropic in the reason to end; either is the first token."""
     if bench.wire == "openai":
         said = [openai({"role": "assistant", "content": None, "refusal": None})]
-        said += [openai({"refusal": "I can"}), 1.0, openai({"refusal": "not."}), openai({}, "stop"), DONE]  # type: ignore[list-item]
+        said += [openai({"refusal": "I can"}), 0.4, openai({"refusal": "not."}), openai({}, "stop"), DONE]  # type: ignore[list-item]
     else:
         said = bench.events(ReplyPlan(text="I cannot.", finish_reason="content_filter"))
     with bench.streaming(said) as server:
+        began = time.perf_counter()
         reply = bench.ask(bench.chat(server, stream=True))
+        took = time.perf_counter() - began
 
     assert (reply.text, reply.finish) == ("I cannot.", "content_filter")
     assert reply.first_token_s is not None
-    assert reply.first_token_s < 0.9
+    assert reply.first_token_s <= took - (0.2 if bench.wire == "openai" else 0.0)
 
 
 ODD: dict[str, tuple[list[bytes], list[str]]] = {
@@ -283,7 +287,7 @@ def test_a_refusal_to_stream_counts_is_heeded(bench: Bench) -> None:
 
 def test_only_the_request_that_was_answered_is_timed(bench: Bench) -> None:
     """A failed attempt and the wait after it are no part of the time of the first token."""
-    plans = [ReplyPlan(status=429, headers={"Retry-After": "1.0"}, hang_s=0.1), ReplyPlan(text="ok")]
+    plans = [ReplyPlan(status=429, headers={"Retry-After": "0.4"}, hang_s=0.1), ReplyPlan(text="ok")]
     with ModelServer(plans) as server:
         began = time.perf_counter()
         reply = bench.ask(bench.retrying(bench.chat(server, stream=True)))
@@ -292,7 +296,7 @@ def test_only_the_request_that_was_answered_is_timed(bench: Bench) -> None:
     assert reply.usage.attempts == 2
     assert reply.first_token_s is not None
     assert reply.seconds is not None
-    assert reply.first_token_s <= reply.seconds <= took - 1.0
+    assert reply.first_token_s <= reply.seconds <= took - 0.4
 
 
 def test_connections_are_used_again(bench: Bench) -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from tests.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT.parent / "shared" / "oracle" / "memex-grader-cases.yaml"
 
 
 def _cases(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["cases"]
+    found: list[dict[str, Any]] = read_yaml(path)["cases"]
     return found
 
 

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.scoring.aggregates import mean_score, pass_at_k
+from tests.yaml_files import read_yaml
 
 Case = Mapping[str, Any]
 
-ORACLE = yaml.safe_load(
-    (Path(__file__).parents[2] / "oracle" / "memex_aggregates.yaml").read_text(encoding="utf-8")
-)
+ORACLE = read_yaml(Path(__file__).parents[2] / "oracle" / "memex_aggregates.yaml")
 
 
 def _pass_at_k(case: Case) -> dict[str, Any]:

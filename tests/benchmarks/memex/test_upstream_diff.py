@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.records.evidence import diff
 from pytest_agenteval.workspace.snapshot import snapshot
+from tests.yaml_files import read_yaml
 
-ORACLE = yaml.safe_load((Path(__file__).parents[2] / "oracle/memex_diff.yaml").read_text(encoding="utf-8"))
+ORACLE = read_yaml(Path(__file__).parents[2] / "oracle/memex_diff.yaml")
 
 
 def _write_tree(root: Path, files: Mapping[str, str]) -> Path:

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.graders.outcome.answer import AnswerMatches
@@ -16,6 +14,7 @@ from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import ToolResult
 from tests.graders.sample_evidence import files_evidence
+from tests.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[4]
 HERE = Path(__file__).parent
@@ -26,7 +25,7 @@ HELD = Library(ROOT)
 @cache
 def read(file: Path) -> Any:
     """Read a YAML file once."""
-    return yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return read_yaml(file)
 
 
 def names(levels: Iterable[str]) -> list[str]:

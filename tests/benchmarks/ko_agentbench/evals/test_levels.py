@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_error_result
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
@@ -19,6 +18,7 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape, can_replay
 from pytest_agenteval.tools.tool import ToolResult, complaint
+from tests.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[4]
 FILES = sorted((ROOT / "evals" / "ko").rglob("L*-*.yaml"))
@@ -31,7 +31,7 @@ Task = Mapping[str, Any]
 @cache
 def tasks() -> Mapping[str, Task]:
     """Read every task, by its id."""
-    read = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in FILES)
+    read = (read_yaml(file) for file in FILES)
     return {task["id"]: task for task in read}
 
 
@@ -119,6 +119,6 @@ def test_collecting_them_loads_nothing_that_asks_or_renders() -> None:
 
 def test_a_trial_may_take_what_the_benchmark_allows() -> None:
     """Ten steps and a minute, where nobody says otherwise."""
-    suite_yaml = yaml.safe_load((ROOT / "evals" / "ko" / "suite.yaml").read_text(encoding="utf-8"))
+    suite_yaml = read_yaml(ROOT / "evals" / "ko" / "suite.yaml")
     assert suite_yaml["defaults"]["limits"] == {"steps": 10, "seconds": 60}
     assert suite_yaml["on_miss"] == "tool_error"

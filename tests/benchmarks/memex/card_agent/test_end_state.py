@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.benchmarks.memex.card_agent.agent import CardEndState, was_saved
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from tests.yaml_files import read_yaml
 
-ORACLE = yaml.safe_load((Path(__file__).parents[3] / "oracle/memex_card.yaml").read_text(encoding="utf-8"))
+ORACLE = read_yaml(Path(__file__).parents[3] / "oracle/memex_card.yaml")
 CASES = [case for case in ORACLE["cases"] if case["grader"] == "derive.card_evidence"]
 FACT = "2026/05/25.md#ts_1"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from tests.benchmarks.memex.evals.spoiling import FACT_MARK, Spoilt, acted_out, call, fact_of, tasks
+from tests.yaml_files import read_yaml
 
-BY_HAND = yaml.safe_load((Path(__file__).parent / "outcomes_by_hand.yaml").read_text(encoding="utf-8"))
+BY_HAND = read_yaml(Path(__file__).parent / "outcomes_by_hand.yaml")
 ANY_INSIGHT = "A thought that ties this to what stood there before."
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
@@ -33,8 +32,9 @@ from tests.benchmarks.memex.evals.spoiling import (
     tasks,
     turns_of,
 )
+from tests.yaml_files import read_yaml
 
-RIGHT = yaml.safe_load((Path(__file__).parent / "right_answers.yaml").read_text(encoding="utf-8"))
+RIGHT = read_yaml(Path(__file__).parent / "right_answers.yaml")
 Spoil = Callable[[PlannedTask], Iterator[Turns]]
 FLOOR = 0.9
 REFUSED = "pkm: empty insight"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
 from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain
@@ -16,10 +15,11 @@ from pytest_agenteval.graders.grader import Grader
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Transcript
+from tests.yaml_files import read_yaml
 
 Case = Mapping[str, Any]
 
-ORACLE = yaml.safe_load((Path(__file__).parents[3] / "oracle/memex_card.yaml").read_text(encoding="utf-8"))
+ORACLE = read_yaml(Path(__file__).parents[3] / "oracle/memex_card.yaml")
 GRADERS: Mapping[str, Any] = {
     "card_completion": CardCompletion,
     "card_template_choice": CardTemplateChoice,

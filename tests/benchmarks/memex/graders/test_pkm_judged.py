@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_judged import PkmAppendCoherence, PkmInsightQuality
 from pytest_agenteval.errors import ProviderDown
@@ -16,12 +15,11 @@ from pytest_agenteval.records.evidence import Evidence, Tree
 from pytest_agenteval.records.grade import Grade
 from tests.benchmarks.memex.graders.sample_trials import SKIPPED, call, tree, trial
 from tests.graders.judge.judges import TestJudge, judge, run
+from tests.yaml_files import read_yaml
 
 Case = Mapping[str, Any]
 
-ORACLE = yaml.safe_load(
-    (Path(__file__).parents[3] / "oracle/memex_pkm_judged.yaml").read_text(encoding="utf-8")
-)
+ORACLE = read_yaml(Path(__file__).parents[3] / "oracle/memex_pkm_judged.yaml")
 GRADERS: Mapping[str, Any] = {
     "pkm_insight_quality": PkmInsightQuality,
     "pkm_append_coherence": PkmAppendCoherence,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_completion import PkmCompletion
 from pytest_agenteval.benchmarks.memex.graders.pkm_preservation import PkmNoOverwrite
@@ -15,10 +14,11 @@ from pytest_agenteval.benchmarks.memex.graders.pkm_reading import PkmReadBeforeW
 from pytest_agenteval.benchmarks.memex.graders.pkm_routing import PkmRoutedCorrectly
 from pytest_agenteval.records.evidence import Evidence
 from tests.benchmarks.memex.graders.sample_trials import call, grade_of, tree, trial
+from tests.yaml_files import read_yaml
 
 Case = Mapping[str, Any]
 
-ORACLE = yaml.safe_load((Path(__file__).parents[3] / "oracle/memex_pkm.yaml").read_text(encoding="utf-8"))
+ORACLE = read_yaml(Path(__file__).parents[3] / "oracle/memex_pkm.yaml")
 GRADERS: Mapping[str, Any] = {
     "pkm_completion": PkmCompletion,
     "pkm_routed_correctly": PkmRoutedCorrectly,

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.agent import INSIGHT, SKIP, PkmEndState, pkm_end_state
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from tests.yaml_files import read_yaml
 
 ORACLE = Path(__file__).parents[3] / "oracle/memex_pkm_evidence.yaml"
-CASES = yaml.safe_load(ORACLE.read_text(encoding="utf-8"))["cases"]
+CASES = read_yaml(ORACLE)["cases"]
 FACT = "2026/05/25.md#ts_1"
 REFUSED = ToolError("tool_error", "no")
 
