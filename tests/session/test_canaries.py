@@ -174,9 +174,21 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root, out = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("out")
     reply = ReplyPlan(text="echo: " + LEAK, calls=(("gossip", {"word": LEAK}),), reasoning=LEAK)
     environ = {**os.environ, **VARIABLES, "GITHUB_STEP_SUMMARY": str(out / "summary.md")}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take time, and have no part in it
     with ModelServer([reply]) as server:
         _write(root, server)
-        written = [sys.executable, "-m", "pytest", "evals", "--agent-model=here", "-vv", "-rA", "-n1"]
+        plugins = ["-p", "agenteval", "-p", "xdist.plugin"]
+        written = [
+            sys.executable,
+            "-m",
+            "pytest",
+            *plugins,
+            "evals",
+            "--agent-model=here",
+            "-vv",
+            "-rA",
+            "-n1",
+        ]
         recording = ["--agent-record=once", "--agent-record-chat=once", f"--junitxml={out / 'junit.xml'}"]
         done = subprocess.run(
             [*written, *recording], cwd=root, env=environ, capture_output=True, text=True, timeout=120

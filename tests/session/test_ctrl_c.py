@@ -83,7 +83,7 @@ BUSY_TASKS = {
 @pytest.mark.posix
 @pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
 @pytest.mark.parametrize("busy", BUSY_TASKS)
-def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, busy: str, presses: int) -> None:
+def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, quick: None, busy: str, presses: int) -> None:
     """At once, with what had finished in the record; also where somebody is impatient and presses again.
 
     Nor do many threads that never wait for anything keep the interpreter from saying how the run ended.
@@ -130,7 +130,7 @@ def pytest_agenteval_register(registry):
 
 
 @pytest.mark.posix
-def test_ctrl_c_ends_a_run_whose_interpreter_is_held(pytester: pytest.Pytester) -> None:
+def test_ctrl_c_ends_a_run_whose_interpreter_is_held(pytester: pytest.Pytester, quick: None) -> None:
     """Where no Python can run, nothing of ours can listen: the process, or the worker, is ended from outside.
 
     Two runs are held and ended side by side, with a worker and without: each waits for seconds.
@@ -142,7 +142,7 @@ def test_ctrl_c_ends_a_run_whose_interpreter_is_held(pytester: pytest.Pytester) 
         runs = {}
         for name, root in roots.items():
             write(root, {"pytest.ini": "[pytest]\n", **files})
-            runs[name] = started(root, *(("-p", "xdist", "-n1") if name == "a worker" else ()))
+            runs[name] = started(root, *(("-p", "xdist.plugin", "-n1") if name == "a worker" else ()))
             running.callback(runs[name].kill)
         until = time.monotonic() + 60
         while time.monotonic() < until and not all(
@@ -197,7 +197,7 @@ def pytest_runtest_protocol():
 
 
 @pytest.mark.posix
-def test_a_run_that_has_heard_ctrl_c_is_left_to_end_by_itself(pytester: pytest.Pytester) -> None:
+def test_a_run_that_has_heard_ctrl_c_is_left_to_end_by_itself(pytester: pytest.Pytester, quick: None) -> None:
     """However long a project's own hooks take: while Python runs in it, nobody ends it from outside."""
     files = {"evals/suite.yaml": suite(), "evals/conftest.py": TIDY, "evals/t.yaml": task("good")}
     write(pytester.path, files)

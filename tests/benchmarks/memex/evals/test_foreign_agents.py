@@ -52,7 +52,7 @@ TRUE: Mapping[str, Any] = {"mood": "fine"}
 """A state in words of the agent's own: none that the graders know."""
 
 
-def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRUE) -> dict[str, JournalEntry]:
+def foreign(pytester: pytest.Pytester, kind: str, *options: str) -> dict[str, JournalEntry]:
     """Let a foreign agent do the card and PKM tasks, those that are held out included; by task id."""
     for suite in ("card", "pkm"):
         shutil.copytree(ROOT / "evals" / suite, pytester.path / "evals" / suite)
@@ -60,9 +60,9 @@ def foreign(pytester: pytest.Pytester, kind: str, state: Mapping[str, Any] = TRU
         path.write_text(path.read_text("utf-8").replace(f"agent: {suite}", "agent: foreign"), "utf-8")
     shutil.copytree(ROOT / "fixtures", pytester.path / "fixtures")
     shutil.copy(Path(__file__).with_name("foreign_agent.py"), pytester.path)
-    conftest = REGISTERED.replace("KIND", kind).replace("STATE", repr(dict(state)))
+    conftest = REGISTERED.replace("KIND", kind).replace("STATE", repr(dict(TRUE)))
     (pytester.path / "conftest.py").write_text(conftest, encoding="utf-8")
-    run(pytester, "evals", "-q", "--agent-split=all", "--repetitions=1")
+    run(pytester, "evals", "-q", "--agent-split=all", "--repetitions=1", *options)
     stored = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
     return {entry.key.task: entry for entry in stored.entries}
 
@@ -76,11 +76,14 @@ def alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["function", "Program"])
 def test_an_agent_that_is_not_ours_passes_by_its_files_alone(pytester: pytest.Pytester, kind: str) -> None:
-    """Every task of both suites and both splits, with no tool of ours called and no end state told."""
+    """Every task of both suites and both splits, with no tool of ours called and no end state told.
+
+    A program does what the function does, so that one task of each bucket tells of it.
+    """
     files = [*(ROOT / "evals" / "card").rglob("task.json"), *(ROOT / "evals" / "pkm").rglob("task.json")]
     ids = {json.loads(file.read_text(encoding="utf-8"))["id"] for file in files}
 
-    entries = foreign(pytester, kind)
+    entries = foreign(pytester, kind, *(["--agent-sample=1"] if kind == "Program" else []))
 
     missed = {
         id: [f"{grade.grader}: {grade.rationale}" for grade in entry.grades if grade.passed is not True]
@@ -88,4 +91,4 @@ def test_an_agent_that_is_not_ours_passes_by_its_files_alone(pytester: pytest.Py
         if entry.ending != "passed" or entry.score != 1.0
     }
     assert missed == {}
-    assert set(entries) == ids
+    assert set(entries) == ids if kind == "function" else set(entries) < ids
