@@ -20,7 +20,7 @@ PIECES = (
 pieces = st.sampled_from([*PIECES.split(), " ", "\n"])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(pieces, max_size=8).map("".join), st.text("ab1{}e[]:<= -가\n", max_size=8))
 def test_a_pattern_finds_what_re_finds(pattern: str, text: str) -> None:
     """At the same place, with the same flags: what is read with ``re`` is searched for as ``re`` would."""

@@ -27,7 +27,7 @@ def _plainly(template: str, inner: str, text: str) -> dict[str, str] | None:
     return dict(zip(names, found.groups(), strict=True)) if found else None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=6),
     st.lists(TEXTS, min_size=6, max_size=6),
