@@ -84,8 +84,9 @@ class _TrialRun:
         keep_in, layers = plan.conditions.keep_workspaces, [Path(layer) for layer in plan.task.layers]
         parent = Path(keep_in) if keep_in else context.scratch
         self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=workspace)
-        self.budget = Budget(plan.task.limits)
-        self.recorder = Recorder(lambda: self.budget.at)
+        self.budget = budget = Budget(plan.task.limits)
+        # The budget alone, not this run: a ring of all that a trial has would wait for the garbage collector.
+        self.recorder = Recorder(lambda: budget.at)
         self.output = TrialOutput()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.answer, self.before, self.after = EMPTY_ANSWER, NO_TREE, NO_TREE
