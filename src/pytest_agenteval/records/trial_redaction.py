@@ -88,6 +88,8 @@ def _clean(value: Any, secrets: Secrets) -> Any:
 
 
 def _is_dirty(tree: Tree, secrets: Secrets) -> bool:
+    if not tree.files:
+        return False
     fresh = [file for file in tree.files.values() if file.text and file.digest not in secrets.found_clean]
     if secrets.dirty("\n".join(tree.files)) or secrets.dirty("\n".join(file.text or "" for file in fresh)):
         return True

@@ -121,7 +121,8 @@ class Attempts:
     def next(self, task: PlannedTask, case: Case) -> Plan:
         """Plan the next attempt at a trial; the first is 1."""
         plan = Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
-        attempt = self._latest[plan.key] = self._latest.get(plan.key, 0) + 1
+        key = plan.key
+        attempt = self._latest[key] = self._latest.get(key, 0) + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
 
     def has_begun(self, key: TrialKey) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import tools_of
+from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask
@@ -18,7 +19,7 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints
 from pytest_agenteval.session.prompt_variants import find_unread_prompts
-from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
+from pytest_agenteval.session.registration_check import MOST_KEPT, ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
 from pytest_agenteval.session.task_inputs import allowance_of, complete_input, inline_file_settings, text_of
 from pytest_agenteval.tasks.documents import read_document, short_path
@@ -67,6 +68,7 @@ class Planner:
         self._started_from: set[str] = set()
         self._last: _TaskSource | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
+        self._equal_graders: dict[tuple[Hashable, ...], tuple[PlannedGrader, ...]] = {}
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
@@ -131,7 +133,7 @@ class Planner:
             *(() if unread else self._config_problems(loaded, settings, loaded_suite)),
         ]
         layers: tuple[str, ...] = self._with_problems(wrong, self._layers_of, loaded, loaded_suite, ())
-        graders = tuple(grader for spec in task.graders for grader in self._graders(spec, task))
+        graders = self._graders_of(task)
         prompts: Mapping[str, str] = self._with_problems(
             wrong, self._prompts_of, loaded, loaded_suite, NOTHING
         )
@@ -205,6 +207,13 @@ class Planner:
         layers = tuple(map(str, workspace_layers(loaded.task, loaded_suite.folder, loaded.file, self._root)))
         self._started_from.update(layers)
         return layers
+
+    def _graders_of(self, task: Task) -> tuple[PlannedGrader, ...]:
+        """Give a task's graders: one object for all tasks that have the same, and so one digest."""
+        graders = tuple(grader for spec in task.graders for grader in self._graders(spec, task))
+        if len(self._equal_graders) > MOST_KEPT:
+            self._equal_graders.clear()
+        return self._equal_graders.setdefault(tuple(map(_grader_key, graders)), graders)
 
     def _graders(self, spec: GraderSpec, task: Task) -> Iterator[PlannedGrader]:
         """Give the grader that is asked for, or each one of the group."""
@@ -335,3 +344,9 @@ def _grader(spec: GraderSpec) -> PlannedGrader:
     return PlannedGrader(
         spec.name, spec.label or spec.name, spec.config or NOTHING, spec.weight, spec.threshold, spec.require
     )
+
+
+def _grader_key(grader: PlannedGrader) -> Hashable:
+    # The text of a configuration: True is not 1 there.
+    config = canonical(grader.config) if grader.config else ""
+    return grader.name, grader.label, config, grader.weight, grader.threshold, grader.required

@@ -134,10 +134,12 @@ class RegistrationCheck:
         """
         try:
             setting = tools_setting_of(self._registry.grader_factory(spec.name))
-            own = tools_of(self._registry.agent_factory(agent)) if setting else ()
+            if not spec.config.get(setting):
+                return ()
+            own = tools_of(self._registry.agent_factory(agent))
         except (UnknownName, NotImported):  # which is told
             return ()
-        names = spec.config.get(setting, ()) if setting else ()
+        names = spec.config[setting]
         # A class says its tools; where they are a field, the settings do, and these are the suite's.
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
         return tuple(
