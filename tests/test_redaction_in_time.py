@@ -30,7 +30,7 @@ def test_no_shape_of_a_secret_goes_over_a_text_again_and_again(kind: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "clean"),
+    ("message", "clean"),
     [
         ("go to https://mina:pa:ss@host/x", f"go to https://{MARK}@host/x"),
         ("go to https://:password@host/x", f"go to https://{MARK}@host/x"),
@@ -40,9 +40,9 @@ def test_no_shape_of_a_secret_goes_over_a_text_again_and_again(kind: str) -> Non
         ("eyJhbGciOiJIeyJhbGciOiJI.and so on", "eyJhbGciOiJIeyJhbGciOiJI.and so on"),
     ],
 )
-def test_shapes_are_found_as_before(said: str, clean: str) -> None:
+def test_shapes_are_found_as_before(message: str, clean: str) -> None:
     """Credentials of an address and signed tokens are marked, what only begins like them is not."""
-    assert Secrets().text(said) == clean
+    assert Secrets().text(message) == clean
 
 
 def test_a_users_pattern_that_takes_too_long_hides_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:

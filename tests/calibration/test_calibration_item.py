@@ -23,8 +23,8 @@ ITEM = f"{FILE}::tidy"
 
 def values(pytester: pytest.Pytester, judge: str, dimension: str = "order") -> dict[str, Any]:
     """Give every figure's value of one judge."""
-    told = figures(found_in(pytester.path), judge, dimension)
-    return {name: format_figure["value"] for name, format_figure in told.items()}
+    row = figures(found_in(pytester.path), judge, dimension)
+    return {name: format_figure["value"] for name, format_figure in row.items()}
 
 
 def test_without_a_judge_it_is_skipped(letters: pytest.Pytester) -> None:
@@ -131,9 +131,9 @@ def test_a_noisy_judge_has_the_figures_of_its_noise(letters: pytest.Pytester) ->
         for ask in example["asks"]
     ]
     assert len(pairs) == 80
-    told = figures(found, "noisy", "order")["spearman"]
-    assert told["value"] == pytest.approx(spearman(pairs))
-    assert 0.8 < told["low"] < told["value"] < told["high"] < 1
+    row = figures(found, "noisy", "order")["spearman"]
+    assert row["value"] == pytest.approx(spearman(pairs))
+    assert 0.8 < row["low"] < row["value"] < row["high"] < 1
     (measured,) = [one for one in found["measured"] if one["dimension"] == "order"]
     assert 0.1 < measured["noise"]["spread"]["value"] < 0.3 / 3**0.5
     assert 0 < measured["noise"]["flips"]["value"] < 0.6
@@ -295,9 +295,9 @@ def test_constructed_labels_are_called_nothing_else(letters: pytest.Pytester) ->
     """Neither terminal nor JSON nor page says human where labels follow from how examples were made."""
     result = run(letters, "evals", "--agent-judge=inverted", "-v")
 
-    said = str(result.stdout).replace(str(letters.path), "")
-    assert "15 constructed labels" in said
-    assert "human" not in said
+    output = str(result.stdout).replace(str(letters.path), "")
+    assert "15 constructed labels" in output
+    assert "human" not in output
     for path in letters.path.glob(".agenteval/runs/2*/calibration-tidy.*"):
         text = path.read_text(encoding="utf-8").partition("</style>")[2] or path.read_text(encoding="utf-8")
         assert "constructed" in text

@@ -181,7 +181,7 @@ def test_a_csv_file_without_what_the_rubric_shows(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "wanted"),
+    ("name", "content", "expected"),
     [
         (
             "a.txt",
@@ -198,23 +198,23 @@ def test_a_csv_file_without_what_the_rubric_shows(here: Path) -> None:
         ("a.csv", b'input,output,tone\n"a"b,c,1\n', "a.csv:2 | expected: CSV: cells between commas"),
     ],
 )
-def test_what_is_no_file_of_labels(here: Path, name: str, content: bytes, wanted: str) -> None:
+def test_what_is_no_file_of_labels(here: Path, name: str, content: bytes, expected: str) -> None:
     """A file that holds no examples, or cannot be read at all, says so in one problem."""
     path = here / name
     path.write_bytes(content)
     (problem,) = problems_of(path)
-    assert problem.startswith(wanted)
+    assert problem.startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("sources", "said"),
+    ("sources", "message"),
     [
         (["human"], "1 human label"),
         (["constructed"] * 3, "3 constructed labels"),
         (["constructed", "human", "human"], "2 human and 1 constructed labels"),
     ],
 )
-def test_where_labels_come_from_is_said(sources: list[Any], said: str) -> None:
+def test_where_labels_come_from_is_said(sources: list[Any], message: str) -> None:
     """Constructed labels are called constructed, never human, also where both are in one file."""
     examples = [LabelledExample(str(at), {}, "o", {}, source) for at, source in enumerate(sources)]
-    assert describe_label_sources(examples) == said
+    assert describe_label_sources(examples) == message

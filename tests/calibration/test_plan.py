@@ -71,12 +71,12 @@ def test_a_threshold_is_for_all_dimensions_or_for_each(here: Path) -> None:
 def test_every_problem_is_told_with_its_line(here: Path) -> None:
     """Unknown figures and dimensions are told together with what is wrong with the labels."""
     project(here, "thresholds: {spearmen: 0.7, mae: {tune: 0.2}}\n", [*rows(2), {"output": 1}])
-    said = problems_text(here)
-    assert f"{FILE}:6: thresholds.spearmen" in said
-    assert "did you mean 'spearman'?" in said
-    assert f"{FILE}:6: thresholds.mae.tune" in said
-    assert "did you mean 'tone'?" in said
-    assert "evals/calibration/tidy.jsonl:3: output" in said
+    output = problems_text(here)
+    assert f"{FILE}:6: thresholds.spearmen" in output
+    assert "did you mean 'spearman'?" in output
+    assert f"{FILE}:6: thresholds.mae.tune" in output
+    assert "did you mean 'tone'?" in output
+    assert "evals/calibration/tidy.jsonl:3: output" in output
 
 
 @pytest.mark.parametrize(
@@ -98,19 +98,19 @@ def test_a_value_that_cannot_be_obeyed(here: Path, more: str, place: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "wanted"),
+    ("old", "new", "expected"),
     [
         ("tidy.jinja", "tydy.jinja", f"{FILE}:4: rubric\n  expected: a file: evals/calibration/tydy.jinja"),
         ("rubric: tidy.jinja", "rubric: task_fulfil", "did you mean 'task_fulfilment'?"),
         ("tidy.jsonl", "tydy.jsonl", "did you mean 'tidy.jsonl'?"),
     ],
 )
-def test_a_file_that_is_not_there(here: Path, old: str, new: str, wanted: str) -> None:
+def test_a_file_that_is_not_there(here: Path, old: str, new: str, expected: str) -> None:
     """A misspelled rubric or file is told with the nearest that there is."""
     project(here)
     path = here / FILE
     path.write_text(path.read_text().replace(old, new))
-    assert wanted in problems_text(here)
+    assert expected in problems_text(here)
 
 
 def test_a_rubric_that_compares_candidates_has_no_labels(here: Path) -> None:
@@ -118,9 +118,9 @@ def test_a_rubric_that_compares_candidates_has_no_labels(here: Path) -> None:
     project(here)
     rubric = here / "evals/calibration/tidy.jinja"
     rubric.write_text(rubric.read_text().replace("output: reply", "output: reply\ncandidates: true"))
-    said = problems_text(here)
-    assert said.startswith(f"{FILE}:4: rubric")
-    assert "tidy, which compares candidates" in said
+    output = problems_text(here)
+    assert output.startswith(f"{FILE}:4: rubric")
+    assert "tidy, which compares candidates" in output
 
 
 def test_a_broken_rubric_is_told_at_its_own_line(here: Path) -> None:

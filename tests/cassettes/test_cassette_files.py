@@ -206,8 +206,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "told"), WRONG.values(), ids=WRONG)
-def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     """Whoever wrote or merged a cassette by hand is told the line, what belongs there and what was found."""
     path = tmp_path / "a.yaml"
     path.write_text(text, encoding="utf-8")
@@ -215,7 +215,7 @@ def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, told: str
     with pytest.raises(ProblemsFound) as problems:
         files.read(path, "a.yaml")
 
-    assert str(problems.value) == told
+    assert str(problems.value) == message
 
 
 @pytest.mark.parametrize(

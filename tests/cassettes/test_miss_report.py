@@ -30,14 +30,14 @@ def place(keyword: str, **more: Any) -> Interaction:
 
 
 def miss(
-    folder: Path, held: list[Interaction], asked: Request, mode: str = "none", kind: str = "tool"
+    folder: Path, held: list[Interaction], live_request: Request, mode: str = "none", kind: str = "tool"
 ) -> str:
     """Give the text of a miss in a cassette that holds these."""
     (folder / NAME).parent.mkdir(parents=True, exist_ok=True)
     write(folder / NAME, Recording(tuple(held)))
     library = Library(folder, started=(folder / NAME).stat().st_mtime + 1)
     tape = library.open(Path(NAME), mode, kind)  # type: ignore[arg-type]  # written as text
-    made = tape.miss(asked, RETRY)
+    made = tape.miss(live_request, RETRY)
     assert isinstance(made, CassetteMiss)
     return str(made)
 
@@ -93,20 +93,20 @@ TOOL_CASES = {
 }
 
 
-@pytest.mark.parametrize(("held", "asked", "found"), TOOL_CASES.values(), ids=TOOL_CASES)
+@pytest.mark.parametrize(("held", "live_request", "found"), TOOL_CASES.values(), ids=TOOL_CASES)
 def test_the_nearest_recorded_call(
-    tmp_path: Path, held: list[Interaction], asked: Request, found: str
+    tmp_path: Path, held: list[Interaction], live_request: Request, found: str
 ) -> None:
     """The reader sees whether the agent asked something else, or the recording is another one."""
-    assert miss(tmp_path, held, asked).splitlines()[2] == f"  found:    {found}"
+    assert miss(tmp_path, held, live_request).splitlines()[2] == f"  found:    {found}"
 
 
 def test_an_http_request_is_named_by_its_address(tmp_path: Path) -> None:
     """Method, address, then what was asked for by name."""
-    asked = Request("POST", "https://x/a?key=abc&q=1", '{"size": 2}')
+    request = Request("POST", "https://x/a?key=abc&q=1", '{"size": 2}')
 
     assert (
-        miss(tmp_path, [], asked).splitlines()[0]
+        miss(tmp_path, [], request).splitlines()[0]
         == f"{NAME}: POST https://x/a(key='<redacted>', q='1', size=2)"
     )
 
@@ -155,12 +155,12 @@ CHAT_CASES = {
 }
 
 
-@pytest.mark.parametrize(("asked", "found"), CHAT_CASES.values(), ids=CHAT_CASES)
-def test_what_differs_in_a_chat(tmp_path: Path, asked: Request, found: str) -> None:
+@pytest.mark.parametrize(("live_request", "found"), CHAT_CASES.values(), ids=CHAT_CASES)
+def test_what_differs_in_a_chat(tmp_path: Path, live_request: Request, found: str) -> None:
     """A changed model, message, tool or setting is named, as each of them has another remedy."""
     held = chat_interaction("agent", "claude", 1, 2, ASKED, {"text": "done"})
 
-    told = miss(tmp_path, [held], asked, kind="chat").splitlines()
+    told = miss(tmp_path, [held], live_request, kind="chat").splitlines()
 
     assert told[1] == "  expected: a recorded reply (mode is replay: nothing is sent)"
     assert told[2] == f"  found:    {found}"

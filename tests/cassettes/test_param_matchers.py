@@ -74,12 +74,12 @@ MISTAKES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("rule", "told"), MISTAKES.values(), ids=MISTAKES)
-def test_an_unknown_rule_is_the_authors_mistake(rule: Any, told: str) -> None:
+@pytest.mark.parametrize(("rule", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_an_unknown_rule_is_the_authors_mistake(rule: Any, message: str) -> None:
     """It names the parameter and what a rule can be."""
     with pytest.raises(UsageMistake) as caught:
         ParamMatchers({"x": rule}, where="tool: matching")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 SCHEMA = {
@@ -105,10 +105,10 @@ SETTLED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "wanted"), SETTLED.values(), ids=SETTLED)
-def test_arguments_as_the_schema_has_them(given: dict[str, Any], wanted: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("given", "expected"), SETTLED.values(), ids=SETTLED)
+def test_arguments_as_the_schema_has_them(given: dict[str, Any], expected: dict[str, Any]) -> None:
     """Defaults are filled in, values are of their type, and what the schema does not know is gone."""
-    assert normalize_arguments(given, SCHEMA) == wanted
+    assert normalize_arguments(given, SCHEMA) == expected
 
 
 def test_a_schema_without_properties_changes_nothing() -> None:

@@ -93,9 +93,9 @@ def test_keys_of_hand_written_arguments_may_stand_in_any_order(tmp_path: Path) -
 def test_a_matcher_is_asked_when_no_call_is_equal(library: Library) -> None:
     """An equal call comes first; then the first unplayed one of the same tool that the matcher accepts."""
 
-    def same_word(recorded: Request, asked: Request) -> bool:
+    def same_word(recorded: Request, request: Request) -> bool:
         seen.append(tool_call(recorded)[1]["q"])
-        return bool(tool_call(recorded)[1]["q"] == tool_call(asked)[1]["q"].lower())
+        return bool(tool_call(recorded)[1]["q"] == tool_call(request)[1]["q"].lower())
 
     seen: list[str] = []
     tape = library.open(Path("x.yaml"), "none", "tool")

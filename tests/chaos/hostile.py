@@ -156,6 +156,6 @@ def run_beside(root: Path, given: Hostile) -> list[str]:
         )
     except subprocess.TimeoutExpired:
         return [f"not ended after {BOUND_S:g} s"]
-    said = ended.stdout + ended.stderr
-    wrong = [f"nothing says {word!r}: {said[-300:]}" for word in given.words if word not in said]
-    return wrong + (["pytest broke"] if "INTERNALERROR" in said else [])
+    output = ended.stdout + ended.stderr
+    wrong = [f"nothing says {word!r}: {output[-300:]}" for word in given.words if word not in output]
+    return wrong + (["pytest broke"] if "INTERNALERROR" in output else [])

@@ -91,10 +91,10 @@ def _processes_left(root: Path, run: subprocess.Popen[str], workers: list[int], 
     """Wait for the end; say who did not come to one."""
     if kill.whom == "worker":
         try:
-            said = run.communicate(timeout=PATIENCE_S)[0]
+            output = run.communicate(timeout=PATIENCE_S)[0]
         except subprocess.TimeoutExpired:
             return [f"not ended {PATIENCE_S:g} s after the signal: {stacks(run, workers_of(root))}"]
-        return [f"pytest broke: {said[-600:]}"] if "INTERNALERROR" in said else []
+        return [f"pytest broke: {output[-600:]}"] if "INTERNALERROR" in output else []
     killed_at = time.monotonic()
     try:
         run.communicate(timeout=60)

@@ -56,7 +56,7 @@ def disk_full(root: Path) -> list[str]:
         full = (16 * 1024, 16 * 1024)
         run = start(root, "-s", before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, full))
         said = output(run)
-        asked = sum(bills(server).values())
+        request_count = sum(bills(server).values())
     # The line that did not fit is torn: it is told as such, and no trial of it was given out.
     wrong = [each for each in losses(root) if not each.startswith("torn")]
     there = journaled(root)
@@ -64,8 +64,8 @@ def disk_full(root: Path) -> list[str]:
     passed = said.count("PASSED") or said.count(" passed")
     if not there or passed is None:
         wrong.append("nothing that had finished was kept")
-    if asked > len(there) + 100:
-        wrong.append(f"{asked} were asked and paid for, {len(there)} could be written down")
+    if request_count > len(there) + 100:
+        wrong.append(f"{request_count} were asked and paid for, {len(there)} could be written down")
     return wrong
 
 
@@ -75,9 +75,9 @@ def results_cannot_be_written(root: Path) -> list[str]:
         project(root, server, TRIALS)
         run = start(root, "--agent-results=/proc/agenteval/runs")
         said = output(run)
-        asked = sum(bills(server).values())
+        request_count = sum(bills(server).values())
     return _missing_words(run, said, "/proc/agenteval") + (
-        [f"{asked} were asked all the same"] if asked else []
+        [f"{request_count} were asked all the same"] if request_count else []
     )
 
 

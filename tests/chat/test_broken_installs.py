@@ -56,13 +56,13 @@ def test_an_import_that_fails_is_told_at_once(tmp_path: Path, broken: str, modul
             timeout=120,
         )
         sent = len(server.requests)
-    said = done.stdout
-    assert said.startswith("NotInstalled not_installed "), said + done.stderr
-    assert "pip install" in said
-    wanted = [need for need in requires("pytest-agenteval") or () if need.startswith(("mcp", "litellm"))]
-    assert len(wanted) == 2
-    assert all(f"'{need}'" in said for need in wanted)
-    assert ("CacheableResult" in said or "torn" in said, "retries 0" in said, sent) == (True, True, 0)
+    output = done.stdout
+    assert output.startswith("NotInstalled not_installed "), output + done.stderr
+    assert "pip install" in output
+    expected = [need for need in requires("pytest-agenteval") or () if need.startswith(("mcp", "litellm"))]
+    assert len(expected) == 2
+    assert all(f"'{need}'" in output for need in expected)
+    assert ("CacheableResult" in output or "torn" in output, "retries 0" in output, sent) == (True, True, 0)
 
 
 def test_an_import_that_failed_within_a_request_is_one_too() -> None:

@@ -59,7 +59,7 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("typed", "aliases", "told"),
+    ("typed", "aliases", "message"),
     [
         ("", {}, "needs a name"),
         ("cluade", {}, "did you mean 'claude'?"),
@@ -88,11 +88,11 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
         ("nop", {"nop": "openai/gpt-5.5"}, "the name is that of an offline model"),
     ],
 )
-def test_mistakes_are_said_in_the_users_words(typed: str, aliases: Any, told: str) -> None:
+def test_mistakes_are_said_in_the_users_words(typed: str, aliases: Any, message: str) -> None:
     """Each names what to change; a key never stands in a file."""
     with pytest.raises(UsageMistake) as caught:
         resolve(typed, aliases, OFFLINE)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "sk-1" not in str(caught.value)
 
 

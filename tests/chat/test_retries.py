@@ -52,12 +52,12 @@ def test_a_provider_that_stays_down_is_said_in_one_line(bench: Bench) -> None:
     with ModelServer([ReplyPlan(status=503)]) as server, pytest.raises(ProviderDown) as caught:
         bench.ask(bench.retrying(bench.chat(server)))
 
-    told = str(caught.value)
-    assert "\n" not in told
-    assert told.startswith(
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(
         f"model-a ({bench.model(server).id}): no reply after 4 attempts; last error: 503 provider: "
     )
-    assert told.endswith("; try again later")
+    assert message.endswith("; try again later")
     assert [event.details["attempt"] for event in bench.recorder.transcript().events] == [1, 2, 3, 4]
     assert (len(server.requests), len(bench.slept)) == (4, 3)
 

@@ -114,7 +114,7 @@ def test_problems_of_labels_are_told(here: Path, command: Agenteval) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("none.jsonl",), "none.jsonl: expected a file of labels or a calibration; there is none"),
         ((LABELS,), "which rubric? say --rubric=R: a .jinja file, or one of "),
@@ -126,9 +126,9 @@ def test_problems_of_labels_are_told(here: Path, command: Agenteval) -> None:
     ],
 )
 def test_a_mistake_in_use_starts_nothing(
-    here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     """Status 2 and one line that says what was expected."""
     assert main(["calibrate", *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (here / ".agenteval").exists()

@@ -72,10 +72,10 @@ def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> 
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        output = process.communicate(timeout=60)[1]
     finally:
         process.kill()
-    return process.returncode, said
+    return process.returncode, output
 
 
 def _somebody_reads(fifo: Path, writing: ExitStack) -> bool:

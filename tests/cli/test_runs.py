@@ -57,9 +57,9 @@ def test_a_damaged_run_hides_no_other(pytester: pytest.Pytester, agenteval: Agen
     """What cannot be read is left out; the exit status stays 0."""
     write(pytester.path, {".agenteval/runs/torn/run.json": "{", ".agenteval/runs/empty/notes.txt": ""})
 
-    said = agenteval("runs")
+    output = agenteval("runs")
 
-    assert (said.status, said.out.strip()) == (0, "no runs in .agenteval/runs")
+    assert (output.status, output.out.strip()) == (0, "no runs in .agenteval/runs")
 
 
 @pytest.mark.usefixtures("agenteval")

@@ -33,9 +33,9 @@ def test_files_without_problems_are_counted(pytester: pytest.Pytester, agenteval
     )
     before = sorted(pytester.path.rglob("*"))
 
-    said = agenteval("validate", "evals", "--", ".")
+    output = agenteval("validate", "evals", "--", ".")
 
-    assert (said.status, said.out.strip()) == (0, "2 tasks, 0 files with problems")
+    assert (output.status, output.out.strip()) == (0, "2 tasks, 0 files with problems")
     assert [
         path for path in sorted(pytester.path.rglob("*")) if path.name not in ("stdout", "stderr")
     ] == before
@@ -45,9 +45,9 @@ def test_calibrations_are_counted_beside_tasks(pytester: pytest.Pytester, agente
     """A folder that holds nothing but a calibration has something to run."""
     project(pytester.path)
 
-    said = agenteval("validate", "evals")
+    output = agenteval("validate", "evals")
 
-    assert (said.status, said.out.strip()) == (0, "0 tasks, 1 calibration, 0 files with problems")
+    assert (output.status, output.out.strip()) == (0, "0 tasks, 1 calibration, 0 files with problems")
 
 
 def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
@@ -56,14 +56,14 @@ def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agent
     files = {"evals/a.json": broken, "evals/b.json": task("fine"), "evals/c.yaml": "id: x\ngraders: [}\n"}
     write(pytester.path, {"evals/suite.yaml": suite(), **files})
 
-    said = agenteval("validate", "evals")
+    output = agenteval("validate", "evals")
 
-    assert said.status == 1
-    assert "a.json:19: trials_pre_run" in said.out
-    assert "a.json:20: clock" in said.out
-    assert "evals/c.yaml:2" in said.out
-    assert said.out.strip().endswith("1 task, 2 files with problems")
-    assert "Traceback" not in said.out + said.err
+    assert output.status == 1
+    assert "a.json:19: trials_pre_run" in output.out
+    assert "a.json:20: clock" in output.out
+    assert "evals/c.yaml:2" in output.out
+    assert output.out.strip().endswith("1 task, 2 files with problems")
+    assert "Traceback" not in output.out + output.err
 
 
 def test_what_is_no_task_is_listed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
@@ -74,11 +74,11 @@ def test_what_is_no_task_is_listed(pytester: pytest.Pytester, agenteval: Agentev
         {**files, "evals/broken.yaml": "a: [\n", "loose/b.json": task("b"), "x.json": {"id": 1}},
     )
 
-    said = agenteval("validate", ".")
+    output = agenteval("validate", ".")
 
-    assert said.status == 1
-    assert "evals/broken.yaml:2" in said.out
-    assert said.out.splitlines()[-3:] == [
+    assert output.status == 1
+    assert "evals/broken.yaml:2" in output.out
+    assert output.out.splitlines()[-3:] == [
         "not a task: evals/b/data.yaml",
         "loose/b.json looks like a task, but no suite.yaml rules its folder",
         "1 task, 1 file with problems",
@@ -94,10 +94,10 @@ def test_graders_of_conftests_are_known(pytester: pytest.Pytester, agenteval: Ag
     assert agenteval("validate", "evals").status == 0
 
     write(pytester.path, {"evals/bad.json": bad})
-    said = agenteval("validate", "evals")
-    assert said.status == 1
-    assert "evals/bad.json:14: graders[0].config" in said.out
-    assert "unexpected keyword argument 'wrod'" in said.out
+    output = agenteval("validate", "evals")
+    assert output.status == 1
+    assert "evals/bad.json:14: graders[0].config" in output.out
+    assert "unexpected keyword argument 'wrod'" in output.out
 
 
 def test_no_key_is_needed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
@@ -117,9 +117,9 @@ def test_the_users_options_for_pytest_do_not_matter(
     write(pytester.path, {"pyproject.toml": options, "evals/suite.yaml": suite(), "evals/a.json": task("a")})
     monkeypatch.setenv("PYTEST_ADDOPTS", "-q --nor-such-a-one")
 
-    said = agenteval("validate", "evals")
+    output = agenteval("validate", "evals")
 
-    assert (said.status, said.out.strip()) == (0, "1 task, 0 files with problems")
+    assert (output.status, output.out.strip()) == (0, "1 task, 0 files with problems")
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_nothing_to_validate_is_no_success(
     """A path that is not there is a mistake in use; a folder without tasks is not fine either."""
     pytester.mkdir("empty")
 
-    said = agenteval("validate", *args)
+    output = agenteval("validate", *args)
 
-    assert said.status == status
-    assert out in said.out
-    assert err in said.err
+    assert output.status == status
+    assert out in output.out
+    assert err in output.err

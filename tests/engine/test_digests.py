@@ -83,9 +83,9 @@ class Asks:
 @pytest.mark.parametrize(("grader", "expected"), [("asks", {"ruler"}), ("answer_contains", set())])
 def test_judges_are_part_of_the_ruler_of_those_who_ask_them(grader: str, expected: set[str]) -> None:
     """Other judges are another ruler; a grader that asks nobody measures the same with any."""
-    asked = PlannedGrader(grader, grader, ASKS if grader == "answer_contains" else {})
+    planned = PlannedGrader(grader, grader, ASKS if grader == "answer_contains" else {})
     one, other = (
-        plan("t", asked, conditions=Conditions(judges=(Model("scripted", "scripted", True, params),)))
+        plan("t", planned, conditions=Conditions(judges=(Model("scripted", "scripted", True, params),)))
         for params in ({}, {"temperature": 0})
     )
     trials = execute(registry(asks=Asks), one, other)

@@ -26,12 +26,12 @@ ANYTHING = st.recursive(
 @given(ANYTHING | ANYTHING.map(lambda odd: Grade("g", odd, "")))
 def test_only_what_lies_from_0_to_1_is_a_score(returned: Any) -> None:
     """Whatever is returned becomes a grade of that score, or is refused in a short line."""
-    wanted = returned.score if isinstance(returned, Grade) else returned
-    is_share = isinstance(wanted, bool | int | float) and -1e-9 <= wanted <= 1 + 1e-9
-    if wanted is None and isinstance(returned, Grade):
+    expected = returned.score if isinstance(returned, Grade) else returned
+    is_share = isinstance(expected, bool | int | float) and -1e-9 <= expected <= 1 + 1e-9
+    if expected is None and isinstance(returned, Grade):
         assert as_grade("g", returned).score is None
     elif is_share:
-        assert as_grade("g", returned).score == pytest.approx(float(wanted), abs=1e-9)
+        assert as_grade("g", returned).score == pytest.approx(float(expected), abs=1e-9)
     else:
         with pytest.raises(InvalidGrade, match="expected a Grade, a bool or a number from 0 to 1") as refused:
             as_grade("g", returned)
@@ -94,8 +94,8 @@ def test_the_frame_that_raised_is_shown_even_if_it_is_ours() -> None:
         except ValueError as inner:
             raise KeyError("outer") from inner
     except KeyError as raised:
-        told = user_frames_first(raised)
-    first, second = told.split("\nThe above exception was the direct cause of the following exception:\n")
+        trace = user_frames_first(raised)
+    first, second = trace.split("\nThe above exception was the direct cause of the following exception:\n")
     assert "... 1 frame of pytest-agenteval" in first
     assert "in text_at" in first
     assert second.endswith("KeyError: 'outer'\n")
@@ -105,10 +105,10 @@ def test_where_all_frames_are_ours_all_are_shown() -> None:
     """Then it is our mistake."""
     with pytest.raises(ValueError) as refused:
         pattern_at(("p",), 3)  # type: ignore[arg-type]
-    told = user_frames_first(refused.value.with_traceback(refused.tb.tb_next))
-    assert "in pattern_at" in told
-    assert "in text_at" in told
-    assert "..." not in told.replace("Traceback", "")
+    trace = user_frames_first(refused.value.with_traceback(refused.tb.tb_next))
+    assert "in pattern_at" in trace
+    assert "in text_at" in trace
+    assert "..." not in trace.replace("Traceback", "")
 
 
 def test_an_exception_that_cannot_say_what_it_is_has_a_headline() -> None:

@@ -151,7 +151,7 @@ class Sly(Giving):
 
 
 @pytest.mark.parametrize(
-    ("odd", "said"),
+    ("odd", "message"),
     [
         (Giving(None), "odd returned None: expected a Grade, a bool or a number from 0 to 1"),
         (Giving({"score": 1}), "odd returned {'score': 1} (dict): expected a Grade"),
@@ -170,11 +170,11 @@ class Sly(Giving):
     ],
     ids=lambda value: value[4:40] if isinstance(value, str) else "",
 )
-def test_what_is_no_grade_breaks_the_trial(odd: Any, said: str) -> None:
+def test_what_is_no_grade_breaks_the_trial(odd: Any, message: str) -> None:
     """Nothing odd becomes a score, or a silent pass: it is told what was returned and what was expected."""
     trial = trial_with_graders(odd=odd)
     assert (trial.ending, trial.cause) == ("errored", "grader_crash")
-    assert trial.message.startswith(said)
+    assert trial.message.startswith(message)
     assert grades(trial)["odd"].crashed
     assert grades(trial)["fine"].score == 1.0
 
@@ -217,8 +217,8 @@ def test_a_grader_that_cannot_be_made_breaks_its_trial_and_no_other_grade() -> N
 
         grade = Where.grade
 
-    asked = PlannedGrader("picky", "picky", {"mood": "sad"})
-    (trial,) = execute(registry(picky=Picky), plan("t", asked, FINE))
+    planned = PlannedGrader("picky", "picky", {"mood": "sad"})
+    (trial,) = execute(registry(picky=Picky), plan("t", planned, FINE))
     assert (trial.cause, trial.message) == ("grader_crash", "picky raised SystemExit: not sad")
     assert "__post_init__" in trial.traceback
     assert grades(trial)["fine"].score == 1.0
@@ -235,8 +235,8 @@ def test_every_grader_that_crashed_is_told() -> None:
 def test_the_task_decides_label_threshold_and_weight() -> None:
     """Whatever a grader fills in, the task's own words stand."""
     own = Grade("mine", 0.5, "half", threshold=0.1, weight=9.0, required=True)
-    asked = PlannedGrader("odd", "theirs", weight=2.0, threshold=0.75)
-    (trial,) = execute(registry(odd=lambda: Giving(own)), plan("t", asked))
+    planned = PlannedGrader("odd", "theirs", weight=2.0, threshold=0.75)
+    (trial,) = execute(registry(odd=lambda: Giving(own)), plan("t", planned))
     (found,) = trial.grades
     assert (found.grader, found.threshold, found.weight, found.required) == ("theirs", 0.75, 2.0, False)
     assert trial.ending == "failed"
@@ -318,8 +318,8 @@ def test_a_grader_is_given_the_judges_of_the_run() -> None:
     known.model("kind", lambda model, plan: Kind())
     known.model("strict", lambda model, plan: Strict())
     judges = tuple(Model(name, name, offline=True) for name in ("kind", "strict"))
-    asked = PlannedGrader("asking", "asking", threshold=0.5)
-    (trial,) = execute(known, plan("t", asked, conditions=Conditions(judges=judges)))
+    planned = PlannedGrader("asking", "asking", threshold=0.5)
+    (trial,) = execute(known, plan("t", planned, conditions=Conditions(judges=judges)))
     assert (trial.ending, trial.grades[0].score, trial.grades[0].rationale) == ("passed", 0.5, "yes, no")
     assert (trial.usage.asks, trial.usage.tokens, trial.usage.cost_usd) == (1, 0, 0.0)
     assert [event.details["role"] for event in trial.transcript.events if event.kind == "judge_ask"] == [

@@ -169,7 +169,7 @@ def test_one_that_is_asked_for_goes_before_those_that_wait(pools: Callable[..., 
 
 
 @pytest.mark.parametrize(
-    ("id", "said"),
+    ("id", "message"),
     [
         ("raise", "ValueError: the executor's own fault"),
         ("exit", "SystemExit: enough"),
@@ -178,7 +178,7 @@ def test_one_that_is_asked_for_goes_before_those_that_wait(pools: Callable[..., 
     ],
 )
 def test_an_executor_that_raises_makes_an_errored_trial(
-    pools: Callable[..., Pool], id: str, said: str
+    pools: Callable[..., Pool], id: str, message: str
 ) -> None:
     """Whatever run() raises is one trial's error, with its traceback; the others go on."""
     pool = pools(Executor())
@@ -186,7 +186,7 @@ def test_an_executor_that_raises_makes_an_errored_trial(
     pool.hand_over([bad, good])
     trial = wait(pool, bad)
     assert (trial.ending, trial.cause) == ("errored", "crash")
-    assert said in trial.message
+    assert message in trial.message
     assert "in act" in trial.traceback
     assert "good was carried out" in wait(pool, good).message
 

@@ -208,10 +208,10 @@ def test_other_tools_files_that_are_no_strict_json_or_yaml_are_no_tasks(pytester
     result = run(pytester, "--continue-on-collection-errors", "-v")
 
     result.assert_outcomes(passed=1, errors=len(meant))
-    told = str(result.stdout)
-    assert "conflict.yaml:1\n  expected: a YAML document\n  found:    a merge conflict\n" in told
-    assert "4 files below suites are no tasks" in told
-    assert told.count("data that is no task goes into a file or a folder whose name begins with '_'") == 3
+    output = str(result.stdout)
+    assert "conflict.yaml:1\n  expected: a YAML document\n  found:    a merge conflict\n" in output
+    assert "4 files below suites are no tasks" in output
+    assert output.count("data that is no task goes into a file or a folder whose name begins with '_'") == 3
 
 
 def test_a_file_that_is_named_is_told_its_slips_without_a_suite(pytester: pytest.Pytester) -> None:

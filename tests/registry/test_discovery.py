@@ -117,10 +117,10 @@ def test_a_benchmark_that_cannot_be_imported_is_one_line(tmp_path: Path, workers
         task("card", graders=[{"name": "answer_contains", "config": {"text": "Mina"}}]),
     )
     done = run(tmp_path, "evals", *workers, site=tmp_path / "site")
-    told = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
+    output = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
     assert "2 passed" in done.stdout, done.stdout + done.stderr
-    assert told.count(BROKEN.replace(" ", "")) == 1
-    assert f"{tmp_path / 'site' / 'tiny_benchmark' / 'register.py'}:1" in told
+    assert output.count(BROKEN.replace(" ", "")) == 1
+    assert f"{tmp_path / 'site' / 'tiny_benchmark' / 'register.py'}:1" in output
     assert "Traceback" not in done.stdout + done.stderr
     if not workers:
         evals(tmp_path, task("good", graders=[{"name": "of_tiny_perhaps"}]))
@@ -133,11 +133,11 @@ def test_a_name_that_two_benchmarks_take_shows_both(tmp_path: Path) -> None:
         install(tmp_path / "site", name, {"__init__.py": "", "register.py": TINY})
     evals(tmp_path, task("good"))
     done = run(tmp_path, "evals", site=tmp_path / "site")
-    told = done.stdout + done.stderr
-    assert "the grader name 'is_tiny' is taken: by " in told
-    assert "; -p no:agenteval-benchmark-t" in told
-    assert all(f"{name}_benchmark/register.py:3" in told for name in ("tiny", "teeny"))
-    assert "Traceback" not in told
+    output = done.stdout + done.stderr
+    assert "the grader name 'is_tiny' is taken: by " in output
+    assert "; -p no:agenteval-benchmark-t" in output
+    assert all(f"{name}_benchmark/register.py:3" in output for name in ("tiny", "teeny"))
+    assert "Traceback" not in output
 
 
 NOT_USABLE = {
@@ -163,12 +163,12 @@ def test_benchmarks_with_a_mistake_are_one_line_each_and_stop_no_other_run(tmp_p
     done = run(tmp_path, "evals", "-p", "no:agenteval-benchmark-tiny3", site=site)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("warning: the benchmark 'tiny") == 3
-    told = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
+    output = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
     listed = agenteval(tmp_path, "import").stdout.splitlines()
     validated = agenteval(tmp_path, "validate", "evals").stdout
     for number, (_, expected) in enumerate(NOT_USABLE.values()):
         name = f"the benchmark 'tiny{number}' of tiny{number} 1.2 cannot be used: "
-        assert number == 3 or f"{name}{expected.format(number)}".replace(" ", "") in told
+        assert number == 3 or f"{name}{expected.format(number)}".replace(" ", "") in output
         assert len([line for line in listed if name in line]) == 1
         assert f"warning: {name}".partition(" of ")[0] in validated
 

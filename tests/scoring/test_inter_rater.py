@@ -64,12 +64,12 @@ def test_it_is_the_ratio_of_disagreements_that_defines_it(
     units: list[list[float | None]], level: MeasurementLevel
 ) -> None:
     """The short forms used here give what the coincidence matrix gives, missing values included."""
-    wanted = by_definition(units, level)
-    if wanted is None:
+    expected = by_definition(units, level)
+    if expected is None:
         with pytest.raises(UndefinedStatistic):
             krippendorff_alpha(units, level)
     else:
-        assert krippendorff_alpha(units, level) == pytest.approx(wanted, abs=1e-9)
+        assert krippendorff_alpha(units, level) == pytest.approx(expected, abs=1e-9)
 
 
 def test_two_coders_and_yes_or_no_worked_by_hand() -> None:

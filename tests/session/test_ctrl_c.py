@@ -97,15 +97,15 @@ def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, quick: None, busy: st
         for _ in range(presses):
             run.send_signal(signal.SIGINT)
             time.sleep(0.3)
-        said = run.communicate(timeout=60)[0]
+        output = run.communicate(timeout=60)[0]
     finally:
         run.kill()
     # Promised are 5 seconds; what holds a run up here lasts for ten minutes.
     assert time.monotonic() - pressed < 50
     if presses == 1:  # pressed again, pytest drops what it is at
-        assert run.returncode == 2, said
-        assert "INTERNALERROR" not in said
-        assert "not run" in said
+        assert run.returncode == 2, output
+        assert "INTERNALERROR" not in output
+        assert "not run" in output
     assert "good-1" in names(journal(pytester.path, "finished"))
 
 
@@ -203,10 +203,10 @@ def test_a_run_that_has_heard_ctrl_c_is_left_to_end_by_itself(pytester: pytest.P
     write(pytester.path, files)
 
     with started(pytester.path, "-s") as run:
-        said = run.communicate(timeout=60)[0]
+        output = run.communicate(timeout=60)[0]
 
-    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
-    assert "all is put away" in said
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert "all is put away" in output
 
 
 def until_begun(root: Path, trials: int) -> None:

@@ -134,7 +134,7 @@ def test_a_task_without_a_suite_fails_below_its_threshold(pytester: pytest.Pytes
 
 
 @pytest.mark.parametrize(
-    ("name", "cause", "said"),
+    ("name", "cause", "message"),
     [
         ("crashing", "crash", "ValueError: the agent's own fault"),
         ("exiting", "crash", "SystemExit: enough"),
@@ -143,7 +143,7 @@ def test_a_task_without_a_suite_fails_below_its_threshold(pytester: pytest.Pytes
     ],
 )
 def test_what_breaks_is_an_error_of_its_own_cause(
-    pytester: pytest.Pytester, name: str, cause: str, said: str
+    pytester: pytest.Pytester, name: str, cause: str, message: str
 ) -> None:
     """Whatever an agent lets out, or swallows, its trial alone is errored: in no average, error in JUnit."""
     result = run(pytester, CAPABILITY, task("broken", agent=name), task("good"))
@@ -151,7 +151,7 @@ def test_what_breaks_is_an_error_of_its_own_cause(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     ended = trials(pytester.path)["broken"]
     assert (ended.ending, ended.score, ended.cause) == ("errored", None, cause)
-    assert said in ended.message
+    assert message in ended.message
     assert bool(ended.traceback) == (cause == "crash")
     (error,) = junit(pytester.path / "j.xml")["broken[scripted-1]"].findall("error")
     assert cause in error.attrib["message"]

@@ -60,7 +60,7 @@ def test_the_old_name_is_told_the_new_one(pytester: pytest.Pytester, where: str)
     write(pytester.path, {"evals/suite.yaml": said, "evals/all.yaml": [task("good")]})
     arguments = ["--agent-model=baseline"] if where == "command line" else []
     result = run(pytester, "evals", *arguments)
-    told = str(result.stdout) + str(result.stderr)
-    assert "unknown model 'baseline'" in told
-    assert "it is called 'rules' now" in told
-    assert "Traceback" not in told
+    output = str(result.stdout) + str(result.stderr)
+    assert "unknown model 'baseline'" in output
+    assert "it is called 'rules' now" in output
+    assert "Traceback" not in output

@@ -13,7 +13,7 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("redact = 'one'", "*tool.agenteval.redact: expected a list of regular expressions; found 'one'*"),
         ("redact = ['(']", "*tool.agenteval.redact: expected regular expressions; '(':*"),
@@ -21,14 +21,14 @@ pytest_plugins = ["pytester"]
     ],
 )
 def test_a_pattern_that_cannot_be_obeyed_is_a_usage_mistake(
-    pytester: pytest.Pytester, line: str, told: str
+    pytester: pytest.Pytester, line: str, message: str
 ) -> None:
     """It names the place; a pattern that fits anything would leave nothing to read."""
     project = f"[tool.agenteval]\n{line}\n"
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "pyproject.toml": project})
     result = run(pytester, "evals")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([told])
+    result.stderr.fnmatch_lines([message])
 
 
 def test_a_grade_is_given_to_what_was_really_said(pytester: pytest.Pytester) -> None:

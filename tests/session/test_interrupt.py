@@ -136,12 +136,12 @@ def test_ctrl_c_keeps_what_was_paid_for(pytester: pytest.Pytester) -> None:
     """Exit status 2; what finished is in the journal though its item never came; summary, JUnit are there."""
     evals(pytester.path, task("good"), endless("stuck"), task("later"), task("last"))
     pytest_run = start(pytester.path)
-    said = interrupted(pytester.path, pytest_run, finished=3)
+    output = interrupted(pytester.path, pytest_run, finished=3)
     assert pytest_run.returncode == 2
     assert sorted(names(journal(pytester.path, "finished"))) == ["good-1", "last-1", "later-1"]
-    assert "good[scripted-1] PASSED 1.00" in said
-    assert "demo with scripted" in said
-    assert "1 not run (1 begun)" in said
+    assert "good[scripted-1] PASSED 1.00" in output
+    assert "demo with scripted" in output
+    assert "1 not run (1 begun)" in output
     assert set(junit(pytester.path / "j.xml")) >= {"good[scripted-1]"}
     assert read_header(run_folder(pytester.path)).exit_status == 2
 
@@ -151,9 +151,9 @@ def test_ctrl_c_with_workers(pytester: pytest.Pytester) -> None:
     """The same where workers run the trials and the signal reaches the controller only."""
     evals(pytester.path, task("good"), task("fine"), *(endless(f"t{n}") for n in range(6)))
     pytest_run = start(pytester.path, "-p", "xdist.plugin", "-n2")
-    said = interrupted(pytester.path, pytest_run, finished=2)
+    output = interrupted(pytester.path, pytest_run, finished=2)
     assert pytest_run.returncode == 2
     assert sorted(names(journal(pytester.path, "finished"))) == ["fine-1", "good-1"]
-    assert "demo with scripted" in said
-    assert "6 not run" in said
+    assert "demo with scripted" in output
+    assert "6 not run" in output
     assert (pytester.path / "j.xml").exists()

@@ -74,18 +74,18 @@ def test_judges_decide_and_are_named(judging_project: pytest.Pytester, workers: 
     result = run(judging_project, "evals", *judges, "--junitxml=j.xml", workers=workers)
 
     result.assert_outcomes(passed=2)
-    said = str(result.stdout)
-    assert "judged by kind" in said or workers  # under xdist pytest shows no such heading
-    assert "judges: 2 replies, 24 tokens, $0.50" in said
+    output = str(result.stdout)
+    assert "judged by kind" in output or workers  # under xdist pytest shows no such heading
+    assert "judges: 2 replies, 24 tokens, $0.50" in output
     assert trials(judging_project.path)["liked"].grades[1].score == 0.6
     latest = _latest(judging_project)
     assert [judge.name for judge in latest.header.judges] == ["kind", "stern"]
     (entry,) = [entry for entry in latest.entries if entry.key.task == "liked"]
     assert (entry.judging.asks, entry.judging.tokens, entry.judging.cost_usd) == (2, 24, 0.5)
     assert entry.usage.tokens == 0
-    told = properties(junit(judging_project.path / "j.xml")["liked[scripted-1]"])
+    junit_properties = properties(junit(judging_project.path / "j.xml")["liked[scripted-1]"])
     names = ("agenteval.tokens", "agenteval.judge_tokens", "agenteval.judge_cost_usd")
-    assert [told[name] for name in names] == ["0", "24", "0.500000"]
+    assert [junit_properties[name] for name in names] == ["0", "24", "0.500000"]
 
 
 def test_without_a_judge_the_summary_says_which_flag_decides(judging_project: pytest.Pytester) -> None:
@@ -133,8 +133,8 @@ def test_a_judge_without_a_key_is_refused_only_where_it_would_be_asked(
     result = run(judging_project, "evals", "--agent-judge=claude", workers=workers)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = str(result.stderr)
-    assert "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set" in said
+    output = str(result.stderr)
+    assert "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set" in output
     run(judging_project, "evals", "-k", "plain", "--agent-judge=claude").assert_outcomes(passed=1)
 
 

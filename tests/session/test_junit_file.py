@@ -57,8 +57,8 @@ def test_the_file_tells_every_trial_once_with_its_score_and_its_place(
 ) -> None:
     """Six cases, each property once in each; suite totals once, from the controller, beside the user's."""
     assert sorted(cases) == [f"{name}[scripted-{n}]" for name in ("bad", "broken", "good") for n in (1, 2)]
-    told = properties(cases["bad[scripted-2]"])
-    assert told["agenteval.transcript"].endswith(".jsonl")
+    junit_properties = properties(cases["bad[scripted-2]"])
+    assert junit_properties["agenteval.transcript"].endswith(".jsonl")
     expected = {
         "agenteval.ending": "missed",
         "agenteval.score": "0.4000",
@@ -73,7 +73,7 @@ def test_the_file_tells_every_trial_once_with_its_score_and_its_place(
         "agenteval.grade.farewell": "0.0000",
         "shard": "7",
     }
-    assert {name: told[name] for name in expected} == expected
+    assert {name: junit_properties[name] for name in expected} == expected
     assert properties(cases["good[scripted-1]"])["agenteval.tokens"] == "75"
     broken = properties(cases["broken[scripted-1]"])
     assert (broken["agenteval.ending"], broken["agenteval.cause"]) == ("errored", "nothing_to_act_out")

@@ -98,16 +98,18 @@ def test_collecting_needs_no_key(pytester: pytest.Pytester) -> None:
     assert len(collected_ids(pytester, "--agent-model=claude")) == 2
 
 
-@pytest.mark.parametrize(("mode", "wanted"), [("none", False), ("once", True), ("off", True), ("all", True)])
-def test_a_replayed_chat_needs_no_key(pytester: pytest.Pytester, mode: str, wanted: bool) -> None:
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("none", False), ("once", True), ("off", True), ("all", True)]
+)
+def test_a_replayed_chat_needs_no_key(pytester: pytest.Pytester, mode: str, expected: bool) -> None:
     """With chats on ``none`` nothing is called: what is not recorded is an errored trial."""
     write(pytester.path, TWO)
 
     result = run(pytester, "--agent-model=claude", f"--agent-record-chat={mode}")
 
-    assert (result.ret == pytest.ExitCode.USAGE_ERROR) == wanted
-    assert (MISSING in str(result.stderr)) == wanted
-    if not wanted:
+    assert (result.ret == pytest.ExitCode.USAGE_ERROR) == expected
+    assert (MISSING in str(result.stderr)) == expected
+    if not expected:
         result.assert_outcomes(errors=2)
 
 
@@ -126,7 +128,7 @@ def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "there", "wanted"),
+    ("mode", "there", "expected"),
     [
         ("off", True, True),
         ("none", False, False),
@@ -138,7 +140,7 @@ def test_a_recorded_chat_needs_no_key(pytester: pytest.Pytester) -> None:
     ],
 )
 def test_each_way_of_recording_says_whether_a_key_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, there: bool, wanted: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, there: bool, expected: bool
 ) -> None:
     """A key is wanted where the model would be asked for certain, or nothing is recorded yet."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -146,7 +148,7 @@ def test_each_way_of_recording_says_whether_a_key_is_wanted(
     if there:
         cassette.touch()
 
-    with pytest.raises(UsageMistake, match="ANTHROPIC_API_KEY") if wanted else nullcontext():
+    with pytest.raises(UsageMistake, match="ANTHROPIC_API_KEY") if expected else nullcontext():
         check_keys([(Model("claude", "anthropic/claude-x"), str(cassette))], mode)
 
 

@@ -37,8 +37,8 @@ def test_each_miss_is_named_and_the_worst_first(pytester: pytest.Pytester, worke
 
     result = run(pytester, "evals", "-v", "--repetitions=2", workers=workers)
 
-    told = result.stdout.str()
-    reasons, _, summary = told.partition("not recorded, the most often missed first")
+    output = result.stdout.str()
+    reasons, _, summary = output.partition("not recorded, the most often missed first")
     command = "record it:  pytest evals/t.json -k t --agent-record=new_episodes --agent-model=scripted"
     for part, seoul, jeju in (
         (
@@ -55,7 +55,7 @@ def test_each_miss_is_named_and_the_worst_first(pytester: pytest.Pytester, worke
         assert 0 < part.index(seoul) < part.index(jeju + "t.yaml: search(q='제주')")
         assert "found: 1 call of this tool; the nearest differs in q: '부산'" in part
         assert command.replace(" ", "") in part.replace(" ", "").replace("\n", "")
-    assert "6 of 8 calls not recorded" in told
+    assert "6 of 8 calls not recorded" in output
 
 
 def test_a_broken_trial_names_its_miss_once(pytester: pytest.Pytester) -> None:

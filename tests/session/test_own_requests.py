@@ -188,18 +188,20 @@ def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server)
     assert "can be made by no tool any more" not in played.stdout.str()
 
 
-@pytest.mark.parametrize("said", ["suite", "option", "environment", "project"])
+@pytest.mark.parametrize("message", ["suite", "option", "environment", "project"])
 def test_what_agents_ask_is_let_out_where_somebody_says_so(
-    pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch, said: str
+    pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
     """--agent-live, AGENTEVAL_LIVE, pyproject.toml, or the suite; then nothing is taped."""
-    prepare(pytester, server, by("httpx"), by("http_client"), more="live: true\n" if said == "suite" else "")
-    if said == "environment":
+    prepare(
+        pytester, server, by("httpx"), by("http_client"), more="live: true\n" if message == "suite" else ""
+    )
+    if message == "environment":
         monkeypatch.setenv("AGENTEVAL_LIVE", "1")
-    if said == "project":
+    if message == "project":
         write(pytester.path, {"pyproject.toml": "[tool.agenteval]\nlive = true\n"})
 
-    run(pytester, "evals", *(["--agent-live"] if said == "option" else [])).assert_outcomes(passed=2)
+    run(pytester, "evals", *(["--agent-live"] if message == "option" else [])).assert_outcomes(passed=2)
 
     assert sorted(server.asked) == paths(("http_client", "httpx"))
     assert not (pytester.path / "cassettes").exists()
@@ -238,10 +240,10 @@ def test_a_thread_that_outlives_its_trial_dies_at_its_next_request(
     result = run(pytester, "evals", option, "-W", "error")
 
     result.assert_outcomes(passed=1, failed=1)
-    asked = len(server.asked)
-    assert asked > 0
+    request_count = len(server.asked)
+    assert request_count > 0
     time.sleep(0.5)
-    assert len(server.asked) <= asked + 1  # one may have been on its way
+    assert len(server.asked) <= request_count + 1  # one may have been on its way
 
 
 def test_what_an_agent_asks_when_it_is_made_is_not_sent_either(

@@ -314,14 +314,14 @@ def test_judgements_are_played_with_nobody_to_ask(wire: str, project: pytest.Pyt
     with ModelServer(replies=Play(replies).reply) as server:
         write_project(project.path, ["taped"], wire, server, "kind", "stern", **both)
         recorded = run(project, "evals", *options, "--agent-record-chat=once")
-        asked = len(server.requests)
+        request_count = len(server.requests)
     before = _details(project.path)
     played = run(project, "evals", *options, "--agent-record-chat=none")
 
     assert recorded.ret == played.ret, played.stdout.str()
-    assert asked > 8
+    assert request_count > 8
     assert _details(project.path) == before
-    assert _taped(project.path) == [True] * asked
+    assert _taped(project.path) == [True] * request_count
     assert len({json.dumps(each) for each in before.values()}) == 2
     missed = run(project, "evals", *options[:2], "--repetitions=3", "--agent-record-chat=none", "-k", "3]")
     assert missed.ret == 1

@@ -230,17 +230,17 @@ def test_nothing_is_sent_by_detours(
     result.assert_outcomes(errors=len(REFUSED) + 1, passed=len(LEFT_BEHIND) + len(HERE))
     causes = {name: line.get("cause") for name, line in finished(pytester.path).items()}
     assert {name for name, cause in causes.items() if cause == "cassette_miss"} == set(REFUSED)
-    said = result.stdout.str() + result.stderr.str()
+    output = result.stdout.str() + result.stderr.str()
     for place in (
         "nowhere.invalid:80",
         "somewhere.invalid:443",
         "anywhere.invalid",
         f"localhost:{server.server_address[1]}",
     ):
-        assert f"CONNECT socket://{place}()" in said
-    assert f"cassettes/raw.yaml: CONNECT socket://127.0.0.1:{server.server_address[1]}()" in said
-    assert "NothingSent: GET" in said  # from the copy
-    assert "ScopeClosed" not in said
+        assert f"CONNECT socket://{place}()" in output
+    assert f"cassettes/raw.yaml: CONNECT socket://127.0.0.1:{server.server_address[1]}()" in output
+    assert "NothingSent: GET" in output  # from the copy
+    assert "ScopeClosed" not in output
 
 
 def test_a_standing_connection_is_of_no_use_after_the_trial(
@@ -249,10 +249,10 @@ def test_a_standing_connection_is_of_no_use_after_the_trial(
     """Let out, a connection is opened once: each request on it is looked at all the same."""
     prepare(pytester, server, "endless", limits={"seconds": 1})
     run(pytester, "evals", "--agent-live").assert_outcomes(failed=1)
-    asked = len(server.asked)
-    assert asked > 0
+    request_count = len(server.asked)
+    assert request_count > 0
     time.sleep(0.5)
-    assert len(server.asked) <= asked + 1  # one may have been on its way
+    assert len(server.asked) <= request_count + 1  # one may have been on its way
 
 
 def test_importing_litellm_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

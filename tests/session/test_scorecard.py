@@ -118,8 +118,8 @@ def test_what_is_no_scorecard_costs_nothing_else(pytester: pytest.Pytester, made
 
     result = run(pytester)
 
-    told = " ".join(result.stdout.str().split())
-    assert f"the scorecard 'bad' cannot be drawn: {mistake}" in told
-    assert "skills of greetings with scripted: speech 0.50; index 0.50" in told
+    output = " ".join(result.stdout.str().split())
+    assert f"the scorecard 'bad' cannot be drawn: {mistake}" in output
+    assert "skills of greetings with scripted: speech 0.50; index 0.50" in output
     assert any(line.startswith("run: ") for line in result.outlines)
     assert "Traceback" not in result.stdout.str() + result.stderr.str()

@@ -130,7 +130,7 @@ def test_what_pyproject_says_wrong_is_a_usage_error(
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--repetitions=0", "--repetitions: expected a whole number, 1 or more; found '0'"),
         ("--repetitions=many", "--repetitions: expected a whole number, 1 or more; found 'many'"),
@@ -160,7 +160,7 @@ def test_what_pyproject_says_wrong_is_a_usage_error(
     ],
 )
 def test_an_option_that_cannot_be_obeyed_is_a_usage_error(
-    pytester: pytest.Pytester, option: str, said: str
+    pytester: pytest.Pytester, option: str, message: str
 ) -> None:
     """Exit status 4, one clean message, nothing run, nothing left behind; also when only collecting."""
     prompts = {"double/system.md": "a", "double/system.txt": "b", "empty/.hidden": "", "x.md": "x"}
@@ -170,7 +170,7 @@ def test_an_option_that_cannot_be_obeyed_is_a_usage_error(
         result = run(pytester, option, *dry, "-p", "no:cacheprovider")
 
         assert result.ret == USAGE
-        result.stderr.fnmatch_lines([f"ERROR: {said}"])
+        result.stderr.fnmatch_lines([f"ERROR: {message}"])
         assert "Traceback" not in str(result.stdout) + str(result.stderr)
         assert not (pytester.path / ".agenteval").exists()
 
@@ -213,7 +213,7 @@ def test_a_refusal_names_the_place_also_where_it_comes_late(
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--repetitions=0", "--repetitions: expected a whole number, 1 or more; found '0'"),
         ("--agent-model=scriptd", "unknown model 'scriptd'; known: "),
@@ -221,7 +221,7 @@ def test_a_refusal_names_the_place_also_where_it_comes_late(
     ],
 )
 def test_with_workers_the_controller_says_it_once(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, said: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, message: str
 ) -> None:
     """No worker crashes, and no word, file or folder is left behind."""
     write(pytester.path, GREET)
@@ -231,7 +231,7 @@ def test_with_workers_the_controller_says_it_once(
 
     assert result.ret == USAGE
     printed = str(result.stdout) + str(result.stderr)
-    assert printed.count(said) == 1
+    assert printed.count(message) == 1
     assert not any(word in printed for word in ("Traceback", "INTERNALERROR", "crashed"))
     assert list((pytester.path / "temporary").iterdir()) == []
     assert not (pytester.path / ".agenteval").exists()

@@ -88,11 +88,11 @@ def test_what_was_recorded_is_played_when_the_server_is_gone(
     with playing(weather) as provider:
         write(pytester.path, project(provider, way, asking("서울", "부산", "서울")))
         run(pytester, "evals", "-q", "--agent-record=once").assert_outcomes(passed=1)
-        asked = len(provider.asked)
+        request_count = len(provider.asked)
     tape = (pytester.path / "cassettes" / "t.yaml").read_text(encoding="utf-8")
     assert "도시" in tape
     assert "s3cret-key-1" not in tape
-    assert asked == 3
+    assert request_count == 3
     live = [(call.tape, call.result) for call in trials(pytester.path)["t"].transcript.calls]
 
     monkeypatch.delenv("WEATHER_KEY")

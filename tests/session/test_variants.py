@@ -262,7 +262,7 @@ def test_aliases_come_from_pyproject(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("mine = 5", "*mine: expected a litellm id or a table with id, found 5"),
         ("mine = {temperature = 1}", "*mine: the key id is missing*"),
@@ -271,7 +271,7 @@ def test_aliases_come_from_pyproject(pytester: pytest.Pytester) -> None:
     ],
 )
 def test_an_alias_that_cannot_be_used_is_a_usage_error(
-    pytester: pytest.Pytester, line: str, said: str
+    pytester: pytest.Pytester, line: str, message: str
 ) -> None:
     """Said where the alias is used, with the key that is wrong."""
     table = f"[tool.agenteval.models]\n{line}\n"
@@ -280,4 +280,4 @@ def test_an_alias_that_cannot_be_used_is_a_usage_error(
     result = run(pytester, "--agent-model=mine")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])

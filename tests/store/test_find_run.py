@@ -70,7 +70,7 @@ def test_a_run_of_several_models_is_found_by_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [
         (
             "20261121",
@@ -84,10 +84,10 @@ def test_a_run_of_several_models_is_found_by_each(tmp_path: Path) -> None:
     ],
 )
 def test_a_name_that_leads_to_no_single_run_says_what_could_be_meant(
-    several: Path, named: str, said: str
+    several: Path, named: str, message: str
 ) -> None:
     """The matching runs where there are several, else the nearest, else what is there."""
-    with pytest.raises(UsageMistake, match=said):
+    with pytest.raises(UsageMistake, match=message):
         find_run(several, named)
 
 

@@ -60,7 +60,7 @@ def finished_line(**keys: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{}", "no key 'kind'"),
         ("[]", "no JSON object"),
@@ -95,7 +95,7 @@ def finished_line(**keys: Any) -> str:
         (finished_line(grades=[{"grader": "g", "score": 0, "rationale": 4}]), "4 in the place of a text"),
     ],
 )
-def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, said: str) -> None:
+def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, message: str) -> None:
     """By its file and its number, with what is odd about it."""
     folder = stored_run(tmp_path)
     journal = folder / "journal-main.jsonl"
@@ -108,7 +108,7 @@ def test_an_odd_line_is_told_and_the_others_are_read(tmp_path: Path, line: str, 
     assert [begun.key.task for begun in run.begun] == ["t2"]
     (odd,) = run.odd
     assert odd.startswith("journal-main.jsonl:2: left out: ")
-    assert said in odd
+    assert message in odd
 
 
 def test_a_sound_run_has_nothing_odd(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_full_name_beats_longer_names_that_begin_with_it(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [
         ("20261121", "several runs begin with '20261121'.*110000-rules.*100000-claude.*090000-claude$"),
         ("gpt@20261121", "no run 'gpt@20261121'.*20261121-110000-rules.*20261120-080000-rules$"),
@@ -181,10 +181,10 @@ def test_a_full_name_beats_longer_names_that_begin_with_it(root: Path) -> None:
     ],
 )
 def test_a_name_that_does_not_lead_to_one_run_lists_what_is_there(
-    several: Path, named: str, said: str
+    several: Path, named: str, message: str
 ) -> None:
     """The mistake can be mended from its message alone."""
-    with pytest.raises(UsageMistake, match=said):
+    with pytest.raises(UsageMistake, match=message):
         find_run(several, named)
 
 

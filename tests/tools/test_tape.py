@@ -93,8 +93,8 @@ def test_a_miss_breaks_the_trial_with_the_way_to_record(tmp_path: Path) -> None:
     with pytest.raises(CassetteMiss) as caught:
         call(box, q="부산")
 
-    told = str(caught.value)
-    assert all(part in told for part in ("search(q='부산')", "q: '서울'", RETRY))
+    message = str(caught.value)
+    assert all(part in message for part in ("search(q='부산')", "q: '서울'", RETRY))
     assert (search.reached, recorder.calls[0].tape, tape.misses) == (0, "miss", 1)
 
 

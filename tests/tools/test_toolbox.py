@@ -36,9 +36,9 @@ def call(tool: str, id: str = "c", **args: Any) -> ToolCall:
     return ToolCall(id, 1, 0, tool, args)
 
 
-def error_of(box: ToolBox, asked: ToolCall) -> ToolError:
+def error_of(box: ToolBox, tool_call: ToolCall) -> ToolError:
     """Make a call that goes wrong, and give the error that the agent is shown."""
-    error = asyncio.run(box.call(asked)).error
+    error = asyncio.run(box.call(tool_call)).error
     assert error is not None
     return error
 
@@ -62,14 +62,14 @@ def test_an_unknown_tool_is_the_agents_mistake() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [({}, "'place' is a required property"), ({"place": 7}, "place: 7 is not of type 'string'")],
 )
-def test_arguments_are_checked_before_the_tool_is_called(args: Mapping[str, Any], said: str) -> None:
+def test_arguments_are_checked_before_the_tool_is_called(args: Mapping[str, Any], message: str) -> None:
     """The agent is told in the schema's words, and the tool never learns of it."""
     reached: list[object] = []
     box, _ = box_of(find=reached.append)
-    assert error_of(box, call("find", **args)) == ToolError("bad_arguments", said)
+    assert error_of(box, call("find", **args)) == ToolError("bad_arguments", message)
     assert reached == []
 
 
@@ -179,19 +179,19 @@ def test_nothing_goes_on_behind_the_trials_back() -> None:
 class Second:
     """Makes the second call of a tool fail."""
 
-    def serializes(self, asked: ToolCall) -> bool:
+    def serializes(self, tool_call: ToolCall) -> bool:
         """Remember nothing."""
         return False
 
-    def short_circuit(self, asked: ToolCall, nth: int) -> ToolResult | None:
+    def short_circuit(self, tool_call: ToolCall, nth: int) -> ToolResult | None:
         """Strike at the second."""
         return ToolResult(error=ToolError("timeout", "struck")) if nth == 2 else None
 
-    def delay(self, asked: ToolCall, nth: int) -> float:
+    def delay(self, tool_call: ToolCall, nth: int) -> float:
         """Take no longer."""
         return 0.0
 
-    def alter_result(self, asked: ToolCall, nth: int, result: ToolResult) -> ToolResult:
+    def alter_result(self, tool_call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
         """Leave the answer as it is."""
         return result
 

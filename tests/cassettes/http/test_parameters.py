@@ -17,13 +17,13 @@ from pytest_agenteval.cassettes.library import Library
 URL = "http://shop.test/search"
 
 
-def is_answered(folder: Path, recorded: Request, asked: Request, matching: Mapping[str, Any]) -> bool:
+def is_answered(folder: Path, recorded: Request, live_request: Request, matching: Mapping[str, Any]) -> bool:
     """Say whether a cassette with one recording answers the request."""
     write(folder / "t.yaml", Recording((Interaction(recorded, Response(200, body="recorded")),)))
     tape = Library(folder).open(Path("t.yaml"), "none", "tool")
     with taped_http(tape, matching) as scope:
         try:
-            return scope.play(asked) is not None
+            return scope.play(live_request) is not None
         except NotRecorded:
             return False
 
@@ -39,7 +39,7 @@ def post(body: str | bytes | None, query: str = "") -> Request:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "asked"),
+    ("recorded", "live_request"),
     [
         (get("id=1&id=2"), get("id=9&id=2")),
         (post('{"id": 2}', "id=1"), post('{"id": 2}', "id=3")),
@@ -57,14 +57,14 @@ def post(body: str | bytes | None, query: str = "") -> Request:
         *("EUC-KR", "EUC-KR in a form", "a number is no yes", "NaN", "bytes"),
     ],
 )
-def test_another_question_is_not_answered(tmp_path: Path, recorded: Request, asked: Request) -> None:
+def test_another_question_is_not_answered(tmp_path: Path, recorded: Request, live_request: Request) -> None:
     """What differs in one value of one parameter is a miss."""
     assert is_answered(tmp_path, recorded, recorded, {})
-    assert not is_answered(tmp_path, recorded, asked, {})
+    assert not is_answered(tmp_path, recorded, live_request, {})
 
 
 @pytest.mark.parametrize(
-    ("recorded", "asked", "matching"),
+    ("recorded", "live_request", "matching"),
     [
         (post("q=a&size=2"), post("q=a&size=3"), {"size": "ignore"}),
         (post("a=1&q=%EC%84%9C%EC%9A%B8"), post("q=%ec%84%9c%ec%9a%b8&a=1"), {}),
@@ -74,10 +74,10 @@ def test_another_question_is_not_answered(tmp_path: Path, recorded: Request, ask
     ids=["a form's parameter", "order and spelling of a form", "a repeated parameter", "composed Hangul"],
 )
 def test_rules_reach_every_parameter(
-    tmp_path: Path, recorded: Request, asked: Request, matching: Mapping[str, Any]
+    tmp_path: Path, recorded: Request, live_request: Request, matching: Mapping[str, Any]
 ) -> None:
     """A tool's rules hold for the parameters of a form, and for each value of a repeated one."""
-    assert is_answered(tmp_path, recorded, asked, matching)
+    assert is_answered(tmp_path, recorded, live_request, matching)
 
 
 def test_a_miss_says_which_value_of_which_parameter_differs(tmp_path: Path) -> None:

@@ -155,12 +155,12 @@ async def recorded_and_played(
         live = await ask()
     assert scope.tape_status == "live"
     library.save()
-    asked = len(server.asked)
+    request_count = len(server.asked)
     block()
     again, _ = tape_of(folder)
     with taped_http(again) as scope:
         played = await ask()
-    assert (scope.tape_status, scope.missed, len(server.asked)) == ("hit", [], asked)
+    assert (scope.tape_status, scope.missed, len(server.asked)) == ("hit", [], request_count)
     return live, played, again
 
 
@@ -320,8 +320,8 @@ def test_trials_on_one_loop_and_in_threads_never_get_each_others_requests(
 
 def test_parameters_of_a_request_have_the_rules_of_the_tool(tmp_path: Path) -> None:
     """By name, in the query as in a JSON body."""
-    asked = Request("GET", "https://x.test/find?q=Seoul%20Station&t=1")
-    write(tmp_path / "t.yaml", Recording((Interaction(asked, Response(200, "OK", body="found")),)))
+    request = Request("GET", "https://x.test/find?q=Seoul%20Station&t=1")
+    write(tmp_path / "t.yaml", Recording((Interaction(request, Response(200, "OK", body="found")),)))
     tape, _ = tape_of(tmp_path)
 
     with taped_http(tape, {"q": "folded", "t": "ignore"}) as scope:
@@ -335,8 +335,8 @@ def test_parameters_of_a_request_have_the_rules_of_the_tool(tmp_path: Path) -> N
 
 def test_shared_tapes_are_asked_after_the_own(tmp_path: Path) -> None:
     """They are played, never recorded into."""
-    asked = Request("GET", "https://x.test/find?q=1")
-    write(tmp_path / "s.yaml", Recording((Interaction(asked, Response(200, "OK", body="found")),)))
+    request = Request("GET", "https://x.test/find?q=1")
+    write(tmp_path / "s.yaml", Recording((Interaction(request, Response(200, "OK", body="found")),)))
     library = Library(tmp_path)
     shared = library.open_shared(Path("s.yaml"), "find")
     assert shared is not None

@@ -96,9 +96,9 @@ def test_the_record_of_a_judgement_is_json_and_keeps_everything() -> None:
         Vote("kind", {"warmth": 1.0, "clarity": 0.5}, "warm", ("{raw}",)),
         Vote("mute", {"warmth": None, "clarity": None}, raw=("?", "!"), problem="no JSON"),
     )
-    told = json.loads(json.dumps(Judgement(MEDIAN, votes, "0123", "7").as_details()))
+    details = json.loads(json.dumps(Judgement(MEDIAN, votes, "0123", "7").as_details()))
 
-    assert told == {
+    assert details == {
         "rubric": {"name": "tone", "version": "3", "digest": MEDIAN.digest()},
         "prompt": "0123",
         "seed": "7",
@@ -128,6 +128,6 @@ def test_the_record_of_a_judgement_is_json_and_keeps_everything() -> None:
 def test_the_median_is_exact_on_exact_votes(votes: list[Fraction]) -> None:
     """Sorted, the middle one, or halfway between the two."""
     ordered, half = sorted(votes), len(votes) // 2
-    wanted = ordered[half] if len(votes) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    expected = ordered[half] if len(votes) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
-    assert combine_scores(MEDIAN, [float(vote) for vote in votes]) == float(wanted)
+    assert combine_scores(MEDIAN, [float(vote) for vote in votes]) == float(expected)

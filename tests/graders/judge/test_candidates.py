@@ -52,11 +52,11 @@ def comparison(*judges: Any, candidates: Mapping[str, str] = TWO, seed: str = ""
 def test_scores_come_back_by_the_candidates_real_names() -> None:
     """However they were shuffled, each score belongs to the text that it was given to."""
     texts = {f"name{n}": f"text {n}" for n in range(6)}
-    wanted = {name: n / 10 for n, name in enumerate(texts)}
+    expected = {name: n / 10 for n, name in enumerate(texts)}
     judges = [reader({f"text {n}": n / 10 for n in range(6)}, f"judge{j}") for j in range(8)]
     found = comparison(*judges, candidates=texts)
 
-    assert found.scores == pytest.approx(wanted)
+    assert found.scores == pytest.approx(expected)
     orders = [vote.order for vote in found.judgements["name0"].votes]
     assert all(sorted(order) == sorted(texts) for order in orders)
     assert len(set(orders)) > 1
@@ -152,14 +152,14 @@ def test_a_comparison_that_nobody_could_make_is_undecided() -> None:
 def test_the_record_of_a_comparison_is_json() -> None:
     """Every candidate by its name, every judge once, with its order and what it replied."""
     judges = [reader({"Hello!": 1, "Good day.": 0}, name) for name in ("a", "b")]
-    told = json.loads(json.dumps(comparison(*judges, seed="7").as_details()))
+    details = json.loads(json.dumps(comparison(*judges, seed="7").as_details()))
 
-    assert told["scores"] == {"answer": 1.0, "reference": 0.0}
-    assert told["candidates"]["reference"]["scores"] == {"warmth": 0.0, "clarity": 0.0}
-    assert [vote["judge"] for vote in told["votes"]] == ["a", "b"]
-    assert told["votes"][0]["scores"]["answer"] == {"warmth": 1.0, "clarity": 1.0}
-    assert len(told["votes"][0]["raw"]) == 1
-    assert told["seed"] == "7"
+    assert details["scores"] == {"answer": 1.0, "reference": 0.0}
+    assert details["candidates"]["reference"]["scores"] == {"warmth": 0.0, "clarity": 0.0}
+    assert [vote["judge"] for vote in details["votes"]] == ["a", "b"]
+    assert details["votes"][0]["scores"]["answer"] == {"warmth": 1.0, "clarity": 1.0}
+    assert len(details["votes"][0]["raw"]) == 1
+    assert details["seed"] == "7"
 
 
 def test_a_provider_that_is_down_is_raised() -> None:

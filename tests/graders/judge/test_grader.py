@@ -62,9 +62,9 @@ def prompt(asked: TestJudge) -> str:
 
 def test_a_judge_sees_what_the_rubric_shows() -> None:
     """Task, answer, calls with their results, changes as diffs and the conversation, each in its fence."""
-    asked = judge(GOOD)
-    grade = grade_of(JudgeGrader(EVERYTHING), evidence(), asked)
-    told = prompt(asked)
+    only_judge = judge(GOOD)
+    grade = grade_of(JudgeGrader(EVERYTHING), evidence(), only_judge)
+    told = prompt(only_judge)
 
     assert (grade.score, grade.passed) == (0.75, True)
     assert 'name="task">\nSay hello.\n<' in told
@@ -81,21 +81,23 @@ def test_a_judge_sees_what_the_rubric_shows() -> None:
 
 def test_instructions_and_given_calls_are_not_shown() -> None:
     """A judge sees what the agent did, not what it was told or given, so nothing names the agent."""
-    asked = judge(GOOD)
-    grade_of(JudgeGrader(EVERYTHING), evidence(), asked)
+    only_judge = judge(GOOD)
+    grade_of(JudgeGrader(EVERYTHING), evidence(), only_judge)
 
-    assert "secret" not in prompt(asked)
-    assert "recall" not in prompt(asked)
+    assert "secret" not in prompt(only_judge)
+    assert "recall" not in prompt(only_judge)
 
 
 def test_a_task_of_several_values_is_shown_by_name() -> None:
     """Whatever the input is made of, it can be read."""
-    asked = judge(GOOD)
+    only_judge = judge(GOOD)
     grade_of(
-        JudgeGrader(rubric_text()), evidence(content="Add.", numbers=[1, 2], deep={"a": {"b": None}}), asked
+        JudgeGrader(rubric_text()),
+        evidence(content="Add.", numbers=[1, 2], deep={"a": {"b": None}}),
+        only_judge,
     )
 
-    assert 'content: Add.\nnumbers: [1, 2]\ndeep: {"a": {"b": null}}\n<' in prompt(asked)
+    assert 'content: Add.\nnumbers: [1, 2]\ndeep: {"a": {"b": null}}\n<' in prompt(only_judge)
 
 
 def test_checks_are_one_for_each_dimension() -> None:
@@ -112,11 +114,11 @@ def test_checks_are_one_for_each_dimension() -> None:
 
 def test_a_packaged_rubric_goes_by_its_name() -> None:
     """Not everybody has to write one."""
-    asked = judge('{"completeness": 5, "correctness": 3, "rationale": "short"}')
-    grade = grade_of(JudgeGrader("task_fulfilment"), evidence(), asked)
+    only_judge = judge('{"completeness": 5, "correctness": 3, "rationale": "short"}')
+    grade = grade_of(JudgeGrader("task_fulfilment"), evidence(), only_judge)
 
     assert grade.score == 0.75
-    assert "look(" in prompt(asked)
+    assert "look(" in prompt(only_judge)
 
 
 def test_without_a_judge_it_is_undecided() -> None:
@@ -131,10 +133,10 @@ def test_without_a_judge_it_is_undecided() -> None:
 
 def test_a_blank_answer_scores_nothing_and_asks_nobody() -> None:
     """An agent that says nothing cannot be talked into a pass."""
-    asked = judge()
-    grade = grade_of(JudgeGrader(rubric_text()), evidence(" \n"), asked)
+    only_judge = judge()
+    grade = grade_of(JudgeGrader(rubric_text()), evidence(" \n"), only_judge)
 
-    assert (grade.score, asked.chat.asked) == (0.0, [])
+    assert (grade.score, only_judge.chat.asked) == (0.0, [])
     assert grade.rationale == "nothing to judge: the trial left no answer"
 
 
@@ -176,7 +178,7 @@ def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"rubric": "task_fulfillment"}, "unknown rubric 'task_fulfillment'; known: "),
         ({"rubric": UNSHOWABLE}, "shows fact, before; there are task, answer, calls, changes"),
@@ -191,12 +193,12 @@ def test_a_comparison_that_could_not_be_made_is_undecided() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], message: str) -> None:
     """A mistake shows when the task is loaded, with the rubric's line where it is in the rubric."""
     with pytest.raises((ValueError, UsageMistake)) as caught:
         installed_registry().grader_factory("judge")(**settings)
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_ruler_depends_on_what_judges_are_told() -> None:

@@ -27,14 +27,14 @@ def judgement(*judges: TestJudge, **more: Any) -> Judgement:
 
 def test_a_judge_is_asked_with_prompt_schema_and_settings() -> None:
     """One ask: our system message, the rubric's text, the schema, temperature 0 and a bounded reply."""
-    asked = judge(GOOD)
-    found = judgement(asked, seed="7")
+    only_judge = judge(GOOD)
+    found = judgement(only_judge, seed="7")
 
     assert dict(found.scores) == {"warmth": 0.5, "clarity": 1.0}
     assert (found.seed, found.votes[0].raw, found.votes[0].problem) == ("7", (GOOD,), "")
-    assert asked.chat.asked == [RUBRIC.messages(VALUES)]
-    assert asked.chat.schemas == [RUBRIC.schema()]
-    assert asked.chat.settings[0].as_params() == {"temperature": 0, "max_tokens": MAX_TOKENS}
+    assert only_judge.chat.asked == [RUBRIC.messages(VALUES)]
+    assert only_judge.chat.schemas == [RUBRIC.schema()]
+    assert only_judge.chat.settings[0].as_params() == {"temperature": 0, "max_tokens": MAX_TOKENS}
 
 
 def test_the_prompt_digest_tells_prompts_apart() -> None:
@@ -47,15 +47,15 @@ def test_the_prompt_digest_tells_prompts_apart() -> None:
 
 def test_a_reply_that_cannot_be_read_is_asked_for_once_more() -> None:
     """The judge sees its reply and what is wrong with it, and its second word counts; both are kept."""
-    asked = judge(OUTSIDE, GOOD)
-    (vote,) = judgement(asked).votes
+    only_judge = judge(OUTSIDE, GOOD)
+    (vote,) = judgement(only_judge).votes
 
     assert (vote.scores, vote.raw, vote.problem) == ({"warmth": 0.5, "clarity": 1.0}, (OUTSIDE, GOOD), "")
-    first, second = asked.chat.asked
+    first, second = only_judge.chat.asked
     assert second[:2] == first
     assert second[2] == {"role": "assistant", "content": OUTSIDE}
     assert "That reply cannot be used: warmth is 7, outside of 0 to 1." in second[3]["content"]
-    assert asked.chat.schemas == [RUBRIC.schema()] * 2
+    assert only_judge.chat.schemas == [RUBRIC.schema()] * 2
 
 
 def test_after_two_replies_it_could_not_be_told() -> None:
@@ -70,10 +70,10 @@ def test_after_two_replies_it_could_not_be_told() -> None:
 
 def test_an_empty_reply_goes_back_as_words() -> None:
     """Providers refuse empty messages, so the repair shows a remark in their place."""
-    asked = judge("", GOOD)
-    judgement(asked)
+    only_judge = judge("", GOOD)
+    judgement(only_judge)
 
-    assert asked.chat.asked[1][2]["content"] == "(an empty reply)"
+    assert only_judge.chat.asked[1][2]["content"] == "(an empty reply)"
 
 
 def test_a_reply_that_was_cut_off_says_so() -> None:
@@ -85,10 +85,10 @@ def test_a_reply_that_was_cut_off_says_so() -> None:
 
 def test_without_repair_a_judge_is_asked_once() -> None:
     """Some benchmarks take the first reply as it is."""
-    asked = judge("no idea", GOOD)
-    found = judgement(asked, repair=False)
+    only_judge = judge("no idea", GOOD)
+    found = judgement(only_judge, repair=False)
 
-    assert (found.score, len(asked.chat.asked)) == (None, 1)
+    assert (found.score, len(only_judge.chat.asked)) == (None, 1)
 
 
 def test_judges_are_asked_side_by_side() -> None:
@@ -176,10 +176,10 @@ def test_a_chat_has_one_conversation_at_a_time() -> None:
 
 def test_nobody_is_told_who_made_what_is_judged() -> None:
     """The prompt holds the rubric and the values, and no name of a judge."""
-    asked = judge(GOOD, name="who-judges-this")
-    judgement(asked)
+    only_judge = judge(GOOD, name="who-judges-this")
+    judgement(only_judge)
 
-    assert "who-judges-this" not in str(asked.chat.asked)
+    assert "who-judges-this" not in str(only_judge.chat.asked)
 
 
 def test_who_cannot_be_reached_is_left_out_where_others_can_tell() -> None:

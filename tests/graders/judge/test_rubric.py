@@ -106,17 +106,17 @@ def test_a_mistake_in_the_text_is_told_with_its_line(
 
 
 @pytest.mark.parametrize(
-    ("front", "said"),
+    ("front", "message"),
     [
         ("- a\n- b\n", f"own.jinja:2 | expected: a map with {KEYS} | found:    a list of 2"),
         ("name: [\n", "own.jinja:3 | expected: a YAML document | found:    "),
     ],
 )
-def test_a_front_matter_that_is_no_map_is_refused(front: str, said: str) -> None:
+def test_a_front_matter_that_is_no_map_is_refused(front: str, message: str) -> None:
     """What cannot be read as a map is told once, not once for every key."""
     (line,) = problem_lines(rubric_text(front))
 
-    assert line.startswith(said)
+    assert line.startswith(message)
 
 
 def test_a_rubric_written_on_any_system_is_the_same() -> None:

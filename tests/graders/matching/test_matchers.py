@@ -199,7 +199,7 @@ def test_folding_takes_no_notice_of_case_and_ends(text: str, change: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("setting", "path", "said"),
+    ("setting", "path", "message"),
     [
         ({"contians": "a"}, ("args", "q", "contians"), "did you mean 'contains'?"),
         (
@@ -235,10 +235,10 @@ def test_folding_takes_no_notice_of_case_and_ends(text: str, change: Any) -> Non
         ({"exact": 1, "fold": "yes"}, ("args", "q", "fold"), "expected true or false, found 'yes'"),
     ],
 )
-def test_a_matcher_that_cannot_be_meant_is_refused(setting: Any, path: tuple[str, ...], said: str) -> None:
+def test_a_matcher_that_cannot_be_meant_is_refused(setting: Any, path: tuple[str, ...], message: str) -> None:
     """It is told by its key, with the nearest name where one is near."""
     with pytest.raises(WrongSetting) as caught:
         matcher_of(setting, ("args", "q"))
 
     assert caught.value.path == path
-    assert said in str(caught.value)
+    assert message in str(caught.value)

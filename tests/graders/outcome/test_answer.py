@@ -116,7 +116,7 @@ def test_what_is_wrong_is_told_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: AnswerMatches([]), "patterns: expected at least one text"),
         (
@@ -142,12 +142,12 @@ def test_what_is_wrong_is_told_with_its_place() -> None:
         (lambda: AnswerJson(values={"a[": 1}), "values.a[: expected a path like"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
     """A wrong setting is told by its key, with both sides."""
     with pytest.raises(WrongSetting) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_schema_may_refer_to_itself_and_hold_what_looks_like_a_reference() -> None:

@@ -205,7 +205,7 @@ def test_a_path_that_says_nothing_clear_is_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: FileValue("a.toml", {"a": 1}), "path: expected a path that ends in .json, .yaml, .yml"),
         (lambda: FileValue("a.json", {}), "values: expected a map with at least one entry, found {}"),
@@ -213,9 +213,9 @@ def test_a_path_that_says_nothing_clear_is_refused(path: str) -> None:
         (lambda: FrontMatter("a.md", {"a": {"regex": "("}}), "values.a.regex: expected a regular expression"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
     """A wrong setting is told by its key, with both sides."""
     with pytest.raises(WrongSetting) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)

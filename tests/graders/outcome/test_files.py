@@ -164,7 +164,7 @@ def test_a_link_in_the_place_of_a_file_is_a_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: FileExists(), "paths: expected at least one path, here or in absent, found none"),
         (lambda: FileExists(["/etc/passwd"]), "paths[0]: expected a path from the workspace's root"),
@@ -182,9 +182,9 @@ def test_a_link_in_the_place_of_a_file_is_a_change() -> None:
         (lambda: FileUnchanged([]), "paths: expected at least one text"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
     """A wrong setting is told by its key, with both sides."""
     with pytest.raises(WrongSetting) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)

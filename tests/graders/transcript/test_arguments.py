@@ -75,7 +75,7 @@ def test_the_argument_that_differs_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: CallArguments("", {"q": 1}), "tool: expected a text that is not blank"),
         (lambda: CallArguments("t", {}), "args: expected a map with at least one entry"),
@@ -88,9 +88,9 @@ def test_the_argument_that_differs_is_named() -> None:
         (lambda: CallArguments("t", {"q": 1}, True), "which: expected"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
     """A wrong setting is told by its key, with both sides."""
     with pytest.raises(WrongSetting) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)

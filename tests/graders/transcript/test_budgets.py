@@ -63,7 +63,7 @@ def test_a_ceiling_falls_evenly(ceiling: int, used: int, more: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: StepCeiling(0), "steps: expected a whole number, 1 or more, found 0"),
         (lambda: TokenCeiling(0), "tokens: expected a whole number, 1 or more, found 0"),
@@ -72,9 +72,9 @@ def test_a_ceiling_falls_evenly(ceiling: int, used: int, more: int) -> None:
         (lambda: StepCeiling(2.5), "steps: expected a whole number, 1 or more, found 2.5"),  # type: ignore[arg-type]  # wrong on purpose
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
     """A wrong setting is told by its key, with both sides."""
     with pytest.raises(WrongSetting) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -57,18 +57,18 @@ def test_the_missing_steps_are_named() -> None:
 
 
 @given(TOOLS, TOOLS)
-def test_no_common_subsequence_is_longer(wanted: list[str], found: list[str]) -> None:
+def test_no_common_subsequence_is_longer(expected: list[str], found: list[str]) -> None:
     """Against trying every choice of steps; and what is given is one, in both orders."""
-    pairs = common_subsequence(wanted, found)
+    pairs = common_subsequence(expected, found)
 
-    assert len(pairs) == _longest(wanted, found)
-    assert all(wanted[i] == found[j] for i, j in pairs)
+    assert len(pairs) == _longest(expected, found)
+    assert all(expected[i] == found[j] for i, j in pairs)
     assert all(a < c and b < d for (a, b), (c, d) in pairwise(pairs))
 
 
-def _longest(wanted: list[str], found: list[str]) -> int:
-    sizes = range(len(wanted), 0, -1)
-    return next((n for n in sizes if any(_in_order(some, found) for some in combinations(wanted, n))), 0)
+def _longest(expected: list[str], found: list[str]) -> int:
+    sizes = range(len(expected), 0, -1)
+    return next((n for n in sizes if any(_in_order(some, found) for some in combinations(expected, n))), 0)
 
 
 def _in_order(steps: tuple[str, ...], found: list[str]) -> bool:
@@ -78,10 +78,10 @@ def _in_order(steps: tuple[str, ...], found: list[str]) -> bool:
 
 @given(TOOLS.filter(bool), TOOLS, st.sampled_from("abc"))
 def test_one_more_call_never_costs_unless_exact_is_asked(
-    wanted: list[str], found: list[str], more: str
+    expected: list[str], found: list[str], more: str
 ) -> None:
     """Calls between are free; the exact score is never above the free one."""
-    free, exact = CallsInOrder(wanted), CallsInOrder(wanted, exact=True)
+    free, exact = CallsInOrder(expected), CallsInOrder(expected, exact=True)
     before, after = free.grade(did(*found)).score or 0.0, free.grade(did(*found, more)).score or 0.0
 
     assert after >= before

@@ -77,7 +77,7 @@ def test_a_miss_says_how_often(settings: dict[str, Any], expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: ToolCalled([]), "tools: expected at least one text"),
         (lambda: ToolCalled("search"), "tools: expected a list of texts, found 'search'"),
@@ -90,9 +90,9 @@ def test_a_miss_says_how_often(settings: dict[str, Any], expected: str) -> None:
         (lambda: ToolNotCalled(["a", ""]), "tools[1]: expected a text that is not blank"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any, said: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> None:
     """A wrong setting is told by its key, with both sides."""
     with pytest.raises(WrongSetting) as caught:
         make()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)

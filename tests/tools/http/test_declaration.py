@@ -38,7 +38,7 @@ def problems(folder: Path, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("    matching:", "    matchign:", "12 tools.0.matchign: unknown key 'matchign' did you mean 'ma"),
         ("base:", "bsae:", "1 provider.bsae: unknown key 'bsae' did you mean 'base'?"),
@@ -100,10 +100,10 @@ def problems(folder: Path, text: str) -> list[str]:
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place(old: str, new: str, told: str, tmp_path: Path) -> None:
+def test_a_mistake_is_told_with_its_place(old: str, new: str, message: str, tmp_path: Path) -> None:
     """Every mistake of a declaration has a line, and what stands there."""
     said = problems(tmp_path, GOOD.replace(old, new, 1))
-    assert any(one.startswith(told) for one in said), said
+    assert any(one.startswith(message) for one in said), said
 
 
 def test_two_tools_of_one_name_are_a_mistake(tmp_path: Path) -> None:

@@ -106,12 +106,12 @@ def test_an_empty_body_is_what_the_author_says() -> None:
     assert shown_result("", {"empty": {"n": 0}}, status=204) == ToolResult({"n": 0})
 
 
-@pytest.mark.parametrize(("body", "told"), [("", "HTTP 302: Odd"), ("<p>moved", "HTTP 302: <p>moved")])
-def test_being_sent_elsewhere_is_a_failure(body: str, told: str) -> None:
+@pytest.mark.parametrize(("body", "message"), [("", "HTTP 302: Odd"), ("<p>moved", "HTTP 302: <p>moved")])
+def test_being_sent_elsewhere_is_a_failure(body: str, message: str) -> None:
     """Redirections are not followed, for keys would go with them: what they say is no answer."""
     error = shown_result(body, {"text": "any"}, status=302).error
     assert error is not None
-    assert error.message == told
+    assert error.message == message
 
 
 def test_json_may_begin_with_a_byte_order_mark() -> None:
