@@ -62,6 +62,8 @@ def test_what_vcrpy_recorded_is_played_here(server: Server, tmp_path: Path) -> N
 def test_two_trials_at_once_mix_with_stock_vcrpy_and_not_here(server: Server, tmp_path: Path) -> None:
     """The reason for a patch of our own: vcrpy's belongs to the process, so that trials share a cassette."""
     _two_at_once(server, lambda name: vcr.use_cassette(str(tmp_path / f"vcr-{name}.yaml")))
+    for original in vcr.patch.reset_patchers():
+        original.start()  # who left last has put the other's stub back, for this process and for good
     library = Library(tmp_path)
     _two_at_once(server, lambda name: taped_http(library.open(Path(f"ours-{name}.yaml"), "once", "tool")))
     library.save()
