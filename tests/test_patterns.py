@@ -55,7 +55,7 @@ def test_a_pattern_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch, 
     finally:
         stop.set()
         other.join()
-    said = f"the pattern {pattern!r} took too long: more than 0.2 s on 61 characters"
-    assert str(slow.value).startswith(said)
+    message = f"the pattern {pattern!r} took too long: more than 0.2 s on 61 characters"
+    assert str(slow.value).startswith(message)
     assert slow.value.cause == "pattern_too_slow"
     assert passed

@@ -235,5 +235,5 @@ def test_a_calibration_and_its_page_hold_no_secret(tmp_path: Path) -> None:
         store_calibration(tmp_path, {"id": "tone", "v": 1, "said": secret}, f"<p>{secret}</p>")
     finally:
         KNOWN_SECRETS.forget()
-    kept = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
-    assert (secret in kept, kept.count(MARK)) == (False, 2)
+    stored_text = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
+    assert (secret in stored_text, stored_text.count(MARK)) == (False, 2)

@@ -46,8 +46,8 @@ def test_what_stands_before_the_last_user_turn_is_seeded() -> None:
     trial = run_script([{"text": "18도였습니다."}])
 
     assert trial.ending == "passed"
-    said = [(message.role, message.content, message.seeded) for message in trial.transcript.messages]
-    assert said == [
+    messages = [(message.role, message.content, message.seeded) for message in trial.transcript.messages]
+    assert messages == [
         ("user", "서울 날씨 알려줘.", True),
         ("assistant", "", True),
         ("tool", '{"degrees":18}', True),
@@ -64,8 +64,8 @@ def test_seeded_calls_stand_in_the_transcript_and_are_not_the_agents() -> None:
     """With arguments and result, so that graders can tell a repeated call; none of them is made."""
     trial = run_script([{"calls": [{"tool": "weather", "args": {"city": "서울"}}]}, {"text": "18도"}])
 
-    told = [(call.by, call.turn, call.tool, dict(call.args), call.result) for call in trial.transcript.calls]
-    assert told == [
+    calls = [(call.by, call.turn, call.tool, dict(call.args), call.result) for call in trial.transcript.calls]
+    assert calls == [
         ("seed", 0, "weather", {"city": "서울"}, {"degrees": 18}),
         ("agent", 1, "weather", {"city": "서울"}, {"degrees": 7}),
     ]
@@ -75,8 +75,8 @@ def test_a_full_rollout_answers_every_user_turn_itself() -> None:
     """The task's own answers are passed over, and so are its calls."""
     trial = run_script([{"text": "18도"}, {"text": "네."}, {"text": "18도"}], conversation="full_rollout")
 
-    said = [(message.role, message.content) for message in trial.transcript.messages]
-    assert said == [
+    messages = [(message.role, message.content) for message in trial.transcript.messages]
+    assert messages == [
         ("user", "서울 날씨 알려줘."),
         ("assistant", "18도"),
         ("user", "고마워."),

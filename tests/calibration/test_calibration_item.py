@@ -198,8 +198,8 @@ def test_a_judge_without_a_key_is_refused_before_anyone_is_asked(
     result = run(letters, "evals", "--agent-judge=claude", workers=workers)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set"
-    assert said in str(result.stderr)
+    refusal = "--agent-judge=claude: no key: the environment variable ANTHROPIC_API_KEY is not set"
+    assert refusal in str(result.stderr)
     assert not (letters.path / ".agenteval").exists()
 
     replayed = run(letters, "evals", "--agent-judge=claude", "--agent-record-chat=none")
@@ -283,12 +283,12 @@ def test_junit_holds_the_figures(letters: pytest.Pytester, workers: int) -> None
         ["calibration tidy (rubric tidy 3)", "  compared with 15 constructed labels", "  judge perfect (*"]
     )
     found = ElementTree.parse(letters.path / "out.xml").iterfind(".//testcase//property")
-    told = {one.attrib["name"]: one.attrib["value"] for one in found}
-    assert told["agenteval.calibration"] == "tidy"
-    assert told["agenteval.labels"] == "15 constructed labels"
-    assert told["agenteval.judges"] == "perfect"
-    assert told["agenteval.order.spearman"] == "1.0000"
-    assert told["agenteval.tone.mae"] == "0.0000"
+    values = {one.attrib["name"]: one.attrib["value"] for one in found}
+    assert values["agenteval.calibration"] == "tidy"
+    assert values["agenteval.labels"] == "15 constructed labels"
+    assert values["agenteval.judges"] == "perfect"
+    assert values["agenteval.order.spearman"] == "1.0000"
+    assert values["agenteval.tone.mae"] == "0.0000"
 
 
 def test_constructed_labels_are_called_nothing_else(letters: pytest.Pytester) -> None:
@@ -333,8 +333,8 @@ def test_everything_that_was_answered_is_in_the_file(letters: pytest.Pytester) -
 
     for judge in found["judges"]:
         judge["usage"] = {"asks": 30, "tokens": 0, "cost_usd": None}
-    told = [line.text for line in calibration_lines(found, "page.html", 120)]
-    assert "  judges: 60 replies, tokens unknown, cost unknown" in told
+    lines = [line.text for line in calibration_lines(found, "page.html", 120)]
+    assert "  judges: 60 replies, tokens unknown, cost unknown" in lines
 
 
 def test_no_results_are_kept_where_none_are_wanted(letters: pytest.Pytester) -> None:
@@ -352,11 +352,11 @@ def test_the_worst_disagreements_come_first_and_once(letters: pytest.Pytester) -
 
     result = run(letters, "evals", "--agent-judge=noisy")
 
-    told = found_in(letters.path)["disagreements"]
-    distances = [round(abs(each["label"] - each["score"]), 9) for each in told]
-    assert len(told) == 20
+    disagreements = found_in(letters.path)["disagreements"]
+    distances = [round(abs(each["label"] - each["score"]), 9) for each in disagreements]
+    assert len(disagreements) == 20
     assert distances == sorted(distances, reverse=True)
-    assert len({(each["id"], each["dimension"]) for each in told}) == 20
+    assert len({(each["id"], each["dimension"]) for each in disagreements}) == 20
     assert sum("label 0" in line or "label 1" in line for line in result.outlines) == 5
 
 
@@ -424,8 +424,8 @@ def test_a_job_summary_has_the_figures(
 
     result = run(letters, "evals", "--agent-judge=noisy")
 
-    said = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    block = said[said.index("```text\n") : said.rindex("\n```")]
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    block = summary[summary.index("```text\n") : summary.rindex("\n```")]
     for title in TITLES:
         (row,) = [line for line in result.outlines if line.startswith(f"    {title} ")]
         assert f"\n{row}\n" in block

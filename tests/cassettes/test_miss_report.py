@@ -113,9 +113,9 @@ def test_an_http_request_is_named_by_its_address(tmp_path: Path) -> None:
 
 def test_the_mode_once_says_why_it_does_not_record(tmp_path: Path) -> None:
     """With once the file's existence is the reason, which the reader may not expect."""
-    told = miss(tmp_path, [place("a")], tool_request("x", {}), "once")
+    report = miss(tmp_path, [place("a")], tool_request("x", {}), "once")
 
-    assert told.splitlines()[1] == (
+    assert report.splitlines()[1] == (
         "  expected: a recorded call (mode is once, and the file was there before: nothing is sent)"
     )
 
@@ -160,15 +160,15 @@ def test_what_differs_in_a_chat(tmp_path: Path, live_request: Request, found: st
     """A changed model, message, tool or setting is named, as each of them has another remedy."""
     held = chat_interaction("agent", "claude", 1, 2, ASKED, {"text": "done"})
 
-    told = miss(tmp_path, [held], live_request, kind="chat").splitlines()
+    lines = miss(tmp_path, [held], live_request, kind="chat").splitlines()
 
-    assert told[1] == "  expected: a recorded reply (mode is replay: nothing is sent)"
-    assert told[2] == f"  found:    {found}"
+    assert lines[1] == "  expected: a recorded reply (mode is replay: nothing is sent)"
+    assert lines[2] == f"  found:    {found}"
 
 
 def test_a_chat_is_named_by_who_asks_whom(tmp_path: Path) -> None:
     """Role, model, repetition and ask number say which reply is missing."""
-    told = miss(tmp_path, [place("a")], ask(), kind="chat").splitlines()
+    lines = miss(tmp_path, [place("a")], ask(), kind="chat").splitlines()
 
-    assert told[0] == f"{NAME}: agent asks claude (repetition 1, ask 2)"
-    assert told[2] == "  found:    no recorded chats"
+    assert lines[0] == f"{NAME}: agent asks claude (repetition 1, ask 2)"
+    assert lines[2] == "  found:    no recorded chats"

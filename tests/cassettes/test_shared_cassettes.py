@@ -208,8 +208,8 @@ def test_tools_that_share_an_address_never_play_each_others_recordings(tmp_path:
     """What one always sends, and another sends otherwise or never, tells them apart, whatever rules allow."""
     cafes, parks, any_kind = kind("cafes", kind="cafe"), kind("parks", kind="park"), kind("places")
     assert cafes.wire is not None
-    said = Response(200, "OK", body=json.dumps({"places": ["cafe"]}))
-    opened, _ = tape(tmp_path, Interaction(cafes.wire.request({"keyword": "서울 역"}), said))
+    response = Response(200, "OK", body=json.dumps({"places": ["cafe"]}))
+    opened, _ = tape(tmp_path, Interaction(cafes.wire.request({"keyword": "서울 역"}), response))
 
     assert ask(opened, parks, keyword="서울역") is None
     assert ask(opened, any_kind, keyword="서울역") is None
@@ -276,9 +276,9 @@ def test_a_miss_names_the_nearest_call_wherever_it_is_recorded(tmp_path: Path) -
     held = tool_interaction("places", {"keyword": "서울", "size": 7}, result=1)
     opened, _ = tape(tmp_path, held, shared=("more.yaml",))
 
-    told = str(opened.miss(ToolCall("c", 1, 0, "places", {"keyword": "대구"}), tool(wire=True))).splitlines()
+    lines = str(opened.miss(ToolCall("c", 1, 0, "places", {"keyword": "대구"}), tool(wire=True))).splitlines()
 
-    assert told == [
+    assert lines == [
         "own.yaml: places(keyword='대구', size=15)",
         "  expected: a recorded call (mode is replay: nothing is sent)",
         "  found:    2 calls of this tool; the nearest differs in size: 5",
@@ -301,8 +301,8 @@ def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
 
 def test_a_secret_of_a_shared_cassette_is_never_given_out(tmp_path: Path) -> None:
     """Responses are redacted when they are first looked at, whoever looks."""
-    told = tool_interaction("places", {"keyword": "a"}, result={"api_key": "abcdefgh12345"})
-    write(tmp_path / "more.json", Recording((told,)))
+    secret_call = tool_interaction("places", {"keyword": "a"}, result={"api_key": "abcdefgh12345"})
+    write(tmp_path / "more.json", Recording((secret_call,)))
     opened, _ = tape(tmp_path, shared=("more.json",))
     assert ask(opened, tool(), keyword="a") == {"api_key": "<redacted>"}
 

@@ -64,11 +64,11 @@ def killed(root: Path, kill: Kill, trials: int = 200, patience_s: float = PATIEN
             workers = workers_of(root) if kill.workers else []
             os.kill(workers[0] if kill.whom == "worker" else run.pid, kill.signal)
             there = journaled(root)
-            said = _processes_left(root, run, workers, kill)
+            left_over = _processes_left(root, run, workers, kill)
         finally:
             run.kill()
         paid = bills(server)
-    wrong = losses(root) + said
+    wrong = losses(root) + left_over
     left = journaled(root)
     wrong += [f"{task} was written down and is gone" for task in sorted(there - left)]
     wrong += [f"{task} was paid for {paid[task]} times" for task in sorted(there) if paid[task] != 1]

@@ -55,13 +55,13 @@ def disk_full(root: Path) -> list[str]:
         project(root, server, 200)
         full = (16 * 1024, 16 * 1024)
         run = start(root, "-s", before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, full))
-        said = output(run)
+        printed = output(run)
         request_count = sum(bills(server).values())
     # The line that did not fit is torn: it is told as such, and no trial of it was given out.
     wrong = [each for each in losses(root) if not each.startswith("torn")]
     there = journaled(root)
-    wrong += _missing_words(run, said, "File too large")
-    passed = said.count("PASSED") or said.count(" passed")
+    wrong += _missing_words(run, printed, "File too large")
+    passed = printed.count("PASSED") or printed.count(" passed")
     if not there or passed is None:
         wrong.append("nothing that had finished was kept")
     if request_count > len(there) + 100:
@@ -74,9 +74,9 @@ def results_cannot_be_written(root: Path) -> list[str]:
     with provider() as server:
         project(root, server, TRIALS)
         run = start(root, "--agent-results=/proc/agenteval/runs")
-        said = output(run)
+        printed = output(run)
         request_count = sum(bills(server).values())
-    return _missing_words(run, said, "/proc/agenteval") + (
+    return _missing_words(run, printed, "/proc/agenteval") + (
         [f"{request_count} were asked all the same"] if request_count else []
     )
 
@@ -104,8 +104,8 @@ def no_temporary_folder(root: Path) -> list[str]:
         (root / "fixtures" / "start" / "PKM").mkdir(parents=True)
         (root / "fixtures" / "start" / "PKM" / "note.md").write_text("hello", encoding="utf-8")
         run = start(root, "--capture=sys")
-        said = output(run)
-    wrong = _missing_words(run, said, "the workspace could not be built")
+        printed = output(run)
+    wrong = _missing_words(run, printed, "the workspace could not be built")
     count = len(journaled(root))
     return wrong + ([] if count == TRIALS else [f"{count} of {TRIALS} trials are written down"])
 
@@ -115,15 +115,15 @@ def clock_goes_backwards(root: Path) -> list[str]:
     with provider() as server:
         project(root, server, TRIALS, BACKWARDS)
         run = start(root, "-q")
-        said = output(run)
+        printed = output(run)
     wrong = losses(root)
-    wrong += [] if run.returncode == 0 else [f"exit status {run.returncode}: {said[-300:]}"]
+    wrong += [] if run.returncode == 0 else [f"exit status {run.returncode}: {printed[-300:]}"]
     return wrong + ([] if len(journaled(root)) == TRIALS else ["trials are missing"])
 
 
-def _missing_words(run: subprocess.Popen[str], said: str, words: str) -> list[str]:
-    wrong = [] if words in said else [f"nothing says {words!r}: {said[-400:]}"]
-    wrong += [f"pytest broke: {said[-400:]}"] if "INTERNALERROR" in said else []
+def _missing_words(run: subprocess.Popen[str], printed: str, words: str) -> list[str]:
+    wrong = [] if words in printed else [f"nothing says {words!r}: {printed[-400:]}"]
+    wrong += [f"pytest broke: {printed[-400:]}"] if "INTERNALERROR" in printed else []
     return wrong + (["exit status 0"] if run.returncode == 0 else [])
 
 

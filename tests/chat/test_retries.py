@@ -215,8 +215,8 @@ def test_nobody_asks_before_the_quiet_is_over(bench: Bench, seed: int) -> None:
         waits.append(seconds)
 
     with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "1000"}), OK]) as server:
-        told = bench.retrying(bench.chat(server), sleep=sleep, longest_wait_s=1000.0)
-        bench.ask(told)
+        first_chat = bench.retrying(bench.chat(server), sleep=sleep, longest_wait_s=1000.0)
+        bench.ask(first_chat)
         (until,) = bench.quiet.values()
         before = until - time.monotonic()
         bench.ask(bench.retrying(bench.chat(server), sleep=sleep, seed=seed))

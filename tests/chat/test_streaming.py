@@ -66,8 +66,8 @@ def error(bench: Bench) -> bytes:
     """Write an error that comes within a stream."""
     if bench.wire == "openai":
         return b'data: {"error": {"message": "inner trouble", "code": 503}}\n\n'
-    told = {"type": "error", "error": {"type": "overloaded_error", "message": "inner trouble"}}
-    return b"event: error\ndata: " + json.dumps(told).encode() + b"\n\n"
+    event = {"type": "error", "error": {"type": "overloaded_error", "message": "inner trouble"}}
+    return b"event: error\ndata: " + json.dumps(event).encode() + b"\n\n"
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -127,9 +127,9 @@ def test_thoughts_that_are_not_counted_are_not_guessed(bench: Bench) -> None:
     """A provider that counts its output, and not the thoughts in it, gets no such count from us."""
     if bench.wire == "anthropic":
         pytest.skip("litellm itself counts Anthropic's thoughts, whole or streamed")
-    told = {"usage": {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}}
+    counts = {"usage": {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}}
     thought = [openai({"reasoning_content": LONG}), openai({"content": "3"}), openai({}, "stop")]
-    with bench.streaming([*thought, openai({}, choices=[], **told), DONE]) as server:
+    with bench.streaming([*thought, openai({}, choices=[], **counts), DONE]) as server:
         reply = bench.ask(bench.chat(server, stream=True))
 
     usage = reply.usage
@@ -151,11 +151,11 @@ def test_a_price_of_the_users_holds_and_an_unknown_price_is_none(bench: Bench) -
 def test_a_refusal_is_read(bench: Bench) -> None:
     """OpenAI refuses beside the content, Anthropic in the reason to end; either is the first token."""
     if bench.wire == "openai":
-        said = [openai({"role": "assistant", "content": None, "refusal": None})]
-        said += [openai({"refusal": "I can"}), 0.4, openai({"refusal": "not."}), openai({}, "stop"), DONE]  # type: ignore[list-item]
+        events = [openai({"role": "assistant", "content": None, "refusal": None})]
+        events += [openai({"refusal": "I can"}), 0.4, openai({"refusal": "not."}), openai({}, "stop"), DONE]  # type: ignore[list-item]
     else:
-        said = bench.events(ReplyPlan(text="I cannot.", finish_reason="content_filter"))
-    with bench.streaming(said) as server:
+        events = bench.events(ReplyPlan(text="I cannot.", finish_reason="content_filter"))
+    with bench.streaming(events) as server:
         began = time.perf_counter()
         reply = bench.ask(bench.chat(server, stream=True))
         took = time.perf_counter() - began

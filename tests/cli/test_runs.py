@@ -36,9 +36,9 @@ def test_runs_are_listed_newest_first(pytester: pytest.Pytester, capsys: pytest.
     assert second[1] == "scripted, nop"
     assert second[2].endswith(" of 4")
     assert second[3] == "1"
-    kept = pytester.path / ".agenteval" / "runs"
-    assert all((kept / row[0] / "run.json").is_file() for row in (first, second))
-    assert (kept / "latest").resolve().name == second[0]
+    results = pytester.path / ".agenteval" / "runs"
+    assert all((results / row[0] / "run.json").is_file() for row in (first, second))
+    assert (results / "latest").resolve().name == second[0]
 
 
 @pytest.mark.usefixtures("agenteval")
@@ -81,9 +81,9 @@ def test_an_odd_line_blinds_nobody(pytester: pytest.Pytester, capsys: pytest.Cap
     capsys.readouterr()
 
     assert main(["runs"]) == 0
-    told = capsys.readouterr()
-    assert run.name in told.out
-    assert f"{run.name}: {odd}" in told.err
+    printed = capsys.readouterr()
+    assert run.name in printed.out
+    assert f"{run.name}: {odd}" in printed.err
 
     assert main(["report", "latest"]) == 0
     out = capsys.readouterr().out

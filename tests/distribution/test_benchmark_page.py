@@ -49,7 +49,7 @@ def test_the_first_lines_are_a_benchmark(tmp_path: Path) -> None:
 
 def test_the_table_names_every_seam() -> None:
     """What the registry takes is what the page lists, with its parameters."""
-    told = dict(re.findall(r"^\| `(\w+)\(([^)]*)\)`", PAGE, re.MULTILINE))
+    signatures = dict(re.findall(r"^\| `(\w+)\(([^)]*)\)`", PAGE, re.MULTILINE))
     seams = {
         name: list(inspect.signature(method).parameters)[1:]
         for name, method in vars(Registry).items()
@@ -57,7 +57,7 @@ def test_the_table_names_every_seam() -> None:
         and not name.startswith(("_", "note_"))
         and (inspect.getdoc(method) or "").startswith("Offer")
     }
-    assert told.keys() == seams.keys()
-    for name, parameters in told.items():
+    assert signatures.keys() == seams.keys()
+    for name, parameters in signatures.items():
         words = [word.partition("=")[0].strip() for word in parameters.split(",")]
         assert words == seams[name][: len(words)], name

@@ -106,8 +106,8 @@ def test_a_benchmark_from_outside_uses_every_seam(outside: Environment, tmp_path
     assert "judged by tiny_judge" in done
     assert "virtues of greetings with rules: manners 1.00, brevity 1.00; politeness 1.00" in done
     journals = here.glob(".agenteval/runs/*/journal-*.jsonl")
-    told = "".join(journal.read_text(encoding="utf-8") for journal in journals)
-    assert all(f'"{label}"' in told for label in ("greets", "short", "judge"))
+    journal_text = "".join(journal.read_text(encoding="utf-8") for journal in journals)
+    assert all(f'"{label}"' in journal_text for label in ("greets", "short", "judge"))
 
     report = outside(*REPORT, "--greets", "0.5")
     assert "one question is no benchmark" in report.stdout
@@ -124,8 +124,8 @@ def without_benchmarks(wheel_of_ours: Path, tmp_path: Path) -> Environment:
     python = _make_environment(tmp_path / "env", [wheel_of_ours], without="pytest_agenteval/benchmarks/")
     (entry_points,) = (tmp_path / "env").rglob("pytest_agenteval-*.dist-info/entry_points.txt")
     sections = entry_points.read_text(encoding="utf-8").split("\n[")
-    kept = [section for section in sections if "pytest_agenteval.benchmarks]" not in section]
-    entry_points.write_text("\n[".join(kept), encoding="utf-8")
+    other_sections = [section for section in sections if "pytest_agenteval.benchmarks]" not in section]
+    entry_points.write_text("\n[".join(other_sections), encoding="utf-8")
     (tmp_path / "project").mkdir()
     return _runs_in(python, tmp_path / "project")
 

@@ -235,9 +235,9 @@ def test_the_tables_name_every_attribute(kind: type) -> None:
 )
 def test_the_pages_say_what_a_grader_may_return(page: Path) -> None:
     """Where a grader is explained, so is what becomes a grade by itself, and what its crash means."""
-    (told,) = (part for part in _text(page).split("\n\n") if "returns a `Grade`; " in part)
+    (paragraph,) = (part for part in _text(page).split("\n\n") if "returns a `Grade`; " in part)
     for word in ("`True` and `False` are 1 and 0", "a number from 0 to 1 is the score", "`grader_crash`"):
-        assert word in " ".join(told.split())
+        assert word in " ".join(paragraph.split())
 
 
 def test_the_end_states_that_our_agents_tell_are_listed(
@@ -297,9 +297,9 @@ def test_the_table_of_graders_is_true() -> None:
     pytest_agenteval_register(general)
     named = set()
     for row in table.splitlines():
-        names, told = (set(re.findall(r"`(\w+)", cell)) for cell in row.split("|")[1:3])
+        names, meanings = (set(re.findall(r"`(\w+)", cell)) for cell in row.split("|")[1:3])
         taken = {name for grader in names for name in _settings_of(general.grader_factory(grader))}
-        assert taken == told - {"every", "first", "last"} - ({"any"} - taken), names
+        assert taken == meanings - {"every", "first", "last"} - ({"any"} - taken), names
         named |= names
     assert named == set(general.graders)
 

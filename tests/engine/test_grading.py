@@ -287,11 +287,11 @@ class Asking:
         """Ask them all; without a judge nothing can be said."""
         if not self.judges:
             return Grade("asking", None, "no judge configured")
-        said = [
+        replies = [
             (await judge.chat.ask([{"role": "user", "content": evidence.answer}])).text
             for judge in self.judges
         ]
-        return Grade("asking", sum(text == "yes" for text in said) / len(said), ", ".join(said))
+        return Grade("asking", sum(text == "yes" for text in replies) / len(replies), ", ".join(replies))
 
 
 class Kind:

@@ -19,8 +19,8 @@ LOOK = Tool(ToolSpec("look", taped=True), lambda args: None)
 def command(planned: Plan) -> list[str]:
     """Give the words of the command that a miss of this trial names."""
     tape = open_tool_tape(planned, WorkerContext(registry()))
-    told = str(tape.miss(ToolCall("c", 1, 0, "look", {"q": "서울"}), LOOK))
-    return shlex.split(told.partition("record it:")[2])
+    report = str(tape.miss(ToolCall("c", 1, 0, "look", {"q": "서울"}), LOOK))
+    return shlex.split(report.partition("record it:")[2])
 
 
 def test_the_same_model_is_asked_again() -> None:

@@ -63,7 +63,7 @@ def test_every_grader_grades_a_trial_by_its_registered_name(
     only_our_plugin(monkeypatch)
     script = [{"text": '{"city": "Seoul"}', "input_tokens": 20, "output_tokens": 5}]
     files = {"a.md": "---\ntags: [sea]\n---\nHello there\n", "v.json": {"n": 3.2}}
-    kept = {f"evals/good/workspace/{name}": content for name, content in files.items()}
+    workspace_files = {f"evals/good/workspace/{name}": content for name, content in files.items()}
     good = task("good", graders=[{"name": name, "config": config} for name, config in FITTING.items()])
     bad = task("bad", graders=[{"name": name, "config": config} for name, config in MISSED.items()])
     write(
@@ -72,7 +72,7 @@ def test_every_grader_grades_a_trial_by_its_registered_name(
             "evals/suite.yaml": suite(),
             "evals/good/task.json": {**good, "script": script},
             "evals/bad/task.json": {**bad, "script": script},
-            **kept,
+            **workspace_files,
         },
     )
 

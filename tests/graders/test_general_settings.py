@@ -48,8 +48,8 @@ def test_wrong_settings_are_told_at_load(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(errors=len(WRONG))
     text = str(result.stdout)
     assert "Traceback" not in text
-    for name, (_, key, said) in WRONG.items():
-        told = re.search(rf"^evals/{name}\.json:\d+: graders\[0\]\.config.*(\n  .*)+", text, re.MULTILINE)
-        assert told is not None, name
-        assert key in told[0]
-        assert said in told[0]
+    for name, (_, key, message) in WRONG.items():
+        problem = re.search(rf"^evals/{name}\.json:\d+: graders\[0\]\.config.*(\n  .*)+", text, re.MULTILINE)
+        assert problem is not None, name
+        assert key in problem[0]
+        assert message in problem[0]

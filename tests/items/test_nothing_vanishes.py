@@ -59,16 +59,18 @@ def test_a_task_with_a_slip_in_its_keys_is_a_problem(pytester: pytest.Pytester) 
     result = run(pytester, "--continue-on-collection-errors")
 
     result.assert_outcomes(passed=1, errors=12)
-    told = problems(result)
-    assert set(told) == {f"evals/{name}" for name in files} - {"evals/fine.json"} | {"evals/latin.yaml"}
+    found_problems = problems(result)
+    assert set(found_problems) == {f"evals/{name}" for name in files} - {"evals/fine.json"} | {
+        "evals/latin.yaml"
+    }
     for name, word in {"a": "graders", "b": "id", "c": "graders", "d": "graders"}.items():
-        assert f"did you mean '{word}'?" in told[f"evals/{name}.json"]
-    assert "evals/d.json:" in told["evals/d.json"].partition("\n")[2]
-    assert "a map with id, name" in told["evals/half.json"]
-    assert "begins with '_'" in told["evals/half.json"]
+        assert f"did you mean '{word}'?" in found_problems[f"evals/{name}.json"]
+    assert "evals/d.json:" in found_problems["evals/d.json"].partition("\n")[2]
+    assert "a map with id, name" in found_problems["evals/half.json"]
+    assert "begins with '_'" in found_problems["evals/half.json"]
     for name in ("empty.yaml", "comments.yml", "empty.json"):
-        assert "found:    an empty file" in told[f"evals/{name}"]
-    assert "UTF-8" in told["evals/latin.yaml"]
+        assert "found:    an empty file" in found_problems[f"evals/{name}"]
+    assert "UTF-8" in found_problems["evals/latin.yaml"]
     assert "Traceback" not in str(result.stdout)
 
 

@@ -184,11 +184,11 @@ def main() -> None:
     parser.add_argument("--text", default="The answer is 42.")
     parser.add_argument("--tool", help="call this tool until a request holds a tool result")
     parser.add_argument("--tool-args", type=json.loads, default={}, metavar="JSON")
-    said = parser.parse_args()
-    replies: Replies = [ReplyPlan(text=said.text)]
-    if said.tool:
-        replies = tool_then_text(said.text, said.tool, said.tool_args)
-    server = ModelServer(replies, said.latency_ms / 1000, port=said.port, keep_requests=False)
+    arguments = parser.parse_args()
+    replies: Replies = [ReplyPlan(text=arguments.text)]
+    if arguments.tool:
+        replies = tool_then_text(arguments.text, arguments.tool, arguments.tool_args)
+    server = ModelServer(replies, arguments.latency_ms / 1000, port=arguments.port, keep_requests=False)
     server.start()
     print(f"listening {server.anthropic_base}", flush=True)
     try:

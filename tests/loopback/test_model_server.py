@@ -62,10 +62,10 @@ def test_a_callable_sees_the_request_and_its_number() -> None:
         return ReplyPlan(text=f"{n}: {request['model']}")
 
     with ModelServer(choose) as server:
-        status, _, said = post(server.openai_base, "/chat/completions", {"model": "m"})
+        status, _, body = post(server.openai_base, "/chat/completions", {"model": "m"})
         broken_status, _, broken = post(server.openai_base, "/chat/completions", {})
 
-    assert (status, json.loads(said)["choices"][0]["message"]["content"]) == (200, "0: m")
+    assert (status, json.loads(body)["choices"][0]["message"]["content"]) == (200, "0: m")
     assert broken_status == 500
     assert "KeyError('model')" in broken
 
@@ -141,7 +141,7 @@ def test_the_program_prints_its_address_counts_and_resets() -> None:
             assert process.stdout is not None
             base = process.stdout.readline().removeprefix("listening ").strip()
             _, _, called = post(base, "/v1/chat/completions", {"messages": [QUESTION]})
-            _, _, said = post(base, "/v1/chat/completions", {"messages": [{"role": "tool"}]})
+            _, _, body = post(base, "/v1/chat/completions", {"messages": [{"role": "tool"}]})
             counted = get(f"{base}/stats")
             get(f"{base}/reset")
             recounted = get(f"{base}/stats")
@@ -149,6 +149,6 @@ def test_the_program_prints_its_address_counts_and_resets() -> None:
             process.terminate()
 
     assert json.loads(called)["choices"][0]["finish_reason"] == "tool_calls"
-    assert json.loads(said)["choices"][0]["finish_reason"] == "stop"
+    assert json.loads(body)["choices"][0]["finish_reason"] == "stop"
     assert counted["requests"] == 2
     assert recounted["requests"] == 0

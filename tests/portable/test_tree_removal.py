@@ -36,16 +36,16 @@ def test_a_tree_goes_with_what_may_only_be_read(
 def test_no_link_is_followed(by_handle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tree goes with its links, and what they lead to stays."""
     monkeypatch.setattr(tree_removal, "BY_HANDLE", by_handle)
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / "note.md").write_text("x", encoding="utf-8")
+    sibling = tmp_path / "kept"
+    sibling.mkdir()
+    (sibling / "note.md").write_text("x", encoding="utf-8")
     (tmp_path / "tree").mkdir()
-    (tmp_path / "tree" / "link").symlink_to(kept)
+    (tmp_path / "tree" / "link").symlink_to(sibling)
 
     remove_tree(tmp_path / "tree")
 
     assert not (tmp_path / "tree").exists()
-    assert (kept / "note.md").exists()
+    assert (sibling / "note.md").exists()
 
 
 def test_what_is_not_there_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

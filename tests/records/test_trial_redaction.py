@@ -63,10 +63,10 @@ def test_no_kind_of_value_carries_a_secret_out(carrier: str) -> None:
     secrets = Secrets()
     secrets.know([SECRET])
     value = {"found": CARRIERS[carrier]()}
-    told = replace(trial(), grades=(Grade("own", 1.0, "fine", details=value),))
-    told = replace(told, outcome=replace(told.outcome, answer=Answer("done", value)))
+    graded = replace(trial(), grades=(Grade("own", 1.0, "fine", details=value),))
+    graded = replace(graded, outcome=replace(graded.outcome, answer=Answer("done", value)))
 
-    text = json.dumps(redact_trial(told, secrets).to_json())
+    text = json.dumps(redact_trial(graded, secrets).to_json())
 
     assert SECRET not in text
     assert text.count("<redacted>") == 2
@@ -79,5 +79,5 @@ def test_what_holds_no_secret_is_given_as_it_is() -> None:
         def __repr__(self) -> str:
             raise ValueError("no words")
 
-    told = replace(trial(), grades=(Grade("own", 1.0, "fine", details={"it": [{Unspeakable()}, Vault()]}),))
-    assert redact_trial(told, Secrets()) is told
+    graded = replace(trial(), grades=(Grade("own", 1.0, "fine", details={"it": [{Unspeakable()}, Vault()]}),))
+    assert redact_trial(graded, Secrets()) is graded

@@ -194,8 +194,8 @@ def test_two_benchmarks_of_one_name_are_told_in_one_line(tmp_path: Path) -> None
     expected = (
         r"the benchmark 'same' of (\w+) 1.2 cannot be used: a benchmark of (\w+) 1.2 has the same name$"
     )
-    told = " ".join(run(tmp_path, "evals", site=tmp_path / "site").stdout.split("MODULES")[0].split())
-    assert re.search(rf"warning: {expected.rstrip('$')} 1 passed", told), told
+    output = " ".join(run(tmp_path, "evals", site=tmp_path / "site").stdout.split("MODULES")[0].split())
+    assert re.search(rf"warning: {expected.rstrip('$')} 1 passed", output), output
     assert re.search(expected, agenteval(tmp_path, "import").stdout, re.MULTILINE)
 
 

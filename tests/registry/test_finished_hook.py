@@ -66,8 +66,8 @@ def test_a_hook_that_raises_changes_no_ending(pytester: pytest.Pytester, workers
         "fine.sent",
         "good.sent",
     ]
-    told = [line for line in result.outlines if "warning: hook" in line]
-    assert len(told) == 1
+    warnings = [line for line in result.outlines if "warning: hook" in line]
+    assert len(warnings) == 1
     place = str(pytester.path / "evals" / "conftest.py")
     result.stdout.fnmatch_lines(
         [

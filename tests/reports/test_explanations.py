@@ -124,11 +124,11 @@ def test_a_long_diff_is_cut_per_file_and_in_all_and_says_so() -> None:
     """12 lines of each file, about 40 in all; what is left out is counted."""
     after = Tree({f"f{number}.md": file("line\n" * 100) for number in range(9)})
     lines = explain_trial(trial("a", 1, 0.0, outcome=Outcome(Answer(), Tree(), after)))
-    shown = lines[lines.index("  workspace: 9 created") :]
+    section = lines[lines.index("  workspace: 9 created") :]
 
-    assert shown[13] == "  ... 91 more lines of f0.md"
-    assert len(shown) <= 42
-    assert shown[-1] == "  ... 6 more files"
+    assert section[13] == "  ... 91 more lines of f0.md"
+    assert len(section) <= 42
+    assert section[-1] == "  ... 6 more files"
 
 
 def test_long_sides_many_checks_and_long_answers_are_cut() -> None:

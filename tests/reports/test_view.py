@@ -149,7 +149,10 @@ def test_a_cost_of_which_nothing_is_known_is_not_zero(tmp_path: Path) -> None:
 
 def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
     """A model that says nothing of its usage took some; one that was not asked, or is ours, took none."""
-    untold, told = Usage(cost_usd=None, asks=2, attempts=2), Usage(70, 5, cost_usd=None, asks=1, attempts=1)
+    uncounted, counted = (
+        Usage(cost_usd=None, asks=2, attempts=2),
+        Usage(70, 5, cost_usd=None, asks=1, attempts=1),
+    )
     ours = Usage(asks=3, attempts=3)
 
     def took(*usages: Usage) -> str:
@@ -159,11 +162,11 @@ def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
         run = store_run(tmp_path / str(len(list(tmp_path.iterdir()))), trials)
         return " ".join(line.text for line in summary_lines(view_of(run)))
 
-    assert "; tokens unknown; cost unknown" in took(untold)
-    assert "; 75 tokens + 1 trial untold; cost unknown" in took(untold, told)
+    assert "; tokens unknown; cost unknown" in took(uncounted)
+    assert "; 75 tokens + 1 trial untold; cost unknown" in took(uncounted, counted)
     assert "agent time  run: " in took(ours)
     assert "agenteval.tokens" not in dict(
-        trial_properties(trial("a", 1, 1.0, transcript=Transcript(usage=untold)))
+        trial_properties(trial("a", 1, 1.0, transcript=Transcript(usage=uncounted)))
     )
 
 

@@ -32,10 +32,12 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
         ],
     )
     lines = [line.text for line in summary_lines(view_of(run), 120)]
-    said = next(n for n, line in enumerate(lines) if "without what only a judge decides (1 main)" in line)
-    assert lines[said].startswith("  * 1 of 3 trials")
+    line_number = next(
+        n for n, line in enumerate(lines) if "without what only a judge decides (1 main)" in line
+    )
+    assert lines[line_number].startswith("  * 1 of 3 trials")
     at = next(n for n, line in enumerate(lines) if "score" in line and "bucket" in line)
-    assert said < at
+    assert line_number < at
     head, x, y, total = lines[at : at + 4]
     assert "score" in head
     assert (x.count("*"), y.count("*"), total.count("*")) == (4, 0, 4)

@@ -196,13 +196,13 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         headers = server.requests[0].headers
     assert {name.lower(): value for name, value in headers.items()}["x-team-auth-token"] == CANARIES["header"]
     script = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    told = [sys.executable, "-c", script, "report", "latest"]
-    shown = subprocess.run(
-        [*told, "--json", str(out / "report.json"), "--markdown", str(out / "report.md")],
+    command = [sys.executable, "-c", script, "report", "latest"]
+    report_run = subprocess.run(
+        [*command, "--json", str(out / "report.json"), "--markdown", str(out / "report.md")],
         cwd=root, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert shown.returncode == 0, shown.stderr
-    found = {"terminal": done.stdout, "errors": done.stderr, "report": shown.stdout}
+    assert report_run.returncode == 0, report_run.stderr
+    found = {"terminal": done.stdout, "errors": done.stderr, "report": report_run.stdout}
     for path in [*out.rglob("*"), *root.glob(".agenteval/**/*"), *root.glob("cassettes/**/*")]:
         if path.is_file() and not path.is_symlink():
             top = out if path.is_relative_to(out) else root

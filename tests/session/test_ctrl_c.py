@@ -153,10 +153,10 @@ def test_ctrl_c_ends_a_run_whose_interpreter_is_held(pytester: pytest.Pytester, 
         pressed = time.monotonic()
         for run in runs.values():
             run.send_signal(signal.SIGINT)
-        said = {name: run.communicate(timeout=60)[0] for name, run in runs.items()}
+        outputs = {name: run.communicate(timeout=60)[0] for name, run in runs.items()}
     # Promised are 5 seconds; what holds the interpreter here lasts for ten minutes.
-    assert time.monotonic() - pressed < 50, said
-    assert "something holds the interpreter" in said["one process"]
+    assert time.monotonic() - pressed < 50, outputs
+    assert "something holds the interpreter" in outputs["one process"]
     for root in roots.values():
         assert names(journal(root, "finished")) == ["good-1"]
 

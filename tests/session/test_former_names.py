@@ -56,8 +56,8 @@ def test_what_ended_so_in_an_old_run_is_tried_again(pytester: pytest.Pytester) -
 @pytest.mark.parametrize("where", ["command line", "suite"])
 def test_the_old_name_is_told_the_new_one(pytester: pytest.Pytester, where: str) -> None:
     """Wherever it is said, in one line and without a traceback."""
-    said = suite().replace("scripted", "baseline") if where == "suite" else suite()
-    write(pytester.path, {"evals/suite.yaml": said, "evals/all.yaml": [task("good")]})
+    suite_text = suite().replace("scripted", "baseline") if where == "suite" else suite()
+    write(pytester.path, {"evals/suite.yaml": suite_text, "evals/all.yaml": [task("good")]})
     arguments = ["--agent-model=baseline"] if where == "command line" else []
     result = run(pytester, "evals", *arguments)
     output = str(result.stdout) + str(result.stderr)

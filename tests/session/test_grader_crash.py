@@ -82,9 +82,9 @@ def test_a_crashing_grader_is_an_error_wherever_endings_are_told(
     ended = finished(project)["beside"]
     assert (ended["ending"], ended["score"], ended["cause"]) == ("errored", None, CRASH)
     assert ended["traceback"].endswith("KeyError: 'no such key'\n")
-    told = trials(project)["beside"]
-    assert [grade.score for grade in told.grades] == [1.0, 1.0, None]
-    assert told.traceback.splitlines()[1].endswith("line 8, in grade")
+    beside = trials(project)["beside"]
+    assert [grade.score for grade in beside.grades] == [1.0, 1.0, None]
+    assert beside.traceback.splitlines()[1].endswith("line 8, in grade")
     case = junit(project / "j.xml")["beside[scripted-1]"]
     (error,) = case.findall("error")
     assert "grader_crash: a foe raised KeyError" in error.attrib["message"]

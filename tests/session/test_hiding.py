@@ -42,6 +42,6 @@ def test_a_grade_is_given_to_what_was_really_said(pytester: pytest.Pytester) -> 
     write(pytester.path, files)
     result = run(pytester, "evals", "-v")
     result.stdout.fnmatch_lines(["*PASSED 1.00*"])
-    kept = [path for path in Path(".agenteval").rglob("*.json*") if not path.is_symlink()]
-    assert any(MARK in path.read_text(encoding="utf-8") for path in kept)
-    assert not any(secret in path.read_text(encoding="utf-8") for path in kept)
+    stored_files = [path for path in Path(".agenteval").rglob("*.json*") if not path.is_symlink()]
+    assert any(MARK in path.read_text(encoding="utf-8") for path in stored_files)
+    assert not any(secret in path.read_text(encoding="utf-8") for path in stored_files)

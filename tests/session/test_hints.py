@@ -157,7 +157,7 @@ def test_agents_and_graders_may_be_functions_objects_or_classes(pytester: pytest
         "class": {"word": "class"},
         "factory": {"word": "fac", "other": "tory"},
     }
-    good = [task(name, agent=name, settings=said, graders=by) for name, said in settings.items()]
+    good = [task(name, agent=name, settings=setting, graders=by) for name, setting in settings.items()]
     bad = {
         "few": task("few", agent="one_too_few"),
         "set": task("set", agent="instance", settings={"word": "x"}),

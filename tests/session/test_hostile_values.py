@@ -137,19 +137,19 @@ def test_a_hostile_value_harms_no_other_trial(pytester: pytest.Pytester, scratch
     assert {name for name, trial in trials.items() if trial.ending != "passed"} == errored
     assert len(trials) == len(tasks)
     result.assert_outcomes(passed=len(tasks) - len(errored), errors=len(errored))
-    said = {name: json.dumps(_all(trial), ensure_ascii=False, default=str) for name, trial in trials.items()}
-    assert "nested deeper than 100" in said["deep"]
-    assert "holds itself" in said["circle"]
-    assert "a whole number of" in said["number"]
+    texts = {name: json.dumps(_all(trial), ensure_ascii=False, default=str) for name, trial in trials.items()}
+    assert "nested deeper than 100" in texts["deep"]
+    assert "holds itself" in texts["circle"]
+    assert "a whole number of" in texts["number"]
     assert trials["unwritable"].cause == "unwritable"
     assert trials["raises"].message == "Unspeakable: (its text cannot be had: ValueError)"
-    assert said["tool"].count("nested deeper than 100") >= 2
-    assert "holds itself" in said["tool"]
+    assert texts["tool"].count("nested deeper than 100") >= 2
+    assert "holds itself" in texts["tool"]
     assert [file.why for file in trials["folders"].outcome.after.files.values()] == ["too deep"]
     assert trials["prints"].output.endswith("characters more)\n")
-    assert "characters long" in said["text"]
-    assert "nested deeper than 100" in said["details"]
-    assert "holds itself" in said["details"]
+    assert "characters long" in texts["text"]
+    assert "nested deeper than 100" in texts["details"]
+    assert "holds itself" in texts["details"]
     assert list(scratch.iterdir()) == []
 
 

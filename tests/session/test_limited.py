@@ -128,8 +128,8 @@ def test_a_limit_ends_the_agent_and_the_trial_is_graded(
     assert finished(pytester.path)["long"]["limit"] == limit
     trial = trials(pytester.path)["long"]
     assert asks is None or trial.usage.asks == asks
-    (told,) = (event.text for event in trial.transcript.events if event.kind == "limit")
-    assert told.startswith(f"limit reached: {limit} (allowed {allowed:g}, used ")
+    (event_text,) = (event.text for event in trial.transcript.events if event.kind == "limit")
+    assert event_text.startswith(f"limit reached: {limit} (allowed {allowed:g}, used ")
 
 
 def test_money_is_a_limit_too(pytester: pytest.Pytester) -> None:

@@ -38,21 +38,21 @@ def test_each_option_can_be_said_in_three_places(
     """The flag hides the variable, which hides the key; each is named where its value is refused."""
     (pytester.path / "x.md").write_text("Be brief.")
     value = {"N": "3", "S": "3", "MODE": "all", "SPLIT": "all", "NAME=PATH": "short=x.md", "": "true"}
-    said = value.get(row.metavar, "latest")
+    value_text = value.get(row.metavar, "latest")
 
     def chosen(*args: str) -> object:
         config = pytester.parseconfig(*args)
         return getattr(read_settings(config), row.attribute)
 
     unsaid = chosen()
-    (pytester.path / "pyproject.toml").write_text(f'[tool.agenteval]\n{row.name} = "{said}"\n')
+    (pytester.path / "pyproject.toml").write_text(f'[tool.agenteval]\n{row.name} = "{value_text}"\n')
     assert chosen() != unsaid
     from_project = chosen()
     (pytester.path / "pyproject.toml").unlink()
-    monkeypatch.setenv(row.variable, said)
+    monkeypatch.setenv(row.variable, value_text)
     assert chosen() == from_project
     monkeypatch.delenv(row.variable)
-    assert chosen(f"{row.flag}={said}" if row.metavar else str(row.flag)) == from_project
+    assert chosen(f"{row.flag}={value_text}" if row.metavar else str(row.flag)) == from_project
 
 
 def test_a_new_option_is_one_row(tmp_path: Path) -> None:

@@ -102,9 +102,9 @@ def test_what_concurrent_trials_print_stands_with_their_own_items(
     evals(pytester.path, talking(100))
     result = run(pytester, "evals", workers=workers)
     result.assert_outcomes(failed=100)
-    told = sections(result)
-    assert len(told) == 100
-    for name, lines in told.items():
+    captured = sections(result)
+    assert len(captured) == 100
+    for name, lines in captured.items():
         text = "\n".join(lines)
         assert set(NAME.findall(text)) == {name}
         assert (text.count("out <"), text.count("grader <")) == (3, 1)
@@ -123,17 +123,17 @@ def test_a_passing_trial_is_quiet_and_its_output_is_in_the_report(pytester: pyte
 def test_every_way_of_capturing_keeps_trials_apart(pytester: pytest.Pytester, capture: str) -> None:
     """And the streams are as they were when the run is over."""
     evals(pytester.path, talking(10))
-    told = sections(pytester.runpytest_subprocess("evals", f"--capture={capture}"))
-    assert len(told) == 10
-    assert all(set(NAME.findall("\n".join(lines))) == {name} for name, lines in told.items())
+    captured = sections(pytester.runpytest_subprocess("evals", f"--capture={capture}"))
+    assert len(captured) == 10
+    assert all(set(NAME.findall("\n".join(lines))) == {name} for name, lines in captured.items())
 
 
 def test_without_capture_prints_come_as_they_are(pytester: pytest.Pytester) -> None:
     """With -s somebody wants to see them at once, in order; they stand in no section."""
     evals(pytester.path, talking(2))
     result = pytester.runpytest_subprocess("evals", "-s")
-    said = [NAME.findall(line)[0] for line in result.outlines if "out <" in line]
-    assert said == ["t000"] * 3 + ["t001"] * 3
+    speakers = [NAME.findall(line)[0] for line in result.outlines if "out <" in line]
+    assert speakers == ["t000"] * 3 + ["t001"] * 3
     assert not any("out <" in line for lines in sections(result).values() for line in lines)
 
 

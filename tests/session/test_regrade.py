@@ -206,9 +206,9 @@ def test_trials_that_never_ended_are_told_wherever_a_run_is_read_again(pytester:
     chosen = run(pytester, "evals", f"--agent-only=failed@{name}")
     others = run(pytester, "evals", f"--agent-only=not_run@{name}")
 
-    told = f"{name}: 1 of 3 planned trials never ended:"
-    regraded.stdout.fnmatch_lines([f"{told} there is nothing to", "  grade again"])
-    chosen.stdout.fnmatch_lines([told, f"*--agent-only=not_run@{name} tries them"])
+    remark = f"{name}: 1 of 3 planned trials never ended:"
+    regraded.stdout.fnmatch_lines([f"{remark} there is nothing to", "  grade again"])
+    chosen.stdout.fnmatch_lines([remark, f"*--agent-only=not_run@{name} tries them"])
     others.stdout.no_fnmatch_line("*never ended*")
     others.assert_outcomes(passed=1)
 
@@ -273,7 +273,9 @@ def test_passes_that_rest_on_what_no_judge_decided_are_marked(pytester: pytest.P
     other = run(pytester, "evals", "-q", "--agent-regrade=latest")
     other.assert_outcomes(passed=1)
     lines = other.outlines
-    said = next(n for n, line in enumerate(lines) if "* 1 of 1 trial without what only a judge" in line)
+    line_number = next(
+        n for n, line in enumerate(lines) if "* 1 of 1 trial without what only a judge" in line
+    )
     table = next(n for n, line in enumerate(lines) if "pass@1" in line)
-    assert said < table
+    assert line_number < table
     assert lines[table + 1].split()[-1] == "1.00*"

@@ -208,8 +208,8 @@ def prepare(pytester: pytest.Pytester, server: Server, *ways: str, **more: objec
     write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite()})
     write(pytester.path, {"evals/conftest.py": CONFTEST.format(port=server.server_address[1])})
     for way in ways:
-        told = task(way, agent="own", input={"content": way}, **more)
-        write(pytester.path, {f"evals/{way}.yaml": told})
+        asking = task(way, agent="own", input={"content": way}, **more)
+        write(pytester.path, {f"evals/{way}.yaml": asking})
 
 
 def test_nothing_is_sent_by_detours(

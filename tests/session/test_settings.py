@@ -93,7 +93,7 @@ def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "complaints"),
     [
         ("[tool.agenteval]\nmodl = 'nop'", ["*tool.agenteval.modl: unknown*did you mean 'model'?"]),
         (
@@ -117,7 +117,7 @@ def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: py
     ],
 )
 def test_what_pyproject_says_wrong_is_a_usage_error(
-    pytester: pytest.Pytester, table: str, said: list[str]
+    pytester: pytest.Pytester, table: str, complaints: list[str]
 ) -> None:
     """Unknown keys and values that cannot be obeyed end the run with exit status 4, and their place."""
     write(pytester.path, GREET | {"pyproject.toml": table})
@@ -125,7 +125,7 @@ def test_what_pyproject_says_wrong_is_a_usage_error(
     result = run(pytester)
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"ERROR: {line}" for line in said])
+    result.stderr.fnmatch_lines([f"ERROR: {line}" for line in complaints])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

@@ -91,10 +91,10 @@ def test_every_trial_has_a_tree_of_its_own_and_nothing_stays(
 def test_trees_are_kept_where_somebody_asks(pytester: pytest.Pytester, temporary: Path, workers: int) -> None:
     """In the run's folder, one for each trial that used one; the record says which."""
     run(pytester, "evals", "--agent-keep-workspaces", workers=workers)
-    kept = sorted((run_folder(pytester.path) / "workspaces").iterdir())
-    assert sorted((tree / "log.md").read_text() for tree in kept) == ["222", *["begun: 111"] * 3]
+    trees = sorted((run_folder(pytester.path) / "workspaces").iterdir())
+    assert sorted((tree / "log.md").read_text() for tree in trees) == ["222", *["begun: 111"] * 3]
     ended = trials(pytester.path)
-    assert Path(ended["one"].workspace) in kept
+    assert Path(ended["one"].workspace) in trees
     assert (Path(ended["one"].workspace) / "a.md").read_text() == "a"
     assert ended["three"].workspace == ""
 

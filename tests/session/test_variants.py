@@ -203,13 +203,13 @@ def test_variants_that_sent_the_same_messages_are_named(pytester: pytest.Pyteste
 
     result = run(pytester, "-q", *named)
 
-    told = " ".join(" ".join(result.outlines).split()).split("greetings: ")
-    said = [line for line in told if "sent the same messages" in line]
-    assert [line.partition(" sent")[0] for line in said] == [
+    parts = " ".join(" ".join(result.outlines).split()).split("greetings: ")
+    remarks = [line for line in parts if "sent the same messages" in line]
+    assert [line.partition(" sent")[0] for line in remarks] == [
         "scripted and scripted@again",
         "scripted@short and scripted@brief",
     ]
-    assert "in 2 trials: their prompts change nothing" in said[0]
+    assert "in 2 trials: their prompts change nothing" in remarks[0]
 
 
 def test_paths_of_the_command_line_start_where_the_user_stands(

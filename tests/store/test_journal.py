@@ -124,10 +124,10 @@ def test_nothing_is_opened_before_something_is_written(folder: Path) -> None:
 def test_equal_texts_are_stored_once(folder: Path) -> None:
     """Ten trials from one base tree with one system prompt store tree and prompt once."""
     tree = Tree({"a.md": file("short"), "b.md": file(LONG)})
-    said = Transcript((Message("system", LONG), Message("user", "short")))
+    transcript = Transcript((Message("system", LONG), Message("user", "short")))
     journal = JournalWriter(folder, "w")
     for number in range(1, 11):
-        journal.finished([trial("t2", number, outcome=Outcome(Answer(), tree, tree), transcript=said)])
+        journal.finished([trial("t2", number, outcome=Outcome(Answer(), tree, tree), transcript=transcript)])
 
     assert sorted(line["t"] for line in _json_lines(folder / "texts-w.jsonl")) == [LONG, "short"]
 
@@ -367,12 +367,12 @@ def test_an_attempt_that_ended_nowhere_counts_beside_the_one_that_did(folder: Pa
 
 def test_a_one_turn_trial_stays_small(folder: Path) -> None:
     """Defaults are left out: started, finished and transcript lines of a short trial stay below 1.2 KiB."""
-    said = Transcript(
+    transcript = Transcript(
         (Message("user", "Say hello."), Message("assistant", "Hello!", turn=1)), usage=Usage(9, 2)
     )
     journal = JournalWriter(folder, "main")
     journal.started([plan()])
-    journal.finished([trial(transcript=said, seconds=0.25, digests=FULL.digests)])
+    journal.finished([trial(transcript=transcript, seconds=0.25, digests=FULL.digests)])
 
     assert sum(path.stat().st_size for path in folder.glob("*.jsonl")) < 1.2 * 1024
 

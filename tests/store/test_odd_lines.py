@@ -195,10 +195,10 @@ def test_a_damaged_transcript_hides_neither_its_trial_nor_the_others(
     raw = path.read_bytes()
     path.write_bytes(damaged(raw[: place.length]).ljust(place.length) + raw[place.length :])
 
-    said = [[line.text for line in miss_lines(run)] for _ in range(2)]
+    reports = [[line.text for line in miss_lines(run)] for _ in range(2)]
 
-    assert said[0] == said[1]
-    assert sum(line.startswith("MISSED 0.40") for line in said[0]) == 2
+    assert reports[0] == reports[1]
+    assert sum(line.startswith("MISSED 0.40") for line in reports[0]) == 2
     assert run.trial_if_readable(run.entries[1]) == last
     (odd,) = run.odd
     assert odd.startswith(f"card/{FULL.key.task}[claude@short-2]: no transcript at {path.name}:0 (")

@@ -184,8 +184,8 @@ def test_a_text_in_braces_that_a_comma_ends_is_told_with_the_way_out() -> None:
     assert (problem.line, problem.path) == (3, ("input", "please."))
     assert (problem.expected, problem.found) == ("a key and its value", "'please.' alone")
     assert problem.hint.endswith("put the whole text in quotes")
-    said = {"content": "Ask, please.", "a": None, "b": None}
-    assert value_of("{content: 'Ask, please.', a: null, b: }") == said
+    value = {"content": "Ask, please.", "a": None, "b": None}
+    assert value_of("{content: 'Ask, please.', a: null, b: }") == value
 
 
 def test_every_repeated_key_of_a_file_is_reported_with_both_lines() -> None:

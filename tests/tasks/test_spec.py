@@ -209,12 +209,12 @@ def test_ten_thousand_tasks_are_cheap() -> None:
     values = [{**LEAST, "id": f"task_{n}", "input": {"content": f"text {n}"}} for n in range(2000)]
     best = min(_seconds(values) for _ in range(3))
     tracemalloc.start()
-    kept = [spec_of(Task, value) for value in values]
+    tasks = [spec_of(Task, value) for value in values]
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
     assert best / len(values) < 40e-6
-    assert used / len(kept) < 2048
+    assert used / len(tasks) < 2048
 
 
 def _seconds(values: list[dict[str, Any]]) -> float:

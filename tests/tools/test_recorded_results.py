@@ -30,7 +30,7 @@ def test_a_provider_that_says_a_key_again_shows_it_to_nobody(
     """Neither the model nor the transcript gets it, live as in the replay."""
     monkeypatch.setenv(secret, "abcdefgh-1234-secret")
     redactor = Redactor.from_environ()
-    shown = []
+    results = []
     with playing(lambda asked: (200, {"you": asked.headers["x-api-key"]})) as provider:
         (tmp_path / "t.yaml").write_text(DECLARED.format(base=provider.base, secret=secret))
         tools = load_tools("t.yaml", tmp_path)
@@ -39,6 +39,6 @@ def test_a_provider_that_says_a_key_again_shows_it_to_nobody(
             tape = ToolTape(library.open(Path("x.yaml"), mode, "tool"), retry_command="")  # type: ignore[arg-type]
             box = ToolBox(recorder, tape=tape)
             box.offer(*tools.values())
-            shown.append(asyncio.run(box.call(ToolCall("c", 1, 0, "look", {}))).value)
+            results.append(asyncio.run(box.call(ToolCall("c", 1, 0, "look", {}))).value)
             library.save()
-    assert shown == [{"you": "<redacted>"}] * 2
+    assert results == [{"you": "<redacted>"}] * 2

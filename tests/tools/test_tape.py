@@ -135,13 +135,13 @@ def test_calls_of_which_no_request_can_be_made_are_the_agents_mistake(tmp_path: 
     """Nor is another tool's recording read as such a call: its path holds none of the arguments."""
     request = {"url": "https://a.b/of/{word}/all"}
     parameters = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
-    said = {"name": "t", "description": "d", "parameters": parameters, "request": request}
+    declared = {"name": "t", "description": "d", "parameters": parameters, "request": request}
     library = Library(tmp_path)
     elsewhere = Request("GET", "https://a.b/elsewhere")
     tape_of(tmp_path / "t.yaml", "once", library).own.record(elsewhere, Response(200, "OK", body="{}"))
     library.save()
     box = ToolBox(Recorder(lambda: 0.0), tape=tape_of(tmp_path / "t.yaml", "none"))
-    box.offer(http_tool(spec_of(ToolDeclaration, said)))
+    box.offer(http_tool(spec_of(ToolDeclaration, declared)))
 
     up = call(box, "t", word="..")
     assert up.error is not None

@@ -163,8 +163,8 @@ def test_new_texts_are_kept_while_there_is_room(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(bounds, "MOST_TEXT", 60)
     write(tmp_path, {"a": b"a" * 50, "b": b"b" * 50, "c": b"c" * 50, "d": b"d" * 50})
     after = snapshot(tmp_path, earlier=before)
-    kept = {path: (file.text is not None, file.size, file.why) for path, file in after.files.items()}
-    assert kept == {
+    kinds = {path: (file.text is not None, file.size, file.why) for path, file in after.files.items()}
+    assert kinds == {
         "a": (True, 50, ""),
         "b": (True, 50, ""),
         "c": (True, 50, ""),

@@ -128,8 +128,8 @@ def _run_trials(project: pytest.Pytester) -> dict[tuple[str, str], Trial]:
         }
         _write(project.path, REPLIES, **opened)
         models = ",".join([*IDS, *(f"hurried_{wire}" for wire in IDS)])
-        told = ("-v", "--agent-concurrency=4", f"--agent-model={models}")
-        done = run(project, "evals", *told, "-k", "(hanging and hurried) or not (hanging or hurried)")
+        options = ("-v", "--agent-concurrency=4", f"--agent-model={models}")
+        done = run(project, "evals", *options, "-k", "(hanging and hurried) or not (hanging or hurried)")
     assert done.ret == 1, done.stdout.str()
     assert "Traceback" not in done.stdout.str()
     found = _trials(project.path)

@@ -40,8 +40,8 @@ class Answers(BaseHTTPRequestHandler):
         elif place == "/nothing":
             self._answer(204, b"")
         else:
-            told = {"path": self.path, "method": self.command, "body": body.decode("utf-8", "replace")}
-            self._answer(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
+            echo = {"path": self.path, "method": self.command, "body": body.decode("utf-8", "replace")}
+            self._answer(200, json.dumps(echo).encode(), {"Content-Type": "application/json"})
 
     do_POST = do_PUT = do_HEAD = do_GET
 

@@ -429,12 +429,12 @@ def test_cookies_and_failures_are_each_librarys_own(
                 pass
             with pytest.raises(aiohttp.ClientResponseError):
                 await second.get(f"{server.base}/broken?by=aiohttp", raise_for_status=True)
-            kept = [cookie.key for cookie in second.cookie_jar]
+            cookies = [cookie.key for cookie in second.cookie_jar]
         with httpx.Client() as third:
             third.get(f"{server.base}/cookie?by=httpx")
             with pytest.raises(httpx.HTTPStatusError):
                 third.get(f"{server.base}/broken?by=httpx").raise_for_status()
-            return [list(session.cookies.keys()), kept, list(third.cookies.keys())]
+            return [list(session.cookies.keys()), cookies, list(third.cookies.keys())]
 
     live, played, _ = asyncio.run(recorded_and_played(tmp_path, server, no_sockets, ask))
     assert live == [["flavour"], ["flavour"], ["flavour"]]

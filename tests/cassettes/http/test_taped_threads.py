@@ -126,11 +126,11 @@ def test_a_task_that_a_trial_has_left_behind_asks_for_whoever_gives_it_work(
 @pytest.mark.parametrize("before", [True, False], ids=["from before", "started by a trial"])
 def test_an_editor_is_told_where_a_trial_stands(tmp_path: Path, server: Server, before: bool) -> None:
     """A debugger's thread works off a queue too: what trials put there is no request of theirs."""
-    told: queue.Queue[str] = queue.Queue()
+    outcomes: queue.Queue[str] = queue.Queue()
     editor = socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=10)
 
     def tell() -> None:
-        editor.sendall(f"GET /{told.get(timeout=60)} HTTP/1.1\r\nHost: editor\r\n\r\n".encode())
+        editor.sendall(f"GET /{outcomes.get(timeout=60)} HTTP/1.1\r\nHost: editor\r\n\r\n".encode())
 
     writing = threading.Thread(target=tell)
     writing.is_pydev_daemon_thread = True  # type: ignore[attr-defined]  # pydevd's own sign, and debugpy's
@@ -139,7 +139,7 @@ def test_an_editor_is_told_where_a_trial_stands(tmp_path: Path, server: Server, 
     with taped_http(Library(tmp_path).open(Path("t.yaml"), "none", "tool")) as scope:
         if not before:
             writing.start()
-        told.put("suspended")
+        outcomes.put("suspended")
         writing.join()
     with editor:
         answered = editor.recv(99)

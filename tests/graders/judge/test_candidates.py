@@ -31,10 +31,10 @@ class Reader:
     async def ask(self, messages: Sequence[ChatMessage], **more: Any) -> Reply:
         """Score each candidate by what it says, and the first one so much higher."""
         self.asked.append(messages)
-        shown = re.findall(r'<data-\w+ name="([A-Z])">\n(.*?)\n</data-', str(messages[1]["content"]))
+        texts = re.findall(r'<data-\w+ name="([A-Z])">\n(.*?)\n</data-', str(messages[1]["content"]))
         found = {
             letter: dict.fromkeys(RUBRIC.names, self.scores[text] + self.first * (letter == "A"))
-            for letter, text in shown
+            for letter, text in texts
         }
         return Reply(json.dumps({**found, "rationale": "as it reads"}))
 

@@ -64,18 +64,22 @@ def test_a_judge_sees_what_the_rubric_shows() -> None:
     """Task, answer, calls with their results, changes as diffs and the conversation, each in its fence."""
     only_judge = judge(GOOD)
     grade = grade_of(JudgeGrader(EVERYTHING), evidence(), only_judge)
-    told = prompt(only_judge)
+    prompt_text = prompt(only_judge)
 
     assert (grade.score, grade.passed) == (0.75, True)
-    assert 'name="task">\nSay hello.\n<' in told
-    assert 'name="answer">\nHello, Mina!\n<' in told
-    assert '1. look({"at": "Mina"})\ngave: {"mood": "good"}\n\n2. shout({)\nfailed: too loud\n<' in told
+    assert 'name="task">\nSay hello.\n<' in prompt_text
+    assert 'name="answer">\nHello, Mina!\n<' in prompt_text
     assert (
-        "--- a.md\n+++ a.md\n@@ -1 +1 @@\n-one\n+two\n\n--- /dev/null\n+++ b.md\n@@ -0,0 +1 @@\n+new" in told
+        '1. look({"at": "Mina"})\ngave: {"mood": "good"}\n\n2. shout({)\nfailed: too loud\n<' in prompt_text
     )
-    assert "--- c.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-old" in told
     assert (
-        'user:\nSay hello.\n\nassistant:\ncalls look({"at": "Mina"})\ncalls shout({)\n\ntool:\ngood' in told
+        "--- a.md\n+++ a.md\n@@ -1 +1 @@\n-one\n+two\n\n--- /dev/null\n+++ b.md\n@@ -0,0 +1 @@\n+new"
+        in prompt_text
+    )
+    assert "--- c.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-old" in prompt_text
+    assert (
+        'user:\nSay hello.\n\nassistant:\ncalls look({"at": "Mina"})\ncalls shout({)\n\ntool:\ngood'
+        in prompt_text
     )
 
 

@@ -70,12 +70,12 @@ def test_a_mistake_in_the_front_matter_is_told_with_its_line(
     changed: dict[str, str], place: str, expected: str, found: str
 ) -> None:
     """File, line, key, what was expected and what stands there."""
-    (said,) = [
+    (problem,) = [
         line for line in problem_lines(rubric_text(**changed)) if line.startswith(f"own.jinja:{place} |")
     ]
 
-    assert f"expected: {expected}" in said
-    assert found in said.partition("found: ")[2]
+    assert f"expected: {expected}" in problem
+    assert found in problem.partition("found: ")[2]
 
 
 def test_a_misspelled_name_gets_a_hint() -> None:
@@ -100,9 +100,9 @@ def test_a_mistake_in_the_text_is_told_with_its_line(
     body: str, place: str, expected: str, found: str
 ) -> None:
     """Values that are unknown, not shown or changed: lines are those of the file."""
-    said = [line.partition(" | hint")[0] for line in problem_lines(rubric_text(body=body))]
+    problems = [line.partition(" | hint")[0] for line in problem_lines(rubric_text(body=body))]
 
-    assert f"own.jinja:{place} | expected: {expected} | found:    {found}" in said
+    assert f"own.jinja:{place} | expected: {expected} | found:    {found}" in problems
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_a_rubric_written_on_any_system_is_the_same() -> None:
 )
 def test_a_text_without_front_matter_is_no_rubric(text: str) -> None:
     """Both lines of dashes have to be there, the first one at the top."""
-    (said,) = problem_lines(text)
+    (problem,) = problem_lines(text)
 
-    assert "--- on the first line, then YAML, then --- on a line of its own" in said
+    assert "--- on the first line, then YAML, then --- on a line of its own" in problem
 
 
 def test_all_mistakes_are_told_at_once() -> None:

@@ -49,8 +49,8 @@ def playing(play: Play) -> Iterator[Provider]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             asked = Asked(self.command, address.path, dict(parse_qsl(address.query, True)), headers, body)
             provider.asked.append(asked)
-            status, said = play(asked)
-            data = (said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)).encode()
+            status, content = play(asked)
+            data = (content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json; charset=utf-8")
             self.send_header("X-Request-Id", "17")

@@ -102,8 +102,8 @@ def problems(folder: Path, text: str) -> list[str]:
 )
 def test_a_mistake_is_told_with_its_place(old: str, new: str, message: str, tmp_path: Path) -> None:
     """Every mistake of a declaration has a line, and what stands there."""
-    said = problems(tmp_path, GOOD.replace(old, new, 1))
-    assert any(one.startswith(message) for one in said), said
+    problem_text = problems(tmp_path, GOOD.replace(old, new, 1))
+    assert any(one.startswith(message) for one in problem_text), problem_text
 
 
 def test_two_tools_of_one_name_are_a_mistake(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ QUESTION = "한빛역 근처 도서관 하나만 찾아줘."
 PLACE = {"keyword": "한빛역 도서관", "total_count": 1, "places": [{"name": "한빛도서관", "longitude": 127.5}]}
 
 
-def agenteval_import(*said: str | Path) -> int:
+def agenteval_import(*arguments: str | Path) -> int:
     """Do what ``agenteval import`` does with these arguments."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return import_(parser.parse_args([str(one) for one in said]))
+    return import_(parser.parse_args([str(one) for one in arguments]))
 
 
 def dump(path: Path, value: Any) -> Path:
