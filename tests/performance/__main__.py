@@ -92,6 +92,27 @@ def trials(place: Path) -> Iterator[Row]:
     yield Row("CPU per trial at 10,000 over 1,000", sorted(grown)[1], 1.15, "x")
 
 
+def floor(place: Path) -> Iterator[Row]:
+    """Items of a plugin's own that do nothing at all: below this no trial can come, whatever it does."""
+    bare = {per: suites.write_bare(place / f"bare_{per}", 10_000, per) for per in (100, 1)}
+    one, plain = suites.write_bare(place / "bare", 1, 1), suites.write(place / "plain", 10_000, 100)
+    alone = suites.write(place / "plain_1", 1, 1)
+    first, first_plain, many_plain, hundreds, ones = interleaved(
+        3,
+        lambda: pytest(one, "-p", "no:agenteval"),
+        lambda: pytest(alone, "test_plain.py"),
+        lambda: pytest(plain, "test_plain.py"),
+        lambda: pytest(bare[100], "-p", "no:agenteval"),
+        lambda: pytest(bare[1], "-p", "no:agenteval"),
+    )
+    base = middle(many_plain, "cpu") - middle(first_plain, "cpu")
+    for name, goal, taken in (("100 per file", 1.5, hundreds), ("one per file", 2.0, ones)):
+        ratio = (middle(taken, "cpu") - middle(first, "cpu")) / base
+        yield Row(
+            f"CPU per item that does nothing, {name}", ratio, goal, "x plain item", "pytest's own share"
+        )
+
+
 def workers(place: Path) -> Iterator[Row]:
     """The same under two workers."""
     folder = suites.write(place / "workers", 10_000, 100)
@@ -178,6 +199,7 @@ CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
     "unused": unused,
     "first": first,
     "trials": trials,
+    "floor": floor,
     "many": many,
     "workers": workers,
     "cards": cards,

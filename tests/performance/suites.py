@@ -18,6 +18,60 @@ def test_it(number, thing):
     assert thing == 1
 """
 
+BARE = """
+import types
+
+import pytest
+
+
+@pytest.fixture
+def trial():
+    return 1
+
+
+def verdict(trial):
+    pass
+
+
+class BareItem(pytest.Function):
+    def setup(self):
+        self.funcargs["trial"] = 1
+        self.user_properties.append(("ending", "passed"))
+
+
+class BareFile(pytest.Module):
+    def _getobj(self):
+        return types.ModuleType("bare")
+
+    def collect(self):
+        self.obj.bare = verdict
+        shape = next(iter(self._genfunctions("bare", verdict)))
+        for line in self.path.read_text().splitlines():
+            function = types.FunctionType(verdict.__code__, {}, line)
+            shared = {"callspec": shape.callspec, "fixtureinfo": shape._fixtureinfo}
+            yield BareItem.from_parent(self, name=f"{line}[1]", callobj=function, **shared)
+
+
+def pytest_collect_file(file_path, parent):
+    return BareFile.from_parent(parent, path=file_path) if file_path.suffix == ".bare" else None
+
+
+def pytest_generate_tests(metafunc):
+    metafunc.parametrize("trial", [1], ids=["1"], indirect=True)
+"""
+"""The least that a plugin can do with files of its own: shared shapes, no fixtures, nothing carried out."""
+
+
+def write_bare(folder: Path, count: int, per_file: int) -> Path:
+    """Write so many items that do nothing, as a plugin would collect them from files of its own."""
+    folder.mkdir(parents=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "conftest.py").write_text(BARE)
+    for start in range(0, count, per_file):
+        lines = [f"bare_{number}" for number in range(start, min(start + per_file, count))]
+        (folder / f"items_{start:05d}.bare").write_text("\n".join(lines))
+    return folder
+
 
 def one_turn(number: int, **entry: Any) -> dict[str, Any]:
     """Give a task of one question and one answer."""
