@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "canonical", "portable", "json_values", "garbage"),
-    ("patterns", "value_paths"),
+    ("patterns", "value_paths", "json_form"),
     ("redaction",),
     ("threads", "records", "factories", "closers"),
     ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output"),

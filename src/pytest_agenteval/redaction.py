@@ -242,27 +242,38 @@ class Secrets:
             return [self.value(inner) for inner in value]
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
             return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
-        return value if value is None or isinstance(value, bool | int | float) else self._clean_repr(value)
+        return value if value is None or isinstance(value, bool | int | float) else self._clean_object(value)
 
     def _cut_within(self, text: str) -> bool:
         """Whether a text was cut, and may go on with the end of a secret."""
         return any(cut in text for cut in CUT) and any(end in text for end in self._ends)
 
     def _key(self, key: Any) -> Any:
-        return self.text(key) if isinstance(key, str) else self._clean_repr(key)
+        if isinstance(key, str):
+            return self.text(key)
+        texts = [form for form in forms(key) if isinstance(form, str)]
+        return next((clean for text in texts if (clean := self.text(text)) != text), key)
 
-    def _clean_repr(self, value: Any) -> Any:
-        text = repr_or_empty(value)
-        clean = self.text(text)
-        return value if clean == text else clean
+    def _clean_object(self, value: Any) -> Any:
+        for form in forms(value):
+            clean = self.value(form)
+            if clean != form:
+                return clean
+        return value
 
 
-def repr_or_empty(value: Any) -> str:
-    """Give what a run's files hold of a value that JSON does not know; empty where it cannot be had."""
-    try:
-        return repr(value)
-    except Exception:  # it cannot be written down either
-        return ""
+def forms(value: Any) -> Iterator[Any]:
+    """Give what can be told of a value that JSON does not know: its ``repr``, and what a run's files hold.
+
+    Neither says all: a field may be left out of a ``repr``, and bytes are written in base64.
+    """
+    from pytest_agenteval.json_form import jsonable  # most values are JSON's
+
+    for form in (repr, jsonable):
+        try:
+            yield form(value)
+        except Exception:  # it cannot be written down either
+            continue
 
 
 KNOWN_SECRETS = Secrets()

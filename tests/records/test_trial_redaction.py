@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction import Secrets
+from pytest_agenteval.store.json_lines import encode_line
 from tests.store.samples import trial
 
 SECRET = "zQ9vLw3kTr8mNp2xYh5b"
@@ -27,6 +30,19 @@ class Account:
     """Somebody's own dataclass."""
 
     key: str
+
+
+@dataclass(frozen=True)
+class Careful:
+    """Somebody's own dataclass that shows nobody its key."""
+
+    key: str = field(repr=False)
+
+
+class Model(BaseModel):
+    """Somebody's own model that shows nobody its key."""
+
+    key: str = Field(SECRET, repr=False)
 
 
 class Vault:
@@ -45,6 +61,10 @@ CARRIERS: dict[str, Callable[[], Any]] = {
     "a frozen set in a tuple": lambda: (frozenset({SECRET}),),
     "bytes": SECRET.encode,
     "a dataclass": lambda: Account(SECRET),
+    "a field that a repr leaves out": lambda: Careful(SECRET),
+    "a model's field that a repr leaves out": Model,
+    "a key with a field that a repr leaves out": lambda: {Careful(SECRET): SECRET},
+    "bytes in a deque": lambda: deque([SECRET.encode()]),
     "a named tuple": lambda: Pair(SECRET),
     "a text of its own type": lambda: Named(SECRET),
     "an object": Vault,
@@ -66,10 +86,13 @@ def test_no_kind_of_value_carries_a_secret_out(carrier: str) -> None:
     graded = replace(trial(), grades=(Grade("own", 1.0, "fine", details=value),))
     graded = replace(graded, outcome=replace(graded.outcome, answer=Answer("done", value)))
 
-    text = json.dumps(redact_trial(graded, secrets).to_json())
+    clean = redact_trial(graded, secrets)
 
-    assert SECRET not in text
-    assert text.count("<redacted>") == 2
+    line = {"state": clean.outcome.answer.state, "details": clean.grades[0].details}
+    for text in (json.dumps(clean.to_json()), encode_line(line).decode()):
+        assert SECRET not in text
+        assert b64encode(SECRET.encode()).decode() not in text
+        assert text.count("<redacted>") == 2
 
 
 def test_what_holds_no_secret_is_given_as_it_is() -> None:

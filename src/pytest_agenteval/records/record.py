@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 import msgspec
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.json_form import jsonable
 
 VERSION = 1
 
@@ -73,41 +73,12 @@ def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     return _read(kind, {name: value for name, value in data.items() if name != "v"})
 
 
-def jsonable(value: Any) -> Any:
-    """Turn records, tuples, maps and sets into what JSON knows, all the way down; other things into text."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int | float):
-        return value if isinstance(value, int) or math.isfinite(value) else float_name(value)
-    if names := field_names(value):
-        return {name: jsonable(getattr(value, name)) for name in names}
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): jsonable(inner) for key, inner in value.items()}
-    if isinstance(value, tuple | list):
-        return [jsonable(inner) for inner in value]
-    if isinstance(value, set | frozenset):
-        return sorted(map(jsonable, value), key=repr)
-    return repr(value)
-
-
-def field_names(value: object) -> tuple[str, ...]:
-    """Give the names of the fields of a record or a dataclass; of anything else none."""
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    return tuple(getattr(type(value), "__dataclass_fields__", ()))
-
-
 def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     try:
         # Not strict: the text "Infinity", which is how jsonable writes it, is a number again.
         return msgspec.convert(data, kind, strict=False)
     except msgspec.ValidationError as odd:
         raise TypeError(f"{kind.__name__}: {odd}") from None
-
-
-def float_name(number: float) -> str:
-    """Name what is no number as a run's files do."""
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _hashable(value: Any) -> Any:
@@ -122,16 +93,18 @@ def _dataclass_fields(kind: type[FrozenValue]) -> Mapping[str, Any]:
     from dataclasses import field, make_dataclass
 
     described: list[Any] = [
-        (
-            field_info.name,
-            field_info.type,
-            field() if field_info.required else field(default=field_info.default),
-        )
-        for field_info in msgspec.structs.fields(kind)
+        (info.name, info.type, field(**_default(info))) for info in msgspec.structs.fields(kind)
     ]
-    made: Any = make_dataclass(kind.__name__, described)
+    # By name only: fields with a default may then stand before those without, as in what authors write.
+    made: Any = make_dataclass(kind.__name__, described, kw_only=True)
     fields: Mapping[str, Any] = made.__dataclass_fields__
     return fields
+
+
+def _default(info: msgspec.structs.FieldInfo) -> dict[str, Any]:
+    """Say in the standard library's words what a field is where nothing is given."""
+    defaults = {"default": info.default, "default_factory": info.default_factory}
+    return {name: value for name, value in defaults.items() if value is not msgspec.NODEFAULT}
 
 
 class FrozenMap(dict[str, Any]):

@@ -11,7 +11,7 @@ from msgspec.structs import astuple, replace
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN_SECRETS, SHORTEST_NUMBER, Secrets, repr_or_empty
+from pytest_agenteval.redaction import KNOWN_SECRETS, SHORTEST_NUMBER, Secrets, forms
 
 NAMES = ("key", "kind", "bucket", "tags", "limit", "cause", "workspace")
 FIGURES = ("attempt", "ending", "score", "digests", "started_at", "seconds", "tool_tape", "chat_tape")
@@ -72,8 +72,10 @@ def _texts(value: Any) -> Iterator[str]:
         elif kind is dict or kind is MappingProxyType or isinstance(part, Mapping):
             waiting += part
             waiting += part.values()
+        elif isinstance(part, str):
+            yield str.__str__(part)
         else:
-            yield str.__str__(part) if isinstance(part, str) else repr_or_empty(part)
+            waiting += forms(part)
 
 
 def _clean(value: Any, secrets: Secrets) -> Any:

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask
-from pytest_agenteval.records.record import FrozenValue, jsonable
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 import msgspec
 
-from pytest_agenteval.canonical import compact, plain
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.record import float_name
+from pytest_agenteval.json_form import jsonable, stand_in
 from pytest_agenteval.records.transcript import Usage
 
 VERSION = 1
 
 Line = dict[str, Any]
-_encode = msgspec.json.Encoder(enc_hook=plain).encode
+_encode = msgspec.json.Encoder(enc_hook=stand_in).encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -29,8 +28,8 @@ def encode_line(line: Line) -> bytes:
         if b"null" in text:  # it writes null for infinity too, which the standard library refuses
             compact(line)
         return text + b"\n"
-    except (TypeError, ValueError):
-        return compact(_json_safe(line)).encode("utf-8", "backslashreplace") + b"\n"
+    except (TypeError, ValueError, RecursionError):  # infinity, odd keys, half pairs, what holds itself
+        return compact(jsonable(line)).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def read_line(raw: bytes) -> Any:
@@ -105,19 +104,3 @@ def read_usage(line: Mapping[str, Any]) -> Usage:
     if any(isinstance(count, int) and count < 0 for count in counts):
         return Usage(0, 0, 0, 0, None, *ask_counts)
     return Usage(*counts, get("cost_usd", 0.0), *ask_counts)
-
-
-def _json_safe(value: Any) -> Any:
-    """Turn what JSON cannot say into text: infinity into its name, an object of somebody's into its repr."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if isfinite(value) else float_name(value)
-    if isinstance(value, Mapping):
-        return {str(key): _json_safe(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_safe(inner) for inner in value]
-    try:
-        return _json_safe(msgspec.to_builtins(value))  # dates, bytes and such, as the encoder writes them
-    except TypeError:
-        return repr(value)
