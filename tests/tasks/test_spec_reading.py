@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,6 +112,8 @@ OPENAPI = {
     "base": "https://server",
     "security": {"key": "KEY"},
 }
+pytest_plugins = ["pytester"]
+
 WHOLE: list[tuple[type[Spec], dict[str, Any]]] = [
     (Task, TASK),
     (Suite, SUITE),
@@ -117,6 +121,7 @@ WHOLE: list[tuple[type[Spec], dict[str, Any]]] = [
     (ToolFile, TOOLS),
     (OpenApiFile, OPENAPI),
 ]
+NEEDED = ("id", "input", "graders", "name", "kind", "labels", "rubric", "tools", "openapi", "operations")
 ODD: list[Any] = [
     None, True, False, 0, 1, -1, 2.0, 0.5, 10**400,
     "", " ", "a", "a\n", "\n", "a\x1cb", "\x1c", "a b", "1", "true", CLOCK, "2026-13-25T09:00:00",
@@ -163,6 +168,33 @@ def changed(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 def test_a_file_without_a_mistake_is_read_at_once(kind: type[Spec], value: dict[str, Any]) -> None:
     """Every key of every kind of file, rightly used, needs no pydantic, which would read the same."""
     assert msgspec.convert(value, kind) == spec_of(kind, value) == validated(kind, value)
+
+
+@pytest.mark.parametrize(("kind", "value"), WHOLE)
+def test_what_is_read_is_a_value_like_any_other(kind: type[Spec], value: dict[str, Any]) -> None:
+    """Fixtures give tasks to authors' tests, which copy, compare, send and take them apart."""
+    least = {
+        name: value[name] for name in ("id", "input", "kind", "labels", "rubric", *NEEDED) if name in value
+    }
+    for spec in (spec_of(kind, value), spec_of(kind, least)):
+        taken_apart = json.loads(json.dumps(dataclasses.asdict(spec)).replace('"convert"', '"as"'))
+        assert spec_of(kind, taken_apart) == spec
+        assert [field.name for field in dataclasses.fields(spec)] == list(kind.__struct_fields__)
+        assert dataclasses.replace(spec) == copy.copy(spec) == copy.deepcopy(spec) == spec
+        assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_tasks_that_differ_are_compared_by_pytest(pytester: pytest.Pytester) -> None:
+    """It asks whether they are dataclasses to say in which fields they differ."""
+    pytester.makepyfile("""
+        from pytest_agenteval.tasks.spec import GraderSpec, Task
+
+        def test_equal():
+            one = Task(id="a", input={}, graders=(GraderSpec(name="g"),))
+            assert one == Task(id="b", input={}, graders=(GraderSpec(name="g"),))
+    """)
+
+    pytester.runpytest("-p", "no:agenteval").stdout.fnmatch_lines(["*Differing attributes:*", "*'id'*"])
 
 
 @pytest.mark.parametrize(("kind", "value"), WHOLE)
