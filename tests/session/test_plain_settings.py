@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, dataclasses, field_validator
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.session.plain_settings import plainly_takes
@@ -62,6 +62,97 @@ def test_what_is_plainly_taken_pydantic_takes(name: str) -> None:
         except ValidationError:
             right = False
         assert right or not plainly_takes(Settings, {name: value}), value
+
+
+@dataclass
+class Bounded:
+    """A default that is pydantic's, which a dataclass knows nothing of."""
+
+    count: int = Field(default=1, gt=0)
+
+
+@dataclass(slots=True)
+class Needed:
+    """Such a default where none is meant."""
+
+    count: int = Field(gt=0)
+
+
+@dataclass
+class Described:
+    """Bounds as the standard library lets them be said."""
+
+    count: int = field(default=1, metadata={"gt": 0})
+
+
+@dataclass
+class Validated:
+    """A method that pydantic calls."""
+
+    count: int = 1
+
+    @field_validator("count")
+    @classmethod
+    def above_zero(cls, count: int) -> int:
+        """Refuse others."""
+        if count <= 0:
+            raise ValueError("above 0")
+        return count
+
+
+@dataclass
+class Inherited(Validated):
+    """A method that a base class has."""
+
+
+@dataclass
+class Configured:
+    """A configuration that pydantic reads."""
+
+    __pydantic_config__ = ConfigDict(str_min_length=2)
+    word: str = "ab"
+
+
+@dataclass
+class Shaped:
+    """A class that says itself how it is read."""
+
+    count: int = 1
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        schema = handler(source)
+        schema["schema"]["fields"][0]["schema"]["schema"]["gt"] = 0
+        return schema
+
+
+@dataclasses.dataclass
+class OfPydantic:
+    """A dataclass of pydantic's own."""
+
+    count: int = Field(default=1, gt=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (Bounded, {"count": 0}),
+        (Needed, {"count": 0}),
+        (Needed, {}),
+        (Described, {"count": 0}),
+        (Validated, {"count": 0}),
+        (Inherited, {"count": 0}),
+        (Configured, {"word": "a"}),
+        (Shaped, {"count": 0}),
+        (OfPydantic, {"count": 0}),
+    ],
+)
+def test_what_a_class_says_to_pydantic_holds(kind: type, wrong: dict[str, Any]) -> None:
+    """Bounds are no less than hints, wherever they are said."""
+    name = fields(kind)[0].name
+
+    assert [problem.path for problem in find_config_problems("g", kind, wrong)] == [(name,)]
+    assert find_config_problems("g", kind, {name: "abc" if name == "word" else 1}) == ()
 
 
 @pytest.mark.parametrize(

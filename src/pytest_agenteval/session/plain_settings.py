@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -16,9 +17,11 @@ _HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
 def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
     """Whether each value is what its hint says and the class can be made of them.
 
-    False means that nobody knows yet: a hint says more than msgspec understands as pydantic does, or
-    something is wrong, which pydantic explains.
+    False means that nobody knows yet: a hint or the class says more than msgspec understands as pydantic
+    does, or something is wrong, which pydantic explains.
     """
+    if _speaks_to_pydantic(factory):
+        return False
     try:
         hints = _plain_hints(factory)
         factory(**{name: convert(value, hints[name]) for name, value in settings.items()})
@@ -31,6 +34,20 @@ def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
 def _plain_hints(factory: type) -> dict[str, Any]:
     hints = get_type_hints(factory, include_extras=True)
     return {name: hint for name, hint in hints.items() if _is_plain(hint)}
+
+
+@cache
+def _speaks_to_pydantic(factory: type) -> bool:
+    """Whether a class says beside its hints what pydantic heeds: validators, a configuration, ``Field``."""
+    settings = fields(factory) if is_dataclass(factory) else ()
+    if any(setting.metadata or _is_of_pydantic(setting.default) for setting in settings):
+        return True
+    said = (entry for kind in factory.__mro__ for entry in vars(kind).items())
+    return any("_pydantic_" in name or _is_of_pydantic(value) for name, value in said)
+
+
+def _is_of_pydantic(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "pydantic"
 
 
 def _is_plain(hint: Any) -> bool:
