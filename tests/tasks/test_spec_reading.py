@@ -270,6 +270,30 @@ for _ in range(20):
     assert ran.returncode == 0
 
 
+def test_threads_may_read_files_of_one_kind_at_once(tmp_path: Path) -> None:
+    """Python crashed where one thread came by while msgspec learned in another what a kind's fields are."""
+    code = """
+import importlib, json, sys, threading
+import pytest_agenteval.tools.openapi.operation, pytest_agenteval.calibration.plan
+from pytest_agenteval.tasks.spec_reading import spec_of
+sys.setswitchinterval(1e-6)
+for module, kind, value in json.loads(sys.argv[1]):
+    kind = getattr(importlib.import_module(module), kind)
+    together = threading.Barrier(40)
+    def read():
+        together.wait()
+        spec_of(kind, value)
+    threads = [threading.Thread(target=read) for _ in range(40)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
+    whole = [(kind.__module__, kind.__name__, value) for kind, value in WHOLE]
+
+    ran = subprocess.run([sys.executable, "-c", code, json.dumps(whole)], cwd=tmp_path, check=False)
+
+    assert ran.returncode == 0
+
+
 def test_what_only_pydantic_reads_means_the_same() -> None:
     """Other spellings of keys, all the way down, and texts that Python's blanks would split."""
     theirs = {**TASK, "id": "a\x1cb", "reference_solution": {"turns": [TURN], "sampleTranscript": {"x": [1]}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 import msgspec
@@ -13,7 +14,10 @@ from pytest_agenteval.json_form import jsonable
 
 VERSION = 1
 
+ValueT = TypeVar("ValueT", bound="FrozenValue")
 RecordT = TypeVar("RecordT", bound="Record")
+_LEARNING = RLock()
+_LEARNED: set[type] = set()
 
 
 class _DataclassFields:
@@ -73,10 +77,23 @@ def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     return _read(kind, {name: value for name, value in data.items() if name != "v"})
 
 
+def converted(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:
+    """Make a value of ours of what JSON knows; raises msgspec's ValidationError for the first thing wrong."""
+    if kind in _LEARNED:
+        return msgspec.convert(data, kind, strict=strict)
+    # What a kind's fields are msgspec 0.22 learns at its first use, and a second thread that comes by
+    # meanwhile crashes Python; kinds hold each other, so there is one lock for all.
+    with _LEARNING:
+        try:
+            return msgspec.convert(data, kind, strict=strict)
+        finally:
+            _LEARNED.add(kind)
+
+
 def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     try:
         # Not strict: the text "Infinity", which is how jsonable writes it, is a number again.
-        return msgspec.convert(data, kind, strict=False)
+        return converted(kind, data, strict=False)
     except msgspec.ValidationError as odd:
         raise TypeError(f"{kind.__name__}: {odd}") from None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from pytest_agenteval.errors import KeyPath, ProblemsFound
+from pytest_agenteval.records.record import converted
 from pytest_agenteval.tasks.documents import short_path
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def spec_of(kind: type[SpecT], value: Any) -> SpecT:
     knows other spellings. It costs a first run 100 ms, which a run without mistakes has no use for.
     """
     try:
-        return msgspec.convert(value, kind)
+        return converted(kind, value)
     except (
         msgspec.ValidationError,
         OverflowError,
