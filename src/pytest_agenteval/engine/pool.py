@@ -167,8 +167,8 @@ class Pool:
             self._at_once = min(self._context.concurrency, side_by_side)
         except BaseException as raised:  # every trial that is asked for is told
             named = isinstance(raised, TrialBroken | ProblemsFound | UsageMistake)
-            told = f"the executor did not come up: {exception_line(raised)}"
-            self._unable = raised if named else ExecutorBroken(told)
+            message = f"the executor did not come up: {exception_line(raised)}"
+            self._unable = raised if named else ExecutorBroken(message)
             self._at_once = self._context.concurrency
         self._up.set()
         self._pump()

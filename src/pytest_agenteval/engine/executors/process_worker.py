@@ -89,8 +89,8 @@ def run(pickled: bytes) -> bytes:
     try:
         request: TrialRequest = pickle.loads(pickled)
     except Exception as raised:  # an object of a class that only the process that asked can import
-        told = f"the plan cannot be read in another process: {exception_line(raised)}"
-        raise ExecutorBroken(told) from None
+        message = f"the plan cannot be read in another process: {exception_line(raised)}"
+        raise ExecutorBroken(message) from None
     if _Worker.pool is None:
         return pickle.dumps(errored_trial(request.plan, ExecutorBroken(_Worker.broken)))
     workspace = Path(request.workspace) if request.workspace else None

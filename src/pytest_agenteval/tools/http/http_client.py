@@ -82,7 +82,7 @@ async def _exchange(
     try:
         client = (await _of_this_loop()).client
         async with asyncio.timeout(SECONDS):
-            got = await client.request(
+            reply = await client.request(
                 request.method,
                 request.uri.partition("#")[0],
                 content=None if request.body is None else text_of(request.body).encode(),
@@ -94,7 +94,8 @@ async def _exchange(
     except (httpx.HTTPError, TimeoutError) as failed:
         raise ToolFailed(f"{_host(request)} did not answer: {type(failed).__name__}", "unreachable") from None
     # A provider may say a key again, whose variable has a name that tells nobody what it is.
-    return Response(got.status_code, got.reason_phrase, dict(got.headers), Redactor(used).text(got.text))
+    body = Redactor(used).text(reply.text)
+    return Response(reply.status_code, reply.reason_phrase, dict(reply.headers), body)
 
 
 async def _token(endpoint: Endpoint, token: TokenRequest, base: str) -> tuple[str, str]:
