@@ -269,11 +269,13 @@ def forms(value: Any) -> Iterator[Any]:
     """
     from pytest_agenteval.json_form import jsonable  # most values are JSON's
 
-    for form in (repr, jsonable):
+    for form_of in (repr, jsonable):
         try:
-            yield form(value)
+            form = form_of(value)
         except Exception:  # it cannot be written down either
             continue
+        if form is not value:  # a number of a type of its own
+            yield form
 
 
 KNOWN_SECRETS = Secrets()

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import Enum, IntEnum
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -50,6 +50,20 @@ class Vault:
 
     def __repr__(self) -> str:
         return f"Vault({SECRET})"
+
+
+class Level(IntEnum):
+    """A number with a name."""
+
+    LOW = 1
+
+
+class Share(float):
+    """A number of a type of its own, such as numpy's."""
+
+
+class Pages(int):
+    """A whole number of a type of its own."""
 
 
 class Named(str):
@@ -102,5 +116,15 @@ def test_what_holds_no_secret_is_given_as_it_is() -> None:
         def __repr__(self) -> str:
             raise ValueError("no words")
 
-    graded = replace(trial(), grades=(Grade("own", 1.0, "fine", details={"it": [{Unspeakable()}, Vault()]}),))
+    graded = replace(
+        trial(),
+        grades=(
+            Grade(
+                "own",
+                1.0,
+                "fine",
+                details={"it": [{Unspeakable()}, Vault(), Level.LOW, Share(0.5), Pages(1)]},
+            ),
+        ),
+    )
     assert redact_trial(graded, Secrets()) is graded
