@@ -274,6 +274,43 @@ def test_a_trial_that_cannot_be_looked_at_is_errored(
     assert "SystemExit: do not look" in wait(pool, slot).message
 
 
+class _Nameless(type):
+    @property
+    def __name__(cls) -> str:
+        raise LookupError("no name")
+
+
+class Unnamed(BaseException, metaclass=_Nameless):
+    """Not even its type can be told."""
+
+
+class Unheard:
+    """What it says of itself cannot be said again."""
+
+    def __repr__(self) -> str:
+        raise Unnamed
+
+
+@pytest.mark.parametrize("where", ["raised", "held"])
+def test_nobody_waits_where_even_an_error_cannot_be_told(
+    pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Then the mistake is ours, and stops the run with its traceback."""
+
+    async def run(executor: Executor, request: TrialRequest) -> Trial:
+        if where == "raised":
+            raise Unnamed
+        ended = errored_trial(request.plan, ValueError())
+        return replace(ended, outcome=Outcome(Answer("", {"it": Unheard()})))
+
+    monkeypatch.setattr(Executor, "run", run)
+    pool = pools(Executor())
+    (slot,) = slots("a")
+    pool.hand_over([slot])
+    with pytest.raises(LookupError, match="no name"):
+        wait(pool, slot)
+
+
 def test_nothing_begins_before_the_executor_is_up(pools: Callable[..., Pool]) -> None:
     """What is handed over before waits until then."""
     seen: list[int] = []

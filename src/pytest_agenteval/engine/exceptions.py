@@ -8,6 +8,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
+from typing import Any
 
 import pluggy
 
@@ -44,11 +45,12 @@ def exception_line(raised: BaseException) -> str:
 class _Folded(StackSummary):
     """Frames of which some stand for several of ours."""
 
-    def format_frame_summary(self, frame_summary: FrameSummary) -> str:
+    # From Python 3.13 on it is told whether to colour what it writes.
+    def format_frame_summary(self, frame_summary: FrameSummary, **options: Any) -> str:
         """Write a frame, or how many were left out."""
         if frame_summary.filename == OURS:
             return f"  ... {frame_summary.name}\n"
-        return super().format_frame_summary(frame_summary)
+        return super().format_frame_summary(frame_summary, **options)
 
 
 def _with_causes(trace: TracebackException) -> Iterator[TracebackException]:

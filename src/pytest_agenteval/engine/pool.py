@@ -207,7 +207,11 @@ class Pool:
             if is_own_cancellation(raised):
                 self.running.discard(slot)
                 raise
-            trial = errored_trial(slot.plan, raised)
+            try:
+                trial = errored_trial(slot.plan, raised)
+            except BaseException as worse:  # a mistake of ours
+                self._fail(worse)
+                return
         self.running.discard(slot)
         slot.task = None
         if not self._ended:
@@ -217,7 +221,10 @@ class Pool:
 
     def _turn(self) -> None:
         """Give out what ended in this turn of the loop, and begin what there is room for now."""
-        self._publish()
+        try:
+            self._publish()
+        except BaseException as raised:  # a mistake of ours: the loop would only log it
+            self._fail(raised)
         self._pump()
 
     def _publish(self) -> None:
