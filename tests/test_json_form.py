@@ -182,6 +182,20 @@ def test_an_object_that_holds_itself_is_its_repr(make: Callable[[], Any]) -> Non
     assert json.loads(encode_line({"at": value})) == {"at": repr(value)}
 
 
+def test_an_object_of_attrs_that_holds_itself_is_its_repr() -> None:
+    """Whoever takes it apart goes round and round."""
+    ring = pytest.importorskip("attrs").make_class("Ring", ["inner"])(None)
+    ring.inner = {"at": ring}
+
+    assert jsonable(ring) == repr(ring)
+    assert json.loads(encode_line({"ring": ring})) == {"ring": repr(ring)}
+
+
+def test_a_set_has_one_order() -> None:
+    """Whatever it holds; which order Python gives it changes from run to run."""
+    assert jsonable({"b", 1, None, "a", (2,)}) == ["a", "b", 1, None, [2]]
+
+
 def test_one_object_at_two_places_does_not_hold_itself() -> None:
     """It is written twice."""
     shared = Node("s")

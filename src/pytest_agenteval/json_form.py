@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from enum import Enum
 from math import isfinite, isnan
 from numbers import Integral, Rational, Real
 from pathlib import PurePath
@@ -82,8 +81,6 @@ def _of_object(value: Any, around: tuple[int, ...]) -> Any:
         if (names := _field_names(value)) is not None:
             # One that was declared and never set is left out, as msgspec does.
             return {name: _form(getattr(value, name), within) for name in names if hasattr(value, name)}
-        if isinstance(value, Enum):
-            return _form(value.value, within)
         return _form(msgspec.to_builtins(value, enc_hook=stand_in), within)
     except _HoldsItself as again:
         if again.identity != id(value):

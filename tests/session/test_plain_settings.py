@@ -39,6 +39,7 @@ class Settings:
     nested: Sequence[dict[str, list[float]]] = ()
     bare: list = field(default_factory=list)  # type: ignore[type-arg]  # as people write it
     bounded: Annotated[float, Field(gt=0)] = 1.0
+    all_bounded: list[Annotated[int, Field(gt=0)]] = field(default_factory=list)
     numbers: dict[int, str] = field(default_factory=dict)
     chosen: set[str] = field(default_factory=set)
     inner: Inner = Inner(0)
@@ -46,7 +47,7 @@ class Settings:
 
 
 VALUES = [
-    None, True, False, 0, 1, -1, 2.0, 0.5, 2**70, "", "a", "1", [], ["a"], ["a", 1], [1, "a"], [1.0],
+    None, True, False, 0, 1, -1, 2.0, 0.5, 2**70, "", "a", "1", [], ["a"], ["a", 1], [1, "a"], [1.0], [-1],
     {}, {"a": 1}, {"a": None}, {"a": True}, {"1": "a"}, [{"a": [1, 2.5]}], [{"a": ["x"]}],
 ]  # fmt: skip
 

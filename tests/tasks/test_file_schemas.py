@@ -15,6 +15,7 @@ from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.tasks.pydantic_models import model_of
+from pytest_agenteval.tasks.spec import GraderSpec
 
 EVALS = Path(__file__).parents[2] / "evals"
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
@@ -82,6 +83,8 @@ def test_the_task_schema_takes_what_the_reader_takes(value: Any, good: bool) -> 
         ({"name": "s", "defaults": {"model": "claude"}}, True),
         ({"name": "s", "defaults": {"model": ["claude", "x"], "limits": {"steps": 3}}}, True),
         ({"name": "s", "defaults": {"model": 3}}, False),
+        ({"name": "s", "defaults": {"model": " "}}, False),
+        ({"name": "s", "defaults": {"model": [" "]}}, False),
         ({"name": "s", "kind": "odd"}, False),
         ({}, False),
     ],
@@ -89,6 +92,22 @@ def test_the_task_schema_takes_what_the_reader_takes(value: Any, good: bool) -> 
 def test_the_suite_schema_takes_what_the_reader_takes(value: Any, good: bool) -> None:
     """In both spellings."""
     assert valid(suite_schema(), value) is good
+
+
+def test_an_editor_is_told_what_a_thing_is_and_what_holds_where_nothing_is_said() -> None:
+    """Maps that are empty by default say nothing; bounds that only keep infinity out are none."""
+    definitions = task_schema()["$defs"]
+    limits = definitions["Task"]["properties"]["limits"]
+
+    assert definitions["GraderSpec"]["description"] == GraderSpec.__doc__
+    assert limits["default"] == {"steps": None, "seconds": None, "tokens": None, "cost_usd": None}
+    assert "default" not in definitions["GraderSpec"]["properties"]["config"]
+    assert definitions["GraderSpec"]["properties"]["weight"] == {
+        "default": 1.0,
+        "description": "a number above 0",
+        "exclusiveMinimum": 0,
+        "type": "number",
+    }
 
 
 @pytest.mark.skipif(not EVALS.is_dir(), reason="no evals/ here")

@@ -22,11 +22,12 @@ from pydantic import ValidationError
 
 from pytest_agenteval.calibration.plan import Calibration
 from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.load import load_tasks
 from pytest_agenteval.tasks.pydantic_models import validated
 from pytest_agenteval.tasks.spec import Suite, Task
-from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tools.http.declaration import ToolFile
 from pytest_agenteval.tools.openapi.operation import OpenApiFile
 
@@ -275,7 +276,7 @@ def test_threads_may_read_files_of_one_kind_at_once(tmp_path: Path) -> None:
     code = """
 import importlib, json, sys, threading
 import pytest_agenteval.tools.openapi.operation, pytest_agenteval.calibration.plan
-from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 sys.setswitchinterval(1e-6)
 for module, kind, value in json.loads(sys.argv[1]):
     kind = getattr(importlib.import_module(module), kind)
@@ -308,6 +309,18 @@ def test_a_value_that_nobody_reads_is_refused_with_all_its_problems() -> None:
         spec_of(Task, {**TASK, "tags": ["a b"], "graders": [], "clock": "now"})
 
     assert {error["loc"][0] for error in caught.value.errors()} == {"tags", "graders", "clock"}
+
+
+def test_a_file_may_be_named_otherwise_than_it_is_called(tmp_path: Path) -> None:
+    """Importers speak of the file that a value comes from."""
+    file = tmp_path / "suite.json"
+    file.write_text("{}", encoding="utf-8")
+
+    with pytest.raises(ValidationError) as caught:
+        spec_of(Suite, {})
+
+    (problem,) = problems_of(Suite, caught.value, read_document(file), file="theirs.json").problems
+    assert (problem.file, problem.path) == ("theirs.json", ("name",))
 
 
 def test_titles_and_other_mistakes_are_told_together(tmp_path: Path) -> None:
