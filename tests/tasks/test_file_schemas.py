@@ -16,6 +16,7 @@ from pytest_agenteval.tasks.file_names import find_suite, is_data_name
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.tasks.pydantic_models import model_of
 from pytest_agenteval.tasks.spec import GraderSpec
+from pytest_agenteval.tools.http.declaration import ResultSpec
 
 EVALS = Path(__file__).parents[2] / "evals"
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
@@ -108,6 +109,17 @@ def test_an_editor_is_told_what_a_thing_is_and_what_holds_where_nothing_is_said(
         "exclusiveMinimum": 0,
         "type": "number",
     }
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", subclasses(Spec))
+def test_a_default_is_written_as_an_author_would(kind: type[Spec]) -> None:
+    """Each can be said in a schema, by the names that stand in files."""
+    schema = model_of(kind).model_json_schema()
+    spelled = {"as" if name == "convert" else name for name in ResultSpec.__struct_fields__}
+
+    default = schema.get("properties", {}).get("result", {}).get("default")
+    assert default is None or default.keys() == spelled
 
 
 @pytest.mark.skipif(not EVALS.is_dir(), reason="no evals/ here")
