@@ -50,7 +50,7 @@ class Record(FrozenValue, frozen=True, forbid_unknown_fields=True):
     def to_json(self) -> dict[str, Any]:
         """Give the record as JSON values: maps with texts as keys, lists, texts, finite numbers.
 
-        What JSON does not know is written as text, as in a run's files: infinity, an object of somebody's.
+        What JSON does not know has the form that it has in a run's files: ``json_form`` says which.
         """
         return {name: jsonable(getattr(self, name)) for name in self.__struct_fields__}
 
