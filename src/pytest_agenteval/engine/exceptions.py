@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sysconfig
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
 from typing import Any
@@ -15,10 +15,6 @@ import pluggy
 from pytest_agenteval.errors import exception_text
 
 OURS = str(Path(__file__).parent.parent) + os.sep
-LIBRARY = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
-INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
-"""Where packages are installed, which may lie within the standard library's folder."""
-
 PLUGGY = str(Path(pluggy.__file__).parent) + os.sep
 """What calls hooks."""
 
@@ -70,7 +66,17 @@ def _is_theirs(frame: FrameSummary) -> bool:
     name = frame.filename
     if name.startswith((OURS, PLUGGY, "<frozen")):
         return False
-    return name.startswith(INSTALLED) or not name.startswith(LIBRARY)
+    # Where packages are installed may lie within the standard library's folder.
+    return name.startswith(_folders("purelib", "platlib")) or not name.startswith(
+        _folders("stdlib", "platstdlib")
+    )
+
+
+@cache
+def _folders(*names: str) -> tuple[str, ...]:
+    import sysconfig  # 2 ms, and most runs have no traceback to write
+
+    return tuple(sysconfig.get_path(name) + os.sep for name in names)
 
 
 def _without_ours(stack: Sequence[FrameSummary]) -> Iterator[FrameSummary]:
