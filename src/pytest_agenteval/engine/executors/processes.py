@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
+from time import monotonic, sleep
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -43,6 +44,9 @@ CLOSING_S = 2.0
 
 ENDING_S = 1.0
 """Seconds that a process has to end once it has closed: somebody's library may have something to write."""
+
+NOTED_S = 1.0
+"""Seconds until the exit status of a process that has ended is surely noted."""
 
 
 class ProcessExecutor:
@@ -177,10 +181,19 @@ class _Process:
         if process is None:
             return ""
         process.join(ENDING_S)
-        code, came_up = process.exitcode, self._came_up
+        code, came_up = _exit_code(process), self._came_up
         if came_up is None or not came_up.done() or came_up.exception() is not None:
             return " while it came up"
         return "" if code is None else f" (by signal {-code})" if code < 0 else f" (exit status {code})"
+
+
+def _exit_code(process: BaseProcess) -> int | None:
+    """Give how a process ended; None where it has not."""
+    # The pool's own thread waits for it too: who comes second is told nothing until the first has noted it.
+    until = monotonic() + NOTED_S
+    while process.exitcode is None and monotonic() < until:
+        sleep(0.005)
+    return process.exitcode
 
 
 async def _result_of(future: Future[T]) -> T:
