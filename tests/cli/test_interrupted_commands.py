@@ -71,6 +71,8 @@ def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> 
             assert time.monotonic() < until
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
+        # Python looks for signals before it reads: one that comes just between waits for what is never read.
+        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         output = process.communicate(timeout=60)[1]
     finally:
