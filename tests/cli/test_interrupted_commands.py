@@ -71,8 +71,6 @@ def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> 
             assert time.monotonic() < until
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
-        # Python looks for signals before it reads: one that comes just between waits for what is never read.
-        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         output = process.communicate(timeout=60)[1]
     finally:
@@ -81,9 +79,11 @@ def interrupted(root: Path, arguments: list[str], begun: Callable[[], bool]) -> 
 
 
 def _somebody_reads(fifo: Path, writing: ExitStack) -> bool:
-    """Whether somebody waits for what this pipe will hold, which is kept open."""
+    """Whether somebody waits for what this pipe will hold, which is kept open, and has had time to begin."""
     try:
         writing.callback(os.close, os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
     except OSError:
         return False
+    # Python looks for signals before it reads: one that comes just between waits for what is never read.
+    time.sleep(0.3)
     return True
