@@ -32,8 +32,8 @@ class Chosen(Spec, frozen=True, kw_only=True):
     join: Annotated[str | None, expects("a text that is put between the items of a list")] = None
 
     @property
-    def written(self) -> Map:
-        """The map that says this where values are written."""
+    def template(self) -> Map:
+        """The map {param, table, join} of it, as templates of requests hold it."""
         return {"param": self.param, "table": self.table} | ({} if self.join is None else {"join": self.join})
 
 

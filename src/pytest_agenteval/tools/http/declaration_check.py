@@ -152,7 +152,7 @@ def _misspelt(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[Decla
 
 def _values(tool: ToolDeclaration) -> Iterator[tuple[KeyPath, Value]]:
     request = tool.request
-    url: Any = request.url.written if isinstance(request.url, Chosen) else request.url
+    url: Any = request.url.template if isinstance(request.url, Chosen) else request.url
     yield ("request", "url"), compiled(url)
     for part in ("query", "headers"):
         for key, value in getattr(request, part).items():

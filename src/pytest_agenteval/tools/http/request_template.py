@@ -154,7 +154,7 @@ class Endpoint:
 
 def _address(url: str | Chosen, base: str) -> Value:
     if isinstance(url, Chosen):
-        return chosen(url.written, lambda inner: _address(inner, base))
+        return chosen(url.template, lambda inner: _address(inner, base))
     return TextTemplate(url if "://" in url else base + url, escape=_quote, inner="[^/]*?")
 
 

@@ -111,24 +111,24 @@ class CardTask:
     """A task file of the card suite, read as it stands."""
 
     folder: Path
-    written: Mapping[str, Any]
+    definition: Mapping[str, Any]
 
     @property
     def id(self) -> str:
         """The task's id."""
-        return str(self.written["id"])
+        return str(self.definition["id"])
 
     @property
     def reference(self) -> list[Turn]:
         """The turns of the reference solution."""
-        turns = self.written["reference_solution"]["turns"]
+        turns = self.definition["reference_solution"]["turns"]
         return [[(call["tool"], call["args"]) for call in turn["calls"]] for turn in turns]
 
     def play(self, chat: Chat) -> Evidence:
         """Let the card agent do the task with a chat."""
         ctx = context(chat, [self.folder / "workspace"])
         try:
-            task_input = self.written["input"]
+            task_input = self.definition["input"]
             return evidence(task_input, act(CardAgent(), task_input, ctx), ctx)
         finally:
             ctx.workspace.remove()
@@ -136,7 +136,7 @@ class CardTask:
     def grades(self, evidence: Evidence) -> dict[str, Grade]:
         """Apply the task's graders."""
         names, grades = registry(), {}
-        for grader in self.written["graders"]:
+        for grader in self.definition["graders"]:
             factory = names.grader_factory(grader["name"])
             grade = factory(**grader.get("config", {})).grade(evidence)
             assert not inspect.isawaitable(grade)

@@ -32,7 +32,7 @@ def test_doing_nothing_passes_no_grader(task: CardTask) -> None:
     evidence = task.play(Acted([]))
 
     scores = {name: grade.score for name, grade in task.grades(evidence).items()}
-    assert len(scores) == len(task.written["graders"])
+    assert len(scores) == len(task.definition["graders"])
     # Where there is no card, there is no number on it that could come from elsewhere: undecided, no credit.
     assert scores == {name: None if name == "card_numbers_given" else 0.0 for name in scores}
 
