@@ -25,7 +25,7 @@ from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.load import load_tasks
-from pytest_agenteval.tasks.pydantic_models import validated
+from pytest_agenteval.tasks.pydantic_models import parse_spec
 from pytest_agenteval.tasks.spec import Suite, Task
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tools.http.declaration import ToolFile
@@ -138,9 +138,9 @@ def agree(kind: type[Spec], value: Any) -> None:
         plainly = msgspec.convert(value, kind)
     except (msgspec.ValidationError, OverflowError):
         with suppress(ValidationError):
-            assert isinstance(validated(kind, value), kind)
+            assert isinstance(parse_spec(kind, value), kind)
         return
-    assert validated(kind, value) == plainly
+    assert parse_spec(kind, value) == plainly
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -168,7 +168,7 @@ def changed(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 @pytest.mark.parametrize(("kind", "value"), WHOLE)
 def test_a_file_without_a_mistake_is_read_at_once(kind: type[Spec], value: dict[str, Any]) -> None:
     """Every key of every kind of file, rightly used, needs no pydantic, which would read the same."""
-    assert msgspec.convert(value, kind) == spec_of(kind, value) == validated(kind, value)
+    assert msgspec.convert(value, kind) == spec_of(kind, value) == parse_spec(kind, value)
 
 
 @pytest.mark.parametrize(("kind", "value"), WHOLE)

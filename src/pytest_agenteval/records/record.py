@@ -77,11 +77,11 @@ def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     return _read(kind, {name: value for name, value in data.items() if name != "v"})
 
 
-def converted(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:
+def from_builtins(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:
     """Make a value of ours of what JSON knows; raises msgspec's ValidationError for the first thing wrong."""
     if kind in _LEARNED:
         return msgspec.convert(data, kind, strict=strict)
-    # What a kind's fields are msgspec 0.22 learns at its first use, and a second thread that comes by
+    # What a kind's fields are, msgspec 0.22 learns at its first use, and a second thread that comes by
     # meanwhile crashes Python; kinds hold each other, so there is one lock for all.
     with _LEARNING:
         try:
@@ -93,7 +93,7 @@ def converted(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:
 def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
     try:
         # Not strict: the text "Infinity", which is how jsonable writes it, is a number again.
-        return converted(kind, data, strict=False)
+        return from_builtins(kind, data, strict=False)
     except msgspec.ValidationError as odd:
         raise TypeError(f"{kind.__name__}: {odd}") from None
 

@@ -27,7 +27,7 @@ _BOUNDS = ("ge", "gt", "le", "lt", "min_length", "max_length", "description")
 _ANNOTATED: Any = Annotated
 
 
-def validated(kind: type[SpecT], value: Any) -> SpecT:
+def parse_spec(kind: type[SpecT], value: Any) -> SpecT:
     """Make a spec of a value; raises pydantic's ValidationError with all that is wrong with it."""
     spec = _spec(model_of(kind).model_validate(value))
     assert isinstance(spec, kind)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from pytest_agenteval.errors import KeyPath, ProblemsFound
-from pytest_agenteval.records.record import converted
+from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.tasks.documents import short_path
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ def spec_of(kind: type[SpecT], value: Any) -> SpecT:
     knows other spellings. It costs a first run 100 ms, which a run without mistakes has no use for.
     """
     try:
-        return converted(kind, value)
+        return from_builtins(kind, value)
     except (
         msgspec.ValidationError,
         OverflowError,
     ):  # before 0.22 a number that no float can hold raises this
-        from pytest_agenteval.tasks.pydantic_models import validated
+        from pytest_agenteval.tasks.pydantic_models import parse_spec
 
-        return validated(kind, value)
+        return parse_spec(kind, value)
 
 
 def read_spec(kind: type[SpecT], document: Document, place: KeyPath = ()) -> SpecT:
