@@ -155,7 +155,7 @@ class _Process:
     def _kill(self) -> None:
         if self._process is not None and self._process.is_alive():
             self._process.kill()
-            self._process.join(ENDING_S)
+            _exit_code(self._process)
 
     def _start(self) -> ProcessPoolExecutor:
         starting = _Starting()
@@ -180,7 +180,6 @@ class _Process:
             pool.shutdown(wait=False)
         if process is None:
             return ""
-        process.join(ENDING_S)
         code, came_up = _exit_code(process), self._came_up
         if came_up is None or not came_up.done() or came_up.exception() is not None:
             return " while it came up"
@@ -188,7 +187,8 @@ class _Process:
 
 
 def _exit_code(process: BaseProcess) -> int | None:
-    """Give how a process ended; None where it has not."""
+    """Wait for a process that is ending, and give how it ended; None where it has not."""
+    process.join(ENDING_S)
     # The pool's own thread waits for it too: who comes second is told nothing until the first has noted it.
     until = monotonic() + NOTED_S
     while process.exitcode is None and monotonic() < until:
