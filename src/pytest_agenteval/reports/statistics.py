@@ -6,7 +6,7 @@ Errored and not-run trials are counted beside the averages and never enter them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
@@ -24,7 +24,6 @@ UNJUDGED = (NO_JUDGE, "limit")
 """What grades say of themselves where a judge was not there, or had no budget left."""
 
 TaskName = tuple[str, str]
-Tasks = Mapping[TaskName, Sequence[JournalEntry]]
 
 
 class Rate(FrozenValue, frozen=True):
@@ -102,33 +101,36 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
     """Work out the figures of a group of trials."""
     averaged = [entry for entry in entries if entry.averaged]
     tasks = group_by_task(averaged)
+    trials_and_passes = [(len(trials), sum(map(_is_passed, trials))) for trials in tasks.values()]
     passed = [_task_passed(trials, scope.threshold) for trials in tasks.values()]
-    lacking = {id(entry): list(grades_lacking_judge(entry)) for entry in averaged}
+    # Of most trials no grade lacks its judge: only the others are looked at again.
+    lacking = [(entry, grades) for entry in entries if (grades := grades_lacking_judge(entry))]
+    lacking_averaged = [(entry, grades) for entry, grades in lacking if entry.averaged]
     planned = max(scope.trials, len(entries))
     return GroupStatistics(
         name=name,
-        tasks=max(scope.tasks, len(group_by_task(entries))),
+        tasks=max(scope.tasks, len({(entry.key.task, entry.key.agent) for entry in entries})),
         planned=planned,
         averaged=len(averaged),
         mean=clustered_mean(((entry.key.task, entry.key.agent), entry.score) for entry in averaged),
         full=pass_rate(entry.full for entry in averaged),
         k=scope.k,
-        pass_1=_rate(tasks, 1, pass_at_k),
-        pass_hat_k=_rate(tasks, scope.k, pass_hat_k),
-        pass_at_k=_rate(tasks, scope.k, pass_at_k),
+        pass_1=_rate(trials_and_passes, 1, pass_at_k),
+        pass_hat_k=_rate(trials_and_passes, scope.k, pass_hat_k),
+        pass_at_k=_rate(trials_and_passes, scope.k, pass_at_k),
         tasks_passed=sum(map(bool, passed)),
         tasks_decided=len(passed),
         errored=Counter(entry.cause for entry in entries if not entry.averaged),
         not_run=planned - len(entries),
         limited=Counter(entry.limit for entry in entries if entry.limit),
         undecided=_undecided(entries),
-        unjudged=sum(len(list(grades_lacking_judge(entry))) for entry in entries),
-        unscored=sum(any(grade.weight for grade in lacking[id(entry)]) for entry in averaged),
+        unjudged=sum(len(grades) for _, grades in lacking),
+        unscored=sum(any(grade.weight for grade in grades) for _, grades in lacking_averaged),
         unproven=sum(
-            _is_passed(entry) and any(grade.threshold > 0 for grade in lacking[id(entry)])
-            for entry in averaged
+            _is_passed(entry) and any(grade.threshold > 0 for grade in grades)
+            for entry, grades in lacking_averaged
         ),
-        lacking=Counter(grade.grader for grades in lacking.values() for grade in grades),
+        lacking=Counter(grade.grader for _, grades in lacking_averaged for grade in grades),
         retried=sum(entry.attempts > 1 for entry in entries),
         spent=_resource_use([usage for entry in entries for usage in (entry.usage, *entry.earlier)], entries),
         judging=_resource_use([entry.judging for entry in entries if entry.judging.asks], ()),
@@ -138,9 +140,9 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
     )
 
 
-def grades_lacking_judge(entry: JournalEntry) -> Iterator[Grade]:
+def grades_lacking_judge(entry: JournalEntry) -> list[Grade]:
     """Give the grades that a judge would have decided, had there been one that could be asked."""
-    return (grade for grade in entry.grades if grade.undecided in UNJUDGED)
+    return [grade for grade in entry.grades if grade.undecided in UNJUDGED]
 
 
 def group_by_task(entries: Iterable[JournalEntry]) -> dict[TaskName, list[JournalEntry]]:
@@ -155,12 +157,10 @@ def _is_passed(entry: JournalEntry) -> bool:
     return entry.ending == "passed"
 
 
-def _rate(tasks: Tasks, k: int, estimate: Callable[[int, int, int], float]) -> Rate | None:
-    rates = [
-        estimate(len(trials), sum(map(_is_passed, trials)), k)
-        for trials in tasks.values()
-        if len(trials) >= k
-    ]
+def _rate(
+    trials_and_passes: Sequence[tuple[int, int]], k: int, estimate: Callable[[int, int, int], float]
+) -> Rate | None:
+    rates = [estimate(trials, passes, k) for trials, passes in trials_and_passes if trials >= k]
     return Rate(sum(rates) / len(rates), len(rates)) if rates else None
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple, get_args
 
+from msgspec.structs import astuple
+
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, TrialKey
 from pytest_agenteval.records.record import Record
@@ -76,6 +78,7 @@ class StartedAttempt(NamedTuple):
 
 
 _ENDINGS, _KINDS = get_args(Ending), get_args(Kind)
+_NUMBERS = (int, float)
 
 
 def check_entry(entry: JournalEntry) -> None:
@@ -95,7 +98,7 @@ def check_entry(entry: JournalEntry) -> None:
     _check_counts(entry.location[1:])
     _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
     _check_texts(entry.tags)
-    _check_digests(entry.digests)
+    _check_texts(astuple(entry.digests))
     _check_usage(entry.usage)
     _check_usage(entry.judging)
     _check_tape(entry.tool_tape)
@@ -115,24 +118,32 @@ def _check_grade(grade: Grade) -> None:
         _check_share(grade.score)
     _check_share(grade.threshold)
     _check_amounts((grade.weight,))
-    if grade.unclamped is not None and not _is_finite(grade.unclamped):
-        raise ValueError(f"{grade.unclamped!r} in the place of a number")
+    if grade.unclamped is not None:
+        _check_number(grade.unclamped)
 
 
+# A bool is no number here, and what is no number at all satisfies no comparison.
 def _check_share(number: Any) -> None:
-    if not (_is_finite(number) and 0 <= number <= 1):
+    if not (type(number) in _NUMBERS and 0 <= number <= 1):
         raise ValueError(f"{number!r} in the place of a number from 0 to 1")
+
+
+def _check_number(number: Any) -> None:
+    if not (type(number) in _NUMBERS and -math.inf < number < math.inf):
+        raise ValueError(f"{number!r} in the place of a number")
 
 
 def _check_amounts(numbers: Iterable[Any]) -> None:
     for number in numbers:
-        if not (_is_finite(number) and number >= 0):
+        if not (type(number) in _NUMBERS and 0 <= number < math.inf):
             raise ValueError(f"{number!r} in the place of a number")
 
 
 def _check_counts(numbers: tuple[Any, ...]) -> None:
-    _check_whole(numbers)
-    _check_amounts(numbers)
+    for number in numbers:
+        if type(number) is not int or number < 0:
+            _check_whole(numbers)
+            raise ValueError(f"{number!r} in the place of a number")
 
 
 def _check_whole(numbers: Iterable[Any]) -> None:
@@ -147,33 +158,16 @@ def _check_texts(texts: Iterable[Any]) -> None:
             raise ValueError(f"{text!r} in the place of a text")
 
 
-def _check_digests(digests: Digests) -> None:
-    _check_texts(
-        (
-            digests.input,
-            digests.fixture,
-            digests.prompt,
-            digests.settings,
-            digests.tools,
-            digests.ruler,
-            digests.model,
-        )
-    )
-
-
 def _check_usage(usage: Usage) -> None:
     if usage is NO_USAGE:
         return
-    _check_counts((usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens))
-    _check_counts((usage.asks, usage.attempts))
-    if usage.cost_usd is not None:
-        _check_amounts((usage.cost_usd,))
+    *counts, cost_usd, asks, attempts = astuple(usage)
+    _check_counts((*counts, asks, attempts))
+    if cost_usd is not None:
+        _check_amounts((cost_usd,))
 
 
 def _check_tape(counts: TapeCounts) -> None:
     if counts is not NO_TAPE:
-        _check_counts((counts.hits, counts.misses, counts.recorded))
+        _check_counts(astuple(counts))
 
-
-def _is_finite(number: Any) -> bool:
-    return type(number) in (int, float) and math.isfinite(number)  # a bool is no number here
