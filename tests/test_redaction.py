@@ -217,6 +217,35 @@ def test_one_secret_is_seen_wherever_in_a_trial_it_stands(place: str) -> None:
     assert not re.search(f"{SECRET}|{DIGITS}", repr(found))
 
 
+def test_what_is_learned_later_is_seen_in_texts_that_were_clean_before() -> None:
+    """Clean texts are looked at once, but only as long as nothing new is known."""
+    secrets = Secrets([LONG])
+    texts = [(SECRET, SECRET), ("a digest", f"holds {DIGITS}")]
+    assert secrets.all_clean(texts)
+    secrets.know([SECRET])
+    assert not secrets.all_clean(texts[:1])
+    secrets.know([str(DIGITS)])
+    assert not secrets.all_clean(texts[1:])
+    assert secrets.all_clean([("another digest", "of something else")])
+
+
+def test_what_was_looked_at_before_a_secret_was_known_is_not_remembered_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trial's thread may learn of one while pytest's own thread is looking at a text."""
+    secrets, looked_for = Secrets([LONG]), Secrets.dirty
+
+    def learning_meanwhile(self: Secrets, text: str) -> bool:
+        found = looked_for(self, text)
+        secrets.know([SECRET])
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Secrets, "dirty", learning_meanwhile)
+        assert secrets.all_clean([(SECRET, SECRET)])
+    assert not secrets.all_clean([(SECRET, SECRET)])
+
+
 def test_headers_of_a_model_are_not_recorded() -> None:
     """Any of them may hold a key; their names are kept, and a recording plays whatever their values are."""
     asked = {"model": "m", "settings": {"extra_headers": {"X-Team": "blue-team-7"}, "seed": 1}}

@@ -30,6 +30,9 @@ SHORTEST_NUMBER = 12
 SECONDS_ONCE_SLOW = 0.1
 """What a user's pattern that took too long once may take for each further text."""
 
+MOST_REMEMBERED = 100_000
+"""Texts that are remembered to be clean."""
+
 IN_QUERY = frozenset({"key", "apikey", "sig", "signature", "code", "auth", "access"})
 """Parameters of an address that are credentials there, though such words are ordinary anywhere else."""
 
@@ -101,7 +104,6 @@ class Secrets:
 
     A value is found as it is and as it stands in JSON, in an address, in a page, in base64, in Python's
     ``repr``; also its beginning or end, where a text was cut. The longest goes first: one may begin another.
-    ``found_clean`` is for digests of texts that hold none of what is known now.
     """
 
     def __init__(self, values: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
@@ -111,14 +113,14 @@ class Secrets:
         self._slow: set[Pattern] = set()
         self._starts: tuple[str, ...] = ()
         self._ends: tuple[str, ...] = ()
-        self.found_clean: set[str] = set()
+        self._found_clean: set[str] = set()
         self.know(values)
         self.know_patterns(patterns)
 
     def forget(self) -> None:
         """Know nothing but the shapes of keys, as at the beginning: another session, other secrets."""
         self._values, self._spelled, self._starts, self._ends, self._patterns = set(), (), (), (), {}
-        self.found_clean.clear()
+        self._found_clean = set()
 
     def know(self, values: Iterable[str]) -> None:
         """Take these values for secrets, those that are too short or ordinary words left out."""
@@ -126,12 +128,12 @@ class Secrets:
         if not fresh:
             return
         self._values |= fresh
-        self.found_clean.clear()
         spelled = {form for value in self._values for form in _spellings(value)}
         longest_first = sorted(spelled, key=lambda form: (-len(form), form))
         self._spelled = tuple((form[:SHORTEST], form) for form in longest_first)
         self._starts = tuple(dict.fromkeys(start for start, _ in self._spelled))
         self._ends = tuple(dict.fromkeys(form[-SHORTEST:] for form in longest_first))
+        self._found_clean = set()  # last: a thread that still looks for fewer has the other one
 
     def all_known(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give the values and the patterns of all that is known, for another process to know the same."""
@@ -140,7 +142,7 @@ class Secrets:
     def know_patterns(self, patterns: Iterable[str]) -> None:
         """Take whatever these patterns match for secrets; raises ``re.error`` for what is no pattern."""
         self._patterns.update((pattern, read_pattern(pattern)) for pattern in patterns)
-        self.found_clean.clear()
+        self._found_clean = set()
 
     def know_variables(self, names: Iterable[str]) -> None:
         """Take the values of these environment variables for secrets, whatever they are called."""
@@ -202,6 +204,20 @@ class Secrets:
             if literal in text and _compiled(shape).search(text):
                 return True
         return bool(self._patterns)
+
+    def all_clean(self, texts: Iterable[tuple[str, str]]) -> bool:
+        """Whether none of many texts holds a secret; each comes behind what it is remembered by.
+
+        That is the text itself or its digest. Most texts are those of other trials, and looked at once.
+        """
+        found_clean = self._found_clean
+        fresh = {digest: text for digest, text in texts if digest not in found_clean}
+        # One long text: every start of a secret is looked for once, not once in each.
+        if self.dirty("\n".join(fresh.values())):
+            return False
+        if len(found_clean) < MOST_REMEMBERED:
+            found_clean.update(fresh)
+        return True
 
     def text(self, text: str) -> str:
         """Give the text with a mark in place of each secret."""

@@ -18,7 +18,6 @@ FIGURES = ("attempt", "ending", "score", "digests", "started_at", "seconds", "to
 """What authors and users named, and what was computed: neither is a place for what an agent says."""
 
 LEAST_NUMBER = 10 ** (SHORTEST_NUMBER - 1)
-MOST_REMEMBERED = 100_000
 
 
 def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
@@ -92,12 +91,8 @@ def _clean(value: Any, secrets: Secrets) -> Any:
 def _is_dirty(tree: Tree, secrets: Secrets) -> bool:
     if not tree.files:
         return False
-    fresh = [file for file in tree.files.values() if file.text and file.digest not in secrets.found_clean]
-    if secrets.dirty("\n".join(tree.files)) or secrets.dirty("\n".join(file.text or "" for file in fresh)):
-        return True
-    if len(secrets.found_clean) < MOST_REMEMBERED:  # most files are those of every other trial
-        secrets.found_clean.update(file.digest for file in fresh)
-    return False
+    texts = ((file.digest, file.text) for file in tree.files.values() if file.text)
+    return secrets.dirty("\n".join(tree.files)) or not secrets.all_clean(texts)
 
 
 def _clean_tree(tree: Tree, secrets: Secrets) -> Tree:

@@ -18,10 +18,11 @@ from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.session.parametrization import Case, CaseFactory, PlannedItem
 from pytest_agenteval.session.planning import Planner
 from pytest_agenteval.session.preflight import CalibrationTest, Preflight
+from pytest_agenteval.session.report_hooks import annotate_report
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.runner import TrialRunner
-from pytest_agenteval.session.secrets import hide_in_log_file, hide_on_terminal, learn_secrets
+from pytest_agenteval.session.secrets import hide_in_log_file, hide_in_report, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.selection import empty_selection_reason, select, unselectable_lines
 from pytest_agenteval.session.settings import Settings, read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
@@ -127,6 +128,14 @@ class EvalSession:
             return
         if any(event.kind == NO_ANSWER for event in trial.transcript.events):
             self._silent_agents[trial.key.agent] = None
+
+    @staticmethod
+    def complete_report(item: pytest.Item, report: pytest.TestReport) -> None:
+        """Put what an item's trial has to say onto a report of its, and take secrets out of any."""
+        # In this order: grades and agents' output bring secrets of their own.
+        if getattr(item, "trial", None) is not None:
+            annotate_report(item, report)
+        hide_in_report(report)
 
     def refuse(self, mistake: UsageMistake) -> None:
         """Remember a usage mistake, which ends the session once everything is collected.

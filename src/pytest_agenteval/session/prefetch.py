@@ -31,7 +31,7 @@ class Prefetcher:
         config: pytest.Config,
         concurrency: int,
         attempts: Attempts,
-        slot_of: Callable[[PlannedItem], Slot | None],
+        slot_of: Callable[[PlannedItem, TrialKey], Slot | None],
     ) -> None:
         self.readiness = FixtureReadiness(config)
         self._attempts, self._slot_of = attempts, slot_of
@@ -82,7 +82,7 @@ class Prefetcher:
         if self._attempts.has_begun(key):
             return True
         policy = self.readiness.start_policy(item, current)
-        slot = self._slot_of(item) if policy == "now" else None
+        slot = self._slot_of(item, key) if policy == "now" else None
         if slot is not None:
             self._slots[key] = slot
             begun.append(slot)

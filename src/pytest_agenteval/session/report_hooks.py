@@ -53,13 +53,13 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     if report.when == telling_phase == "setup":
         text = _error_text(trial)
         report.longrepr = longrepr(text, item.path, item.task.line, text.partition("\n")[0])
-    if report.when == "teardown":
+    if report.when == "teardown":  # the last of its reports
         item.trial = None
 
 
 def status_word(report: Any, ending: str) -> tuple[str, str, Any] | None:
-    """Give category, letter and word of a report; errored trials are pytest's own errors."""
-    if ending == "errored" or report.when != "call":
+    """Give category, letter and word of a call's report; errored trials are pytest's own errors."""
+    if ending == "errored":
         return None
     score = format_figure(float(dict(report.user_properties).get("agenteval.score", "nan")))
     if report.passed:

@@ -55,15 +55,9 @@ def pytest_runtest_makereport(
     """Put the agent's time, the score and its reasons onto the reports, and take secrets out of them."""
     # The first of the wrappers sees the report last: what other plugins add to it is cleaned, too.
     report = yield
-    # Before secrets are taken out: grades and agents' output bring their own.
-    if getattr(item, "trial", None) is not None:
-        from pytest_agenteval.session.report_hooks import annotate_report
-
-        annotate_report(item, report)
-    if _eval_session(item.config) is not None:
-        from pytest_agenteval.session.secrets import hide_in_report
-
-        hide_in_report(report)
+    evals = item.config.stash.get(eval_session_key, None)
+    if evals is not None:
+        evals.complete_report(item, report)
     return report
 
 
@@ -79,6 +73,8 @@ def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
 def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     """Show the score beside the ending."""
     # First, for pytest's own hook has an answer to every report, and the first answer counts.
+    if getattr(report, "when", None) != "call":
+        return None
     for name, value in getattr(report, "user_properties", ()):
         if name == "agenteval.ending":
             from pytest_agenteval.session.report_hooks import status_word

@@ -19,7 +19,7 @@ from pytest_agenteval.engine.executors.executor import (
     make_executor,
 )
 from pytest_agenteval.engine.pool import Pool, Slot
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction import KNOWN_SECRETS
 from pytest_agenteval.registry import Registry
@@ -136,9 +136,9 @@ class TrialRunner:
         if begun:  # else the loop need not wake
             self._pool.hand_over(begun)
 
-    def _next_slot(self, item: PlannedItem) -> Slot | None:
+    def _next_slot(self, item: PlannedItem, key: TrialKey) -> Slot | None:
         """Give the trial of an item that is begun ahead of it, unless it is inherited."""
-        if self.journal.is_inherited(trial_key(item)):
+        if self.journal.is_inherited(key):
             return None
         return self._slot(self._attempts.next(item.task, item.case))
 

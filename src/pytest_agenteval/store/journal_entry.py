@@ -170,4 +170,3 @@ def _check_usage(usage: Usage) -> None:
 def _check_tape(counts: TapeCounts) -> None:
     if counts is not NO_TAPE:
         _check_counts(astuple(counts))
-
