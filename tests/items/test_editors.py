@@ -79,3 +79,26 @@ def test_a_failure_is_found_at_the_tasks_line(pytester: pytest.Pytester) -> None
     result = run(pytester, "evals/many.json::one", "-s")
 
     result.stdout.fnmatch_lines(["*AT call ('evals/many.json', 2, 'one?scripted-1?')"])
+
+
+@pytest.mark.parametrize("root", [".", "evals", "other"])
+def test_a_trial_lies_where_pytest_would_say(pytester: pytest.Pytester, root: str) -> None:
+    """Its place is told from the root folder, in the root or beside it, as that of any other item."""
+    pytester.mkdir("other")
+    write(pytester.path, FILES)
+    places = """
+import pytest
+def pytest_collection_finish(session):
+    for item in session.items:
+        own, pytests = item.location, pytest.Item.location.func(item)
+        assert own == pytests, (own, pytests)
+        print("AT", own)
+"""
+    write(pytester.path, {"places.py": places})
+    pytester.syspathinsert()
+
+    result = run(pytester, "evals/many.json", f"--rootdir={root}", "--collect-only", "-s", "-p", "places")
+
+    assert result.ret == 0
+    file = {".": "evals/many.json", "evals": "many.json", "other": "../evals/many.json"}[root]
+    result.stdout.fnmatch_lines([f"AT ('{file}', 2, 'one?scripted-1?')"])

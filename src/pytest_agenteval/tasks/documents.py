@@ -15,7 +15,8 @@ from pytest_agenteval.canonical import JSON, compact
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 
 _SURROGATE = re.compile(r"\\u[dD][89abAB]")
-_MENTIONED_ID = re.compile(r"""(?:^|[\s{,"'-])(id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""", re.MULTILINE)
+# What stands before `id` is looked at behind it: a pattern that begins with letters is searched for by these.
+_MENTIONED_ID = re.compile(r"""id(?<![^\s{,"'-]id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""")
 
 
 class LineIndex(Protocol):
@@ -104,9 +105,9 @@ def lines_of_ids(document: Document) -> tuple[int, ...]:
     tasks: Sequence[Any] = value if isinstance(value, list) else [value]
     ids = [task.get("id") if isinstance(task, dict) else None for task in tasks]
     wanted_ids = set(filter(None, (id for id in ids if isinstance(id, str))))
-    hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[2] in wanted_ids]
-    if [match[2] for match in hits] == ids:
-        return _lines_at(document.text, [match.start(1) for match in hits])
+    hits = [match for match in _MENTIONED_ID.finditer(document.text) if match[1] in wanted_ids]
+    if [match[1] for match in hits] == ids:
+        return _lines_at(document.text, [match.start() for match in hits])
     paths: list[KeyPath] = [(index, "id") for index in range(len(ids))] if tasks is value else [("id",)]
     return tuple(map(document.line_of, paths))
 
