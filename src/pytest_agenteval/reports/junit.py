@@ -31,19 +31,9 @@ def trial_properties(trial: Trial, transcript_path: str = "") -> list[Property]:
 
     Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
     """
-    return [_shared(name, value) for name, value in _properties(trial, transcript_path)]
-
-
-@lru_cache(1024)
-def _shared(name: str, value: str) -> Property:
-    """Give one object for equal properties: most are those of other trials, and pytest keeps every report."""
-    return name, value
-
-
-def _properties(trial: Trial, transcript_path: str) -> list[Property]:
-    properties = _trial_facts(trial)
+    properties = list(_trial_facts(trial))
     if transcript_path:
-        properties.append(("agenteval.transcript", _bounded(transcript_path, MOST_PATH)))
+        properties.append(_text("agenteval.transcript", transcript_path, MOST_PATH))
     grades = [_grade(grade) for grade in trial.grades]
     if len(grades) <= FEW:  # they fit, whatever they say
         return properties + grades
@@ -80,13 +70,13 @@ def suite_properties(view: RunView) -> list[Property]:
     ]
 
 
-def _trial_facts(trial: Trial) -> list[Property]:
+def _trial_facts(trial: Trial) -> Iterator[Property]:
     """Give how a trial ended, which it was and what it took."""
-    key, usage = trial.key, trial.usage
-    properties: list[Property] = [("agenteval.ending", trial.ending)]
+    key, judging = trial.key, trial.judging
+    yield _text("agenteval.ending", trial.ending)
     if trial.score is not None:
-        properties.append(("agenteval.score", _number(trial.score)))
-    texts: list[Property] = [
+        yield _figure("agenteval.score", trial.score)
+    for name, value in (
         ("agenteval.limit", trial.limit),
         ("agenteval.cause", trial.cause),
         ("agenteval.suite", key.suite),
@@ -94,29 +84,41 @@ def _trial_facts(trial: Trial) -> list[Property]:
         ("agenteval.bucket", trial.bucket),
         ("agenteval.model", key.model),
         ("agenteval.variant", key.variant),
-    ]
-    properties += [(name, _bounded(value)) for name, value in texts if value]
-    properties.append(("agenteval.repetition", str(key.repetition)))
+    ):
+        if value:
+            yield _text(name, value)
+    yield _text("agenteval.repetition", str(key.repetition))
     if trial.attempt > 1:
-        properties.append(("agenteval.attempt", str(trial.attempt)))
-    properties += _usage("agenteval.", usage)
-    if trial.judging.asks:
-        properties += _usage("agenteval.judge_", trial.judging)
-    return properties
+        yield _text("agenteval.attempt", str(trial.attempt))
+    yield from _usage("agenteval.", trial.usage)
+    if judging.asks:
+        yield from _usage("agenteval.judge_", judging)
 
 
 def _usage(prefix: str, usage: Usage) -> Iterator[Property]:
     if not usage.untold:
-        yield f"{prefix}tokens", str(usage.tokens)
+        yield _text(f"{prefix}tokens", str(usage.tokens))
     if usage.cost_usd is not None:
-        yield f"{prefix}cost_usd", _number(usage.cost_usd, 6)
+        yield _figure(f"{prefix}cost_usd", usage.cost_usd, 6)
 
 
 def _grade(grade: Grade) -> Property:
     """Give a grader's score; what was measured stands for it where that lies past 0..1."""
-    undecided = "crashed" if grade.crashed else "undecided"
-    score = undecided if grade.value is None else _number(grade.value)
-    return f"agenteval.grade.{_bounded(grade.grader, MOST_LABEL)}", score
+    name = f"agenteval.grade.{_bounded(grade.grader, MOST_LABEL)}"
+    if grade.value is None:
+        return _text(name, "crashed" if grade.crashed else "undecided")
+    return _figure(name, grade.value)
+
+
+# One object for equal properties: most are those of other trials too, and pytest keeps every report.
+@lru_cache(1024)
+def _text(name: str, value: str, most: int = MOST_VALUE) -> Property:
+    return name, _bounded(value, most)
+
+
+@lru_cache(1024)
+def _figure(name: str, value: float, digits: int = 4) -> Property:
+    return name, _number(value, digits)
 
 
 def _suite_facts(suite: SuiteView) -> Iterator[Property]:
@@ -151,7 +153,6 @@ def _averages(total: GroupStatistics) -> Iterator[Property]:
             yield name, _number(rate.value)
 
 
-@lru_cache(1024)  # as in _shared: most values are those of other trials too
 def _bounded(text: str, most: int = MOST_VALUE) -> str:
     """Put a text on one line of at most ``most`` bytes."""
     if len(text) <= most and text.isascii() and text.isprintable():
@@ -160,7 +161,6 @@ def _bounded(text: str, most: int = MOST_VALUE) -> str:
     return line if len(line.encode()) <= most else line.encode()[: most - 3].decode(errors="ignore") + "…"
 
 
-@lru_cache(1024)
 def _number(value: float, digits: int = 4) -> str:
     """Write a number with so many digits; like ``figure``, it never rounds to 0 or 1."""
     rounded = round(value, digits)
