@@ -113,6 +113,7 @@ class Secrets:
         self._slow: set[Pattern] = set()
         self._starts: tuple[str, ...] = ()
         self._ends: tuple[str, ...] = ()
+        self._environment: dict[Any, Any] = {}
         self._found_clean: set[str] = set()
         self.know(values)
         self.know_patterns(patterns)
@@ -120,6 +121,7 @@ class Secrets:
     def forget(self) -> None:
         """Know nothing but the shapes of keys, as at the beginning: another session, other secrets."""
         self._values, self._spelled, self._starts, self._ends, self._patterns = set(), (), (), (), {}
+        self._environment = {}
         self._found_clean = set()
 
     def know(self, values: Iterable[str]) -> None:
@@ -153,9 +155,23 @@ class Secrets:
 
         Passwords within addresses, as in ``DATABASE_URL``, are known too.
         """
-        variables = os.environ if environ is None else environ
-        for name in tuple(variables):
-            value = variables.get(name, "")  # pytest's thread unsets variables while a trial's reads them
+        if environ is not None:
+            self._know_variables(environ.items())
+            return
+        # What os.environ keeps inside, copied at once: pytest's thread sets and unsets variables meanwhile,
+        # and to read them one by one, in each turn of the loop, takes longer than half a small trial.
+        inside = getattr(os.environ, "_data", None)
+        if type(inside) is not dict:  # somebody's own map stands in its place
+            self._know_variables([(name, os.environ.get(name, "")) for name in tuple(os.environ)])
+            return
+        now, seen = dict(inside), self._environment
+        changed = [(name, value) for name, value in now.items() if seen.get(name) != value]
+        name_of, value_of = os.environ.decodekey, os.environ.decodevalue
+        self._know_variables([(name_of(name), value_of(value)) for name, value in changed])
+        self._environment = now
+
+    def _know_variables(self, variables: Iterable[tuple[str, str]]) -> None:
+        for name, value in variables:
             if _names_a_secret(name) or (
                 name.upper().endswith(_ANY_KEY) and _compiled(_LIKE_A_KEY).fullmatch(value)
             ):
@@ -262,7 +278,7 @@ class Secrets:
 
     def _cut_within(self, text: str) -> bool:
         """Whether a text was cut, and may go on with the end of a secret."""
-        return any(cut in text for cut in CUT) and any(end in text for end in self._ends)
+        return bool(self._ends) and any(cut in text for cut in CUT) and any(end in text for end in self._ends)
 
     def _key(self, key: Any) -> Any:
         if isinstance(key, str):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import astuple, replace
@@ -51,30 +50,37 @@ def _names(kind: type) -> tuple[str, ...]:
     return kind.__struct_fields__ if issubclass(kind, Record) else ()
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Give every text within a value, numbers that are long enough for secrets among them."""
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
+def _texts(parts: list[Any]) -> list[str]:
+    """Give every text within these values, numbers that are long enough for secrets among them.
+
+    The list grows while it is walked: no part of a trial is deep, and each has some hundred.
+    """
+    texts: list[str] = []
+    for part in parts:
         kind: Any = type(part)
         if kind is str:
-            yield part
-        elif part is None or kind is bool or kind is float:
+            texts.append(part)
+        elif part is None or kind is float or kind is bool or (kind is int and part <= LEAST_NUMBER):
             continue
-        elif kind is int:
-            if part > LEAST_NUMBER:
-                yield str(part)
         elif issubclass(kind, Record):  # somebody's own is a value that JSON does not know
-            waiting += astuple(part)
-        elif isinstance(part, tuple | list | set | frozenset):
-            waiting += part
-        elif kind is dict or kind is MappingProxyType or isinstance(part, Mapping):
-            waiting += part
-            waiting += part.values()
+            parts += astuple(part)
+        elif isinstance(part, _LISTS):
+            parts += part
+        elif isinstance(part, _MAPS):
+            parts += part
+            parts += part.values()
         elif isinstance(part, str):
-            yield str.__str__(part)
+            texts.append(str.__str__(part))
+        elif kind is int:
+            texts.append(str(part))
         else:
-            waiting += forms(part)
+            parts += forms(part)
+    return texts
+
+
+# Named once: a union would be made anew at each value. Maps of ours are dicts, which is told quickly.
+_LISTS = (tuple, list, set, frozenset)
+_MAPS = (dict, Mapping)
 
 
 def _clean(value: Any, secrets: Secrets) -> Any:
