@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import time
 from collections.abc import Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grading import GradingResult, no_judges
 from pytest_agenteval.engine.trial_resources import TrialJudges, cassette_files, open_chat, open_tool_tape
-from pytest_agenteval.engine.worker_context import WorkerContext
+from pytest_agenteval.engine.worker_context import MadeAgent, WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
@@ -100,8 +100,11 @@ class _TrialRun:
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
-        with self.context.setup_excluded():
+        began = time.monotonic()
+        try:
             stage = self._set_up()
+        finally:
+            self.context.exclude_setup(time.monotonic() - began)
         # What is looked at stays within: nothing that the agent has left running goes out meanwhile.
         with stage.own_requests.answering():
             await self._run_agent(stage)
@@ -114,23 +117,26 @@ class _TrialRun:
             self.error = error_details(self.recorder.broken)
 
     async def _run_agent(self, stage: _Stage) -> None:
-        run = stage.agent.run
+        run, on_loop = stage.made.agent.run, stage.made.on_loop
+        self.context.begin_agent(self.budget, on_loop=on_loop)
         try:
-            with self.context.agent_running(self.budget, on_loop=inspect.iscoroutinefunction(run)):
-                answer, self.limit = await run_within_limits(run, self._own_input(), stage.ctx)
+            given = self._own_input()
+            answer, self.limit = await run_within_limits(run, given, stage.ctx, on_loop=on_loop)
             self.answer = bounded_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):
                 raise
             self.error = error_details(raised)
+        finally:
+            self.context.end_agent(self.budget)
 
     def _digests(self, stage: _Stage) -> Digests:
         grader_for, cache = self.context.grading.grader, self.context.digest_cache
-        return digests_of(self.plan, grader_for, stage.prompt_digest, stage.ctx.tools.specs, cache)
+        return digests_of(self.plan, grader_for, stage.made.prompt_digest, stage.ctx.tools.specs, cache)
 
     def _add_end_state(self, stage: _Stage) -> None:
         """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""
-        agent = stage.agent
+        agent = stage.made.agent
         if reports_end_state(agent):
             end_state = as_end_state(agent.end_state(self._own_input(), stage.ctx))
             state = {**self.answer.state, **end_state}
@@ -138,42 +144,44 @@ class _TrialRun:
 
     def _own_input(self) -> Any:
         """Give a copy, which an agent may change: all repetitions share a plan, and graders look at it."""
-        return deepcopy(self.plan.task.input)
+        given = self.plan.task.input
+        # Mostly a map of nothing but texts: walking it to find that out takes longer than all of the agent's.
+        only_texts = type(given) is dict and {*map(type, given.values())} == {str}
+        return dict(given) if only_texts else deepcopy(given)
 
     def _set_up(self) -> _Stage:
         """Import and make what the agent needs, and build its workspace: no second of this is the agent's."""
         plan, task, context, recorder = self.plan, self.plan.task, self.context, self.recorder
         inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder)
         self.chat_tapes += [] if chat_tape is None else [chat_tape]
+        tools = context.tools(task)
         box = ToolBox(
             recorder,
             tape=partial(open_tool_tape, plan, context) if task.cassette else None,
             on_miss=task.on_miss,
             faults=faults_of(task.faults),
-            registered=context.tools(task),
+            registered=tools,
         )
         own_requests = OwnRequests(plan, box, recorder)
-        if context.may_make_requests(task):
+        if tools or context.has_own_agent(task):
             # Not at the first request: a process forked while a thread imports waits for that for ever.
             import pytest_agenteval.cassettes.library
             import pytest_agenteval.tools.tape  # noqa: F401
-        if not context.has_agent(task, plan.variant):
+        made = context.made_agent(task, plan.variant)
+        if made is None:
             # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
             with own_requests.answering(closing=False):
-                context.agent(task)
-                context.prompts(task, plan.variant)
-        agent = context.agent(task)
-        prompts, prompt_digest = context.prompts(task, plan.variant)
-        box.offer_named(self._tool_names(agent))
+                made = context.make_agent(task, plan.variant)
+        box.offer_named(self._tool_names(made.agent))
         compile_schemas(box.specs)
-        prompts.load()
+        made.prompts.load()
         chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
         turns = user_turns(task.input)
         ctx = AgentContext(
-            self.workspace, box, chat, Clock(task.clock), self.budget, prompts, turns, recorder
+            self.workspace, box, chat, Clock(task.clock), self.budget, made.prompts, turns, recorder
         )
         self.before = self.workspace.before()
-        return _Stage(agent, ctx, own_requests, prompt_digest)
+        return _Stage(made, ctx, own_requests)
 
     def _tool_names(self, agent: Agent) -> Sequence[str]:
         """Give the names of the tools to offer: those the agent has, else all of the suite's.
@@ -242,10 +250,9 @@ class _TrialRun:
 class _Stage(NamedTuple):
     """All that an agent needs to act, made before the trial's clock starts."""
 
-    agent: Agent
+    made: MadeAgent
     ctx: AgentContext
     own_requests: OwnRequests
-    prompt_digest: str
 
 
 def _counts(*tapes: ChatTape | ToolTape) -> TapeCounts:

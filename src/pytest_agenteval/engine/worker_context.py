@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agenteval.agents.agent import Agent, templates_of
 from pytest_agenteval.canonical import canonical
@@ -33,6 +32,19 @@ class NoAgent(TrialBroken):
     """What was registered made something that cannot act."""
 
     cause = "agent"
+
+
+class MadeAgent(NamedTuple):
+    """An agent and its prompts, made once and used by many trials; ``on_loop`` says that it is async.
+
+    ``held`` are the maps of prompts it was made for: while it is kept nothing else has their ids.
+    """
+
+    agent: Agent
+    on_loop: bool
+    prompts: Prompts
+    prompt_digest: str
+    held: tuple[object, object]
 
 
 class WorkerContext:
@@ -63,7 +75,7 @@ class WorkerContext:
         self._opening = threading.Lock()
         self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
         self._agents: dict[tuple[str, str], Agent] = {}
-        self._prompts: dict[tuple[str, int, int], tuple[object, Prompts, str]] = {}
+        self._made: dict[tuple[str, str, int, int], MadeAgent] = {}
 
     @property
     def library(self) -> Library:
@@ -75,12 +87,20 @@ class WorkerContext:
                 self._library = Library(self._root, started=self._started)
             return self._library
 
-    def has_agent(self, task: PlannedTask, variant: Variant) -> bool:
-        """Whether the task's agent is made and its prompts are read, so that no code of its author runs."""
-        return _agent_key(task) in self._agents and _prompts_key(task, variant) in self._prompts
+    def made_agent(self, task: PlannedTask, variant: Variant) -> MadeAgent | None:
+        """Give the agent and the prompts that it has here; None where code of its author has to run first."""
+        return self._made.get(_made_key(task, variant))
 
-    def agent(self, task: PlannedTask) -> Agent:
-        """Give the task's agent, made once for each set of settings."""
+    def make_agent(self, task: PlannedTask, variant: Variant) -> MadeAgent:
+        """Make the task's agent, once for each set of settings, and read the prompts that it has here."""
+        agent = self._agent(task)
+        prompts = Prompts(templates_of(agent) or {}, {**task.prompts, **variant.prompts})
+        on_loop, held = inspect.iscoroutinefunction(agent.run), (task.prompts, variant.prompts)
+        made = MadeAgent(agent, on_loop, prompts, prompts.digest(), held)
+        self._made[_made_key(task, variant)] = made
+        return made
+
+    def _agent(self, task: PlannedTask) -> Agent:
         key = _agent_key(task)
         if key not in self._agents:
             agent = self.registry.agent_factory(task.agent)(**task.settings)
@@ -89,25 +109,13 @@ class WorkerContext:
             self._agents[key] = agent
         return self._agents[key]
 
-    def prompts(self, task: PlannedTask, variant: Variant) -> tuple[Prompts, str]:
-        """Give the prompt texts that this agent has in this task and variant, with their digest."""
-        key = _prompts_key(task, variant)
-        entry = self._prompts.get(key)
-        if entry is None:
-            own = templates_of(self.agent(task)) or {}
-            prompts = Prompts(own, {**task.prompts, **variant.prompts})
-            # The maps are held, so that their ids stay theirs.
-            entry = self._prompts[key] = ((task.prompts, variant.prompts), prompts, prompts.digest())
-        return entry[1], entry[2]
-
     def tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task may offer, by name: its suite's and the registered ones."""
         return {**self.registry.tools, **self.suite_tools(task)} if task.tools else self.registry.tools
 
-    def may_make_requests(self, task: PlannedTask) -> bool:
-        """Whether a trial runs code that may ask by itself: tools, or an agent that is none of ours."""
-        agent = self.registry.agent_factory(task.agent)
-        return bool(self.tools(task)) or not _is_ours(agent)
+    def has_own_agent(self, task: PlannedTask) -> bool:
+        """Whether the task's agent is none of ours, and may make requests by itself."""
+        return not _is_ours(self.registry.agent_factory(task.agent))
 
     def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task's suite declares, by name and in its order."""
@@ -143,32 +151,25 @@ class WorkerContext:
         kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
         return not all(map(_is_ours, kinds))
 
-    @contextmanager
-    def setup_excluded(self) -> Iterator[None]:
-        """Keep what holds up the loop, as imports do, out of the seconds of all agents that act on it now."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            held_up = time.monotonic() - began
-            for budget, on_loop in tuple(self._running_agents.items()):
-                if on_loop:
-                    budget.forgive_frozen(held_up)
-                else:
-                    budget.forgive_wait_of_answer()
+    def exclude_setup(self, seconds: float) -> None:
+        """Keep what held up the loop, as imports do, out of the seconds of all agents that act on it now."""
+        for budget, on_loop in tuple(self._running_agents.items()):
+            if on_loop:
+                budget.forgive_frozen(seconds)
+            else:
+                budget.forgive_wait_of_answer()
 
-    @contextmanager
-    def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
-        """Start a trial's clock, and count its agent among those that act.
+    def begin_agent(self, budget: Budget, *, on_loop: bool) -> None:
+        """Start a trial's clock, and count its agent among those that act, until ``end_agent``.
 
         Of an agent in a thread only the answer is held up, not the agent.
         """
         budget.begin()
         self._running_agents[budget] = on_loop
-        try:
-            yield
-        finally:
-            self._running_agents.pop(budget, None)
+
+    def end_agent(self, budget: Budget) -> None:
+        """Count a trial's agent no more among those that act."""
+        self._running_agents.pop(budget, None)
 
     @property
     def has_cassettes(self) -> bool:
@@ -203,5 +204,5 @@ def _agent_key(task: PlannedTask) -> tuple[str, str]:
     return task.agent, canonical(task.settings) if task.settings else ""
 
 
-def _prompts_key(task: PlannedTask, variant: Variant) -> tuple[str, int, int]:
-    return task.agent, id(task.prompts), id(variant.prompts)
+def _made_key(task: PlannedTask, variant: Variant) -> tuple[str, str, int, int]:
+    return *_agent_key(task), id(task.prompts), id(variant.prompts)
