@@ -6,9 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pytest_agenteval import builtin
+from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning import Planner
+from pytest_agenteval.tools.functions import tool_of
+
+
+def search_mail(text: str) -> str:
+    """Search."""
+    return text
 
 
 def _task(id: str, count: Any) -> dict[str, Any]:
@@ -27,3 +36,34 @@ def test_tasks_share_graders_that_are_the_same(tmp_path: Path) -> None:
     assert first is second
     assert first[0].config["values"]["count"] is not True
     assert third[0].config["values"]["count"] is True
+
+
+def test_a_misspelt_tool_is_told_though_it_was_taken_for_another_before(tmp_path: Path) -> None:
+    """A conftest further down may register what a task of an earlier folder named, and nearly."""
+    registry = Registry(lambda registry: None)
+    builtin.pytest_agenteval_register(registry)
+    planner = Planner(registry, tmp_path)
+    graders = [{"name": "tool_called", "config": {"tools": ["serch_mail"]}}]
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    for file in (first, second):
+        file.write_text(json.dumps({"id": file.stem, "input": {"content": "Look."}, "graders": graders}))
+
+    assert len(planner.tasks(first, named=True)) == 1
+    registry.tool(tool_of(search_mail))
+    with pytest.raises(ProblemsFound, match="search_mail"):
+        planner.tasks(second, named=True)
+
+
+def test_tasks_with_the_same_group_share_its_graders(tmp_path: Path) -> None:
+    """A group is no grader, and nobody can ask it which tools it names."""
+    registry = Registry(lambda registry: None)
+    builtin.pytest_agenteval_register(registry)
+    registry.grader_group("both", [("answer_contains", "one"), ("answer_contains", "two")])
+    graders = [{"name": "both", "config": {"text": "a"}}]
+    file = tmp_path / "tasks.json"
+    file.write_text(json.dumps([{"id": id, "input": {"content": "?"}, "graders": graders} for id in "ab"]))
+
+    first, second = (task.graders for task, _ in Planner(registry, tmp_path).tasks(file, named=True))
+
+    assert first is second
+    assert [grader.label for grader in first] == ["one", "two"]

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
 from pytest_agenteval.agents.agent import tools_of
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.portable.files import name_or_older
-from pytest_agenteval.records.plan import PlannedGrader, PlannedTask
+from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints
+from pytest_agenteval.session.grader_planning import GraderPlanning, Graders, request_of
 from pytest_agenteval.session.prompt_variants import find_unread_prompts
-from pytest_agenteval.session.registration_check import MOST_KEPT, ConfigProblem, RegistrationCheck
+from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
 from pytest_agenteval.session.task_inputs import allowance_of, complete_input, inline_file_settings, text_of
 from pytest_agenteval.tasks.documents import read_document, short_path
-from pytest_agenteval.tasks.file_names import is_task_name
+from pytest_agenteval.tasks.file_names import folder_of, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
-from pytest_agenteval.tasks.spec import GraderSpec, Suite, Task, TaskSettings, resolve_settings
+from pytest_agenteval.tasks.spec import Suite, Task, TaskSettings, resolve_settings
 
 T = TypeVar("T")
 
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})
-OUTCOME = "expected_outcome"
 NO_PROMPTS: Mapping[str, str] = NOTHING
 
 
@@ -49,7 +45,7 @@ class _TaskSource(FrozenValue, frozen=True):
 class _Resolved(NamedTuple):
     """What stands behind the names in a task: its graders, starting trees and prompts."""
 
-    graders: tuple[PlannedGrader, ...]
+    graders: Graders
     layers: tuple[str, ...]
     prompts: Mapping[str, str]
 
@@ -60,6 +56,7 @@ class Planner:
     def __init__(self, registry: Registry, root: Path) -> None:
         self._registry = registry
         self._checker = RegistrationCheck(registry)
+        self._graders = GraderPlanning(registry, self._checker)
         self._root = root
         self.suites = Suites(root, lambda: registry.toolsets, lambda: registry.broken_benchmarks)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
@@ -69,7 +66,6 @@ class Planner:
         self._started_from: set[str] = set()
         self._last: _TaskSource | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
-        self._equal_graders: dict[tuple[Hashable, ...], tuple[PlannedGrader, ...]] = {}
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
@@ -86,7 +82,8 @@ class Planner:
         if not loaded and loaded_suite.suite is not None:
             self._not_tasks.append(path)
         if loaded:
-            self._folders[path.parent] = is_task_name(path) or self._folders.get(path.parent, False)
+            folder = folder_of(path)
+            self._folders[folder] = is_task_name(path) or self._folders.get(folder, False)
         problems: list[Problem] = []
         planned = [self._plan(task, loaded_suite, problems) for task in loaded]
         self._raise(problems)
@@ -115,6 +112,8 @@ class Planner:
 
     def _raise(self, problems: Sequence[Problem]) -> None:
         """Raise the problems of a file, its suite or its tools that were not said before."""
+        if not problems:
+            return
         fresh = [problem for problem in problems if (problem.file, problem.path) not in self._reported]
         self._reported.update((problem.file, problem.path) for problem in fresh)
         if fresh:
@@ -123,18 +122,19 @@ class Planner:
     def _plan(
         self, loaded: LoadedTask, loaded_suite: LoadedSuite, problems: list[Problem]
     ) -> tuple[PlannedTask, TaskSettings] | None:
-        unread: list[Problem] = []
-        loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
         task, suite = loaded.task, loaded_suite.suite
         settings = resolve_settings(task, suite)
         agent = settings.agent or DEFAULT_AGENT
-        wrong = [
-            *unread,
-            *self._id_conflict(suite.name if suite else "", loaded),
-            *(() if unread else self._config_problems(loaded, settings, loaded_suite)),
-        ]
+        request = request_of(task, agent, loaded_suite.resources.names)
+        graders = self._graders.fitting(request)
+        unread: list[Problem] = []
+        if graders is None:
+            loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
+        wrong = [*unread, *self._id_conflict(suite.name if suite else "", loaded)]
+        if not unread:
+            wrong += self._agent_problems(loaded, settings, loaded_suite)
+            wrong += self._grader_problems(loaded, agent, loaded_suite) if graders is None else ()
         layers: tuple[str, ...] = self._with_problems(wrong, self._layers_of, loaded, loaded_suite, ())
-        graders = self._graders_of(task)
         prompts: Mapping[str, str] = self._with_problems(
             wrong, self._prompts_of, loaded, loaded_suite, NOTHING
         )
@@ -144,9 +144,12 @@ class Planner:
         problems += wrong
         if wrong:
             return None
-        return self._planned_task(
-            loaded, loaded_suite, settings, _Resolved(graders, layers, prompts)
-        ), settings
+        if graders is None:
+            graders = self._graders.plan(loaded.task)
+            if loaded.task is task:  # texts of files, which lie elsewhere for other tasks, are not in them
+                self._graders.remember(request, task, graders)
+        resolved = _Resolved(graders, layers, prompts)
+        return self._planned_task(loaded, loaded_suite, settings, resolved), settings
 
     def _planned_task(
         self, loaded: LoadedTask, loaded_suite: LoadedSuite, settings: TaskSettings, resolved: _Resolved
@@ -173,14 +176,14 @@ class Planner:
             texts=texts,
             limits=allowance_of(settings),
             clock=settings.clock,
-            reference=None if reference is None else jsonable(reference),
-            script=None if task.script is None else tuple(map(jsonable, task.script)),
+            reference=None if reference is None else reference.to_json(),
+            script=None if task.script is None else tuple([entry.to_json() for entry in task.script]),
             split=task.split,
             repetitions=settings.trials,
             cassette=self._cassette(loaded),
             shared=resources.shared,
             tools=resources.tools,
-            faults=tuple(map(jsonable, task.faults)),
+            faults=tuple([fault.to_json() for fault in task.faults]),
             on_miss=suite.on_miss if suite else "error",
             live=suite.live if suite else False,
         )
@@ -209,29 +212,6 @@ class Planner:
         self._started_from.update(layers)
         return layers
 
-    def _graders_of(self, task: Task) -> tuple[PlannedGrader, ...]:
-        """Give a task's graders: one object for all tasks that have the same, and so one digest."""
-        graders = tuple(grader for spec in task.graders for grader in self._graders(spec, task))
-        if len(self._equal_graders) > MOST_KEPT:
-            self._equal_graders.clear()
-        return self._equal_graders.setdefault(tuple(map(_grader_key, graders)), graders)
-
-    def _graders(self, spec: GraderSpec, task: Task) -> Iterator[PlannedGrader]:
-        """Give the grader that is asked for, or each one of the group."""
-        members = self._registry.group(spec.name)
-        for name, label in members:
-            label_in_group = f"{spec.label}: {label}" if spec.label else label
-            yield self._with_outcome(replace(_grader(spec), name=name, label=label_in_group), task)
-        if not members:
-            yield self._with_outcome(_grader(spec), task)
-
-    def _with_outcome(self, planned: PlannedGrader, task: Task) -> PlannedGrader:
-        """Tell a grader that has such a setting what the task says will be true afterwards."""
-        outcome = task.reference_solution.expected_outcome if task.reference_solution else None
-        if not outcome or OUTCOME in planned.config or not self._checker.takes(planned.name, OUTCOME):
-            return planned
-        return replace(planned, config={**planned.config, OUTCOME: outcome})
-
     def _id_conflict(self, suite: str, loaded: LoadedTask) -> list[Problem]:
         """Say so when another file of the suite has a task of this id."""
         here = (loaded.file, loaded.line)
@@ -241,23 +221,27 @@ class Planner:
         found = f"{loaded.task.id!r}, which is also in {short_path(first[0])}:{first[1]}"
         return [_problem(loaded, ("id",), "an id that no other task of the suite has", found)]
 
-    def _config_problems(
+    def _agent_problems(
         self, loaded: LoadedTask, settings: TaskSettings, loaded_suite: LoadedSuite
     ) -> Iterator[Problem]:
-        """Say what does not fit what is registered, in the file that says it: the task's or the suite's."""
-        agent = settings.agent or DEFAULT_AGENT
-        mismatches = self._checker.agent(
-            agent, settings.settings, loaded.task.input, loaded_suite.resources.names
-        )
-        mismatches += _idle_faults(
-            loaded.task, settings.settings.get("tools", self._offered_tools(settings, loaded_suite))
-        )
+        """Say what is wrong with agent, settings, input and faults."""
+        agent, task = settings.agent or DEFAULT_AGENT, loaded.task
+        mismatches = self._checker.agent(agent, settings.settings, task.input, loaded_suite.resources.names)
+        if task.faults:
+            offered = settings.settings.get("tools", self._offered_tools(settings, loaded_suite))
+            mismatches += _idle_faults(task, offered)
+        return self._problems_of(mismatches, loaded, loaded_suite)
+
+    def _grader_problems(
+        self, loaded: LoadedTask, agent: str, loaded_suite: LoadedSuite
+    ) -> Iterator[Problem]:
+        """Say which graders cannot be made, or name tools that nobody offers."""
         for index, spec in enumerate(loaded.task.graders):
             wrong = self._checker.grader(spec) or self._checker.misnamed_tools(
                 spec, agent, loaded_suite.resources.names
             )
-            mismatches += (mismatch.below("graders", index) for mismatch in wrong)
-        yield from self._problems_of(mismatches, loaded, loaded_suite)
+            below = [mismatch.below("graders", index) for mismatch in wrong]
+            yield from self._problems_of(below, loaded, loaded_suite)
 
     def _problems_of(
         self, mismatches: Sequence[ConfigProblem], loaded: LoadedTask, loaded_suite: LoadedSuite
@@ -297,7 +281,7 @@ class Planner:
 
     def _source_of(self, file: Path) -> _TaskSource:
         """Give what all tasks of a file have of it, worked out once."""
-        if self._last is None or self._last.file != file:
+        if self._last is None or self._last.file is not file:
             self._last = _TaskSource(file, short_path(file), is_task_name(file), self._recordings(file))
         return self._last
 
@@ -339,15 +323,3 @@ def _problem(loaded: LoadedTask, path: KeyPath, expected: str, found: str, hint:
     path = path if loaded.index is None else (loaded.index, *path)
     line = read_document(loaded.file).line_of(path)
     return Problem(short_path(loaded.file), line, path, expected, found, hint)
-
-
-def _grader(spec: GraderSpec) -> PlannedGrader:
-    return PlannedGrader(
-        spec.name, spec.label or spec.name, spec.config or NOTHING, spec.weight, spec.threshold, spec.require
-    )
-
-
-def _grader_key(grader: PlannedGrader) -> Hashable:
-    # The text of a configuration: True is not 1 there.
-    config = canonical(grader.config) if grader.config else ""
-    return grader.name, grader.label, config, grader.weight, grader.threshold, grader.required

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -50,14 +50,14 @@ class RegistrationCheck:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._accepted: set[tuple[str, str, str]] = set()
+        self._accepted: set[Hashable] = set()
 
     def agent(
         self,
         name: str,
         settings: Mapping[str, Any],
         task_input: Mapping[str, Any],
-        tools: Collection[str] = (),
+        tools: tuple[str, ...] = (),
     ) -> list[ConfigProblem]:
         """Say what keeps this agent from being made of these settings and given this input.
 
@@ -69,16 +69,16 @@ class RegistrationCheck:
             return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found)]
-        key = ("agent", name, canonical(settings) if settings else "")
+        key = ("agent", name, canonical(settings) if settings else "", tools)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
             if unfit := _unfit_agent(factory, settings):
                 return unfit
             wrong = find_config_problems(name, factory, settings) or _unaccepted_settings(factory, settings)
-        wrong = tuple(mismatch.below("settings") for mismatch in wrong)
+            wrong = tuple(mismatch.below("settings") for mismatch in wrong)
+            wrong = wrong or self._unknown_tools(factory, settings, tools)
         if not wrong:
             self._accept(key)
-            wrong = self._unknown_tools(factory, settings, tools)
         return [*wrong, *_input_problems(factory, task_input)]
 
     def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
@@ -125,6 +125,13 @@ class RegistrationCheck:
         except (UnknownName, NotImported):
             return NOTHING
 
+    def named_tools(self, spec: GraderSpec) -> str | Sequence[str] | None:
+        """Give what a grader names of tools, if anything; of a group nobody can tell."""
+        try:
+            return spec.config.get(tools_setting_of(self._registry.grader_factory(spec.name)))
+        except (UnknownName, NotImported):
+            return None
+
     def misnamed_tools(
         self, spec: GraderSpec, agent: str, tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
@@ -132,14 +139,14 @@ class RegistrationCheck:
 
         Others may be meant: that a tool is not even there is a way of not calling it.
         """
+        names = self.named_tools(spec)
+        if not names:
+            return ()
         try:
             setting = tools_setting_of(self._registry.grader_factory(spec.name))
-            if not spec.config.get(setting):
-                return ()
             own = tools_of(self._registry.agent_factory(agent))
         except (UnknownName, NotImported):  # which is told
             return ()
-        names = spec.config[setting]
         # A class says its tools; where they are a field, the settings do, and these are the suite's.
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
         return tuple(
@@ -150,7 +157,7 @@ class RegistrationCheck:
             if name not in offered and _is_nearly(name, offered)
         )
 
-    def _accept(self, key: tuple[str, str, str]) -> None:
+    def _accept(self, key: Hashable) -> None:
         # Only what fits is kept: what is unknown now may be offered by a conftest further down.
         if len(self._accepted) > MOST_KEPT:
             self._accepted.clear()
@@ -223,7 +230,9 @@ def _unfit_grader(grader: Any) -> tuple[ConfigProblem, ...]:
 
 def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigProblem]:
     """Say what an agent's class says is wrong with a task's input."""
-    problems: Any = factory.input_problems(task_input) if checks_input(factory) else ()
+    if not checks_input(factory):
+        return []
+    problems: Any = factory.input_problems(task_input)
     rows = problems if isinstance(problems, list | tuple) else [problems]
     if not all(isinstance(row, list | tuple) and len(row) in (3, 4) for row in rows):
         expected = "an agent's input_problems: to give a list of (key path, expected, found[, hint])"

@@ -16,6 +16,7 @@ from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import (
     find_suite,
+    folder_of,
     is_calibration_name,
     is_data_name,
     is_set_aside_folder,
@@ -127,7 +128,7 @@ class Suites:
 
     def may_hold_tasks(self, path: Path) -> bool:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
-        folder = path.parent
+        folder = folder_of(path)
         if self.file_of(folder) is None:
             return (is_task_name(path) or is_calibration_name(path)) and not self._set_apart(folder)
         return is_data_name(path.name) and not self._set_apart(folder)
@@ -201,7 +202,7 @@ class Suites:
 
     def of(self, path: Path) -> LoadedSuite | ProblemsFound:
         """Give the suite that rules a file, or everything that is wrong with it."""
-        file = self.file_of(path.parent)
+        file = self.file_of(folder_of(path))
         if file is None:
             return NO_SUITE
         if file not in self._suites:

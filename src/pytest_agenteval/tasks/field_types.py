@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from msgspec import Meta
 
 from pytest_agenteval.records.record import FrozenValue
@@ -31,6 +32,12 @@ _CLOCK = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?"
 
 class Spec(FrozenValue, frozen=True, forbid_unknown_fields=True):
     """Base of everything an author writes: unknown keys are mistakes, values are frozen."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the spec as JSON values, lists for tuples and all defaults said."""
+        # What is read from a file holds nothing but JSON's own values: JSON's way there and back is exact.
+        value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return value
 
 
 class TwoSpellings(Spec, frozen=True):

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 
 SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
 _SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def folder_of(path: Path) -> Path:
+    """Give the folder of a file: one object for all of its files, for a new path is slow to look up."""
+    return _path(os.path.dirname(str(path)))
+
+
+@lru_cache(maxsize=64)
+def _path(text: str) -> Path:
+    return Path(text)
 
 
 def find_suite(folder: Path, stop: Path) -> Path | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from pytest_agenteval.tasks.documents import (
     read_document,
     short_path,
 )
-from pytest_agenteval.tasks.file_names import is_task_name
+from pytest_agenteval.tasks.file_names import folder_of, is_task_name
 from pytest_agenteval.tasks.spec import Suite, Task
 from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.tasks.task_detection import (
@@ -73,13 +73,14 @@ def load_tasks(
     command line; where it stands ``alone``, its name says little: other tools have a ``task.yaml`` too.
     ``top`` is the suite's folder, else the project's.
     """
-    sure = named or (is_task_name(path) and not alone)
+    task_name = is_task_name(path)
+    sure = named or (task_name and not alone)
     document = _document(path, read_bytes(path), sure, below_suite=suite is not None)
     if document is None or not _holds_tasks(document, sure, below_suite=suite is not None):
         return ()
     tasks = _validate(document, suite)
     lines = lines_of_ids(document)
-    place = _folder_bucket(path, suite, top)
+    place = _folder_bucket(folder_of(path), task_name, suite.name if suite else "", top)
     single = not isinstance(document.value, list)
     return tuple(
         LoadedTask(task, path, lines[index], None if single else index, _named_bucket(task) or place)
@@ -202,12 +203,13 @@ def _named_bucket(task: Task) -> str:
     return str(task.metadata.get("failure_bucket", "")).strip()
 
 
-def _folder_bucket(path: Path, suite: Suite | None, top: Path | None) -> str:
+@lru_cache(maxsize=64)
+def _folder_bucket(folder: Path, task_name: bool, suite: str, top: Path | None) -> str:
     """Name the folder that groups a file with others: for ``task.*`` its folder holds that task only.
 
     ``top`` is the suite's folder, else the project's: what is not below it groups nothing.
     """
-    folder = path.parent.parent if is_task_name(path) else path.parent
-    if top is None or str(folder).startswith(f"{top}{os.sep}"):
-        return folder.name
-    return suite.name if suite else path.parent.name
+    group = folder.parent if task_name else folder
+    if top is None or (group != top and group.is_relative_to(top)):
+        return group.name
+    return suite or folder.name
