@@ -5,7 +5,12 @@ from __future__ import annotations
 import gc
 from contextlib import suppress
 
-from pytest_agenteval.garbage import garbage_uncollected
+import pytest
+
+from pytest_agenteval.garbage import RARELY, garbage_rarely_collected, garbage_uncollected
+from tests.suites import suite, task, write
+
+pytest_plugins = ["pytester"]
 
 
 def test_garbage_is_looked_for_again_afterwards() -> None:
@@ -27,3 +32,32 @@ def test_who_looks_for_none_is_left_alone() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_garbage_is_looked_for_rarely_while_items_are_collected(pytester: pytest.Pytester) -> None:
+    """From the first task file on, and as ever once all are collected, whatever came of it."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": "{"})
+    conftest = "import gc\ndef pytest_pycollect_makemodule(): print('AT', gc.get_threshold()[0])\n"
+    write(pytester.path, {"conftest.py": conftest, "evals/test_c.py": "", "test_a.py": ""})
+    before = gc.get_threshold()
+
+    result = pytester.runpytest_inprocess("test_a.py", "evals", "-s", "--agent-model=scripted")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*AT {before[0]}", f"*AT {RARELY}"])
+    assert gc.get_threshold() == before
+
+
+def test_who_chooses_how_often_has_the_say() -> None:
+    """A threshold of a user's own stays: a higher one, none at all, and one that is set meanwhile."""
+    before = gc.get_threshold()
+    try:
+        for own in (0, RARELY + 1):
+            gc.set_threshold(own)
+            with garbage_rarely_collected():
+                assert gc.get_threshold()[0] == own
+        with garbage_rarely_collected():
+            gc.set_threshold(5)
+        assert gc.get_threshold()[0] == 5
+    finally:
+        gc.set_threshold(*before)

@@ -7,6 +7,7 @@ does nothing until a file is met that may hold tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,25 +97,46 @@ def trial(request: pytest.FixtureRequest) -> Trial:
     return trial_of(request)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """End with the collection what the first task file begins for the rest of it."""
+    from pytest_agenteval.stash import until_collected_key
+
+    with ExitStack() as until_collected:
+        session.config.stash[until_collected_key] = until_collected
+        return (yield)
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect JSON and YAML files that hold tasks; every other file is left alone."""
     if file_path.suffix.lower() not in SUFFIXES:
         return None
     collected = None
     if _worth_a_look(file_path, parent):
-        collected = _collector()(file_path, parent)
+        collected = _collector(parent.config)(file_path, parent)
     if collected is None:
         _remember_uncollected(file_path, parent.config)
     return collected
 
 
-def _collector() -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
+def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
+    if _eval_session(config) is None:
+        return _first_collector(config)
+    from pytest_agenteval.items.task_file import collect_file
+
+    return collect_file
+
+
+def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
     """Import what collects task files: hundreds of modules, of which nothing is garbage.
 
-    Looking for some takes a tenth of a first run.
+    Looking for some takes a tenth of a first run, and as much of one with thousands of items, which all stay.
     """
-    from pytest_agenteval.garbage import garbage_uncollected
+    from pytest_agenteval.garbage import garbage_rarely_collected, garbage_uncollected
+    from pytest_agenteval.stash import until_collected_key
 
+    if until_collected_key in config.stash:  # whoever collects without pytest's hook does without
+        config.stash[until_collected_key].enter_context(garbage_rarely_collected())
     with garbage_uncollected():
         from pytest_agenteval.items.task_file import collect_file
     return collect_file

@@ -5,6 +5,7 @@ What the session's keys hold is made far above this floor; who reads it says the
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 registry_key: pytest.StashKey[Registry] = pytest.StashKey()
 uncollected_key: pytest.StashKey[list[Path]] = pytest.StashKey()
+until_collected_key: pytest.StashKey[ExitStack] = pytest.StashKey()
+"""What ends when everything is collected."""
+
 eval_session_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.eval_session.EvalSession``."""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.items.trial_functions import PLUGIN, trial_functions
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -35,8 +34,7 @@ class TaskFile(pytest.Module):
         if evals.refusal:
             return []
         try:
-            with garbage_uncollected():
-                return list(self._items(evals))
+            return list(self._items(evals))
         except ProblemsFound as wrong:
             raise self.CollectError(str(wrong)) from None
         except UsageMistake as mistake:
@@ -69,7 +67,7 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
 def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Collect a file if it may hold tasks, or says that it is a calibration."""
     evals = get_eval_session(parent.config)
-    if not (parent.session.isinitpath(path) or evals.planner.suites.may_hold_tasks(path)):
+    if not (evals.planner.suites.may_hold_tasks(path) or parent.session.isinitpath(path)):
         return None
     if holds_calibration(path):
         from pytest_agenteval.items.calibration_item import CalibrationFile
