@@ -13,6 +13,7 @@ import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
@@ -107,6 +108,7 @@ def _end_xml(config: pytest.Config) -> None:
             xml.add_global_property(name, value)
 
 
+@garbage_uncollected()
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """Write the misses and the tables, and leave a summary where CI wants one."""
     run = _run(config)
