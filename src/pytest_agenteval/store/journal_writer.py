@@ -24,6 +24,7 @@ from pytest_agenteval.store.journal_codec import (
     SHORT_TRACEBACK,
     finished_line,
     started_line,
+    with_location,
 )
 from pytest_agenteval.store.json_lines import VERSION, Line, add, encode_line, if_too_long, usage_line
 
@@ -71,24 +72,22 @@ class JournalWriter:
         offset = self._transcripts.append(b"".join([transcript for _, _, transcript in lines]))
         ended = []
         for _, line, transcript in lines:
-            line["transcript"] = (offset, len(transcript))
-            ended.append(encode_line(line))
+            ended.append(with_location(line, offset, len(transcript)))
             offset += len(transcript)
         self._journal.append(b"".join(ended))
         return tuple(trial for trial, _, _ in lines)
 
-    def _writable(self, trial: Trial) -> tuple[Trial, Line, bytes]:
+    def _writable(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
         """Give the trial, or what can be said of it, with its journal line and its transcript."""
         waiting = dict(self._waiting)
         try:
-            line = finished_line(trial, 0, 0)
-            encode_line(line)  # to see that it can be: where the transcript stands is not known yet
-            return trial, line, encode_line(transcript_line(trial, self._keep))
+            return self._encoded(trial)
         except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
             self._waiting = waiting
-            broken = _unwritable_trial(trial, raised)
-            transcript = encode_line(transcript_line(broken, self._keep))
-            return broken, finished_line(broken, 0, 0), transcript
+            return self._encoded(_unwritable_trial(trial, raised))
+
+    def _encoded(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
+        return trial, encode_line(finished_line(trial)), encode_line(transcript_line(trial, self._keep))
 
     def close(self) -> None:
         """Close the files."""
@@ -130,35 +129,55 @@ def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
 
 def transcript_line(trial: Trial, keep: Keep) -> Line:
     """Write down a trial; long texts and files go to ``keep``."""
-    transcript, outcome = trial.transcript, trial.outcome
     line: Line = {"v": VERSION, "trial": (*trial.key, trial.attempt)}
-    add(line, messages=[_message(message, keep) for message in transcript.messages])
-    add(
-        line,
-        calls=[_call(call, keep) for call in transcript.calls],
-        asks=[_ask(ask) for ask in transcript.asks],
-    )
-    add(line, events=[_event(event) for event in transcript.events])
-    add(line, answer=_text(outcome.answer.text, keep), state=outcome.answer.state)
-    if outcome.before.files or outcome.after.files:
-        add(line, before=_files(outcome.before, keep), after=_changes(outcome.before, outcome.after, keep))
+    _write_transcript(line, trial.transcript, keep)
+    _write_outcome(line, trial.outcome, keep)
     rest = [_rest(grade) for grade in trial.grades]
-    add(line, grades=rest if any(rest) else (), message=if_too_long(trial.message, SHORT_MESSAGE))
-    add(
-        line,
-        traceback=if_too_long(trial.traceback, SHORT_TRACEBACK),
-        output=trial.output,
-        log=trial.log,
-        workspace=trial.workspace,
-    )
+    if any(rest):
+        line["grades"] = rest
+    if trial.message or trial.traceback or trial.output or trial.log or trial.workspace:
+        add(
+            line,
+            message=if_too_long(trial.message, SHORT_MESSAGE),
+            traceback=if_too_long(trial.traceback, SHORT_TRACEBACK),
+            output=trial.output,
+            log=trial.log,
+            workspace=trial.workspace,
+        )
     return line
+
+
+def _write_transcript(line: Line, transcript: Transcript, keep: Keep) -> None:
+    if transcript.messages:
+        line["messages"] = [_message(message, keep) for message in transcript.messages]
+    if transcript.calls:
+        line["calls"] = [_call(call, keep) for call in transcript.calls]
+    if transcript.asks:
+        line["asks"] = [_ask(ask) for ask in transcript.asks]
+    if transcript.events:
+        line["events"] = [_event(event) for event in transcript.events]
+
+
+def _write_outcome(line: Line, outcome: Outcome, keep: Keep) -> None:
+    answer, before, after = outcome.answer, outcome.before, outcome.after
+    if answer.text:
+        line["answer"] = _text(answer.text, keep)
+    if answer.state:
+        line["state"] = answer.state
+    if before.files or after.files:
+        add(line, before=_files(before, keep), after=_changes(before, after, keep))
 
 
 def _message(message: Message, keep: Keep) -> Line:
     line: Line = {"role": message.role, "content": _text(message.content, keep)}
     if message.calls:
         line["calls"] = [_call(call, keep) for call in message.calls]
-    add(line, turn=message.turn, seeded=message.seeded, call_id=message.call_id)
+    if message.turn:
+        line["turn"] = message.turn
+    if message.seeded:
+        line["seeded"] = message.seeded
+    if message.call_id:
+        line["call_id"] = message.call_id
     if message.phase != 1:
         line["phase"] = message.phase
     return line
@@ -189,7 +208,10 @@ def _write_result(line: Line, result: Any, keep: Keep) -> None:
 
 def _ask(ask: Ask) -> Line:
     line: Line = {"turn": ask.turn, "started": ask.started, "ended": ask.ended}
-    add(line, usage=usage_line(ask.usage), reasoning=ask.reasoning)
+    if usage := usage_line(ask.usage):
+        line["usage"] = usage
+    if ask.reasoning:
+        line["reasoning"] = ask.reasoning
     if ask.finish != "stop":
         line["finish"] = ask.finish
     if ask.first_token_s is not None:
@@ -233,11 +255,17 @@ def _rest(grade: Grade) -> Line:
     line: Line = {}
     if grade.checks:
         line["checks"] = [_check(check) for check in grade.checks]
-    add(line, rationale=if_too_long(grade.rationale, SHORT_RATIONALE), details=grade.details)
+    if len(grade.rationale) > SHORT_RATIONALE:
+        line["rationale"] = grade.rationale
+    if grade.details:
+        line["details"] = grade.details
     return line
 
 
 def _check(check: Check) -> Line:
     line: Line = {"claim": check.claim, "passed": check.passed}
-    add(line, expected=check.expected, found=check.found)
+    if check.expected:
+        line["expected"] = check.expected
+    if check.found:
+        line["found"] = check.found
     return line
