@@ -77,8 +77,8 @@ class RegistrationCheck:
             wrong = find_config_problems(name, factory, settings) or _unaccepted_settings(factory, settings)
             wrong = tuple(mismatch.below("settings") for mismatch in wrong)
             wrong = wrong or self._unknown_tools(factory, settings, tools)
-        if not wrong:
-            self._accept(key)
+            if not wrong:
+                self._accept(key)
         return [*wrong, *_input_problems(factory, task_input)]
 
     def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
