@@ -22,11 +22,12 @@ from pydantic import ValidationError
 
 from pytest_agenteval.calibration.plan import Calibration
 from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.load import load_tasks
 from pytest_agenteval.tasks.pydantic_models import parse_spec
-from pytest_agenteval.tasks.spec import Suite, Task
+from pytest_agenteval.tasks.spec import ScriptEntry, Suite, Task
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tools.http.declaration import ToolFile
 from pytest_agenteval.tools.openapi.operation import OpenApiFile
@@ -229,6 +230,14 @@ def test_whatever_is_written_is_read_alike(
         path = data.draw(st.sampled_from(list(places(value))))
         value = changed(value, path, data.draw(JSON_VALUES))
     agree(kind, value)
+
+
+@given(JSON_VALUES)
+@settings(max_examples=100, deadline=None)
+def test_a_spec_is_written_as_any_value_of_a_run_is(value: Any) -> None:
+    """Value by value and type by type, so that what travels to another process is what was planned."""
+    entry = spec_of(ScriptEntry, {**TURN, "calls": [{"tool": "t", "args": {"a": value}}]})
+    assert repr(entry.to_json()) == repr(jsonable(entry))
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
