@@ -67,3 +67,56 @@ def test_an_agent_that_changes_its_input_changes_no_other_trial() -> None:
     trials = [*execute(known, task), *execute(known, task)]
 
     assert [trial.outcome.answer.text for trial in trials] == ["eggs,milk", "eggs,milk"]
+
+
+class Emptying:
+    """An agent that takes what it was given out of a map of nothing but texts."""
+
+    def run(self, task_input: Any, ctx: Any) -> Answer:
+        """Answer with what the user says."""
+        return Answer(task_input.pop("content"))
+
+
+def test_an_agent_that_empties_an_input_of_texts_empties_no_other() -> None:
+    """Of such an input, which most tasks have, only the map is copied."""
+    known = registry()
+    known.agent("emptying", lambda: Emptying())
+    task = plan("t", agent="emptying", input={"content": "Say hello to Mina."})
+
+    trials = execute(known, task, task)
+
+    assert [trial.outcome.answer.text for trial in trials] == ["Say hello to Mina."] * 2
+
+
+class Named:
+    """An agent whose own template hangs on its settings."""
+
+    def __init__(self, name: str) -> None:
+        self.templates = {"greeting": f"I am {name}."}
+
+    async def run(self, task_input: Any, ctx: Any) -> Answer:
+        """Answer with the template."""
+        return Answer(ctx.prompts.render("greeting"))
+
+
+def test_agents_of_other_settings_have_prompts_of_their_own() -> None:
+    """What is made once for many trials is made for each set of settings and of replaced prompts."""
+    known = registry()
+    known.agent("named", Named)
+    mina, bora = ({"name": name} for name in ("Mina", "Bora"))
+    plans = [
+        plan("mina", agent="named", settings=mina),
+        plan("bora", agent="named", settings=bora),
+        plan("again", agent="named", settings=mina),
+        plan("replaced", agent="named", settings=mina, prompts={"greeting": "Hello."}),
+    ]
+
+    trials = execute(known, *plans)
+
+    assert [trial.outcome.answer.text for trial in trials] == [
+        "I am Mina.",
+        "I am Bora.",
+        "I am Mina.",
+        "Hello.",
+    ]
+    assert len({trial.digests.prompt for trial in trials}) == 3

@@ -172,8 +172,9 @@ class _TrialRun:
             # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
             with own_requests.answering(closing=False):
                 made = context.make_agent(task, plan.variant)
-        box.offer_named(self._tool_names(made.agent))
-        compile_schemas(box.specs)
+        if tool_names := self._tool_names(made.agent):
+            box.offer_named(tool_names)
+            compile_schemas(box.specs)
         made.prompts.load()
         chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
         turns = user_turns(task.input)
@@ -239,8 +240,8 @@ class _TrialRun:
             traceback=error.traceback,
             started_at=self.started_at,
             seconds=self.seconds,
-            tool_tape=_counts(*([] if self.tool_tape is None else [self.tool_tape])),
-            chat_tape=_counts(*self.chat_tapes),
+            tool_tape=_counts(self.tool_tape) if self.tool_tape else NO_TAPE,
+            chat_tape=_counts(*self.chat_tapes) if self.chat_tapes else NO_TAPE,
             output=self.output.output,
             log=self.output.log_text,
             workspace=str(self.workspace.path) if is_kept else "",
@@ -256,7 +257,5 @@ class _Stage(NamedTuple):
 
 
 def _counts(*tapes: ChatTape | ToolTape) -> TapeCounts:
-    if not tapes:
-        return NO_TAPE
     hits, misses = sum(tape.hits for tape in tapes), sum(tape.misses for tape in tapes)
     return TapeCounts(hits, misses, sum(tape.recorded for tape in tapes))

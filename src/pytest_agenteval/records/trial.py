@@ -16,6 +16,9 @@ Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
 
 
+NO_USAGE = Usage()
+
+
 class Digests(Record, frozen=True):
     """What must be equal for two trials to be comparable, and what may be the thing compared.
 
@@ -115,7 +118,7 @@ class Trial(Record, frozen=True):
         """Tokens, money and attempts of the judges, which are no part of ``usage``."""
         # From events, which regrading replaces: the agent's usage stands as it was.
         judge_asks = [event for event in self.transcript.events if event.kind == "judge_ask"]
-        return sum((Usage(**event.details["usage"]) for event in judge_asks), Usage())
+        return sum([Usage(**event.details["usage"]) for event in judge_asks], NO_USAGE)
 
     @property
     def full(self) -> bool:

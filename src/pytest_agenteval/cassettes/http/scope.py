@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -184,10 +184,12 @@ class Scoped:
         if self._closing and self._scope is not None:
             self._scope.close()
         scope, home, may_serve = self._tokens
-        with suppress(ValueError):  # a coroutine that nobody ran to its end is closed in another context
+        try:
             _scope.reset(scope)
             _home.reset(home)
             _may_serve.reset(may_serve)
+        except ValueError:  # a coroutine that nobody ran to its end is closed in another context
+            pass
 
 
 def start_serving() -> None:
