@@ -220,13 +220,13 @@ def test_one_secret_is_seen_wherever_in_a_trial_it_stands(place: str) -> None:
 def test_what_is_learned_later_is_seen_in_texts_that_were_clean_before() -> None:
     """Clean texts are looked at once, but only as long as nothing new is known."""
     secrets = Secrets([LONG])
-    texts = [(SECRET, SECRET), ("a digest", f"holds {DIGITS}")]
-    assert secrets.all_clean(texts)
+    text, file = {SECRET: SECRET}, {"a digest": f"holds {DIGITS}"}
+    assert secrets.all_clean(text | file)
     secrets.know([SECRET])
-    assert not secrets.all_clean(texts[:1])
+    assert not secrets.all_clean(text)
     secrets.know([str(DIGITS)])
-    assert not secrets.all_clean(texts[1:])
-    assert secrets.all_clean([("another digest", "of something else")])
+    assert not secrets.all_clean(file)
+    assert secrets.all_clean({"another digest": "of something else"})
 
 
 def test_what_was_looked_at_before_a_secret_was_known_is_not_remembered_after(
@@ -242,8 +242,8 @@ def test_what_was_looked_at_before_a_secret_was_known_is_not_remembered_after(
 
     with monkeypatch.context() as patched:
         patched.setattr(Secrets, "dirty", learning_meanwhile)
-        assert secrets.all_clean([(SECRET, SECRET)])
-    assert not secrets.all_clean([(SECRET, SECRET)])
+        assert secrets.all_clean({SECRET: SECRET})
+    assert not secrets.all_clean({SECRET: SECRET})
 
 
 def test_headers_of_a_model_are_not_recorded() -> None:

@@ -93,6 +93,18 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
 _LITERALS = tuple((literal, shape) for literals, shape in _SHAPES for literal in literals)
 
 
+def _literals_by_sign() -> dict[str, list[tuple[str, str]]]:
+    """Put literals together that hold the same sign: where it stands nowhere in a text, none of them does."""
+    by_sign: dict[str, list[tuple[str, str]]] = {}
+    for literal, shape in _LITERALS:
+        sign = next((sign for sign in "_=@-." if sign in literal), "")
+        by_sign.setdefault(sign, []).append((literal, shape))
+    return by_sign
+
+
+_LITERALS_BY_SIGN = tuple(_literals_by_sign().items())
+
+
 # Compiled when a text first holds its literal: all of them together take longer than a whole offline trial.
 @cache
 def _compiled(shape: str) -> re.Pattern[str]:
@@ -216,23 +228,26 @@ class Secrets:
                 return True
         if self._cut_within(text):
             return True
-        for literal, shape in _LITERALS:
-            if literal in text and _compiled(shape).search(text):
-                return True
+        for sign, literals in _LITERALS_BY_SIGN:
+            if sign not in text:
+                continue
+            for literal, shape in literals:
+                if literal in text and _compiled(shape).search(text):
+                    return True
         return bool(self._patterns)
 
-    def all_clean(self, texts: Iterable[tuple[str, str]]) -> bool:
-        """Whether none of many texts holds a secret; each comes behind what it is remembered by.
+    def all_clean(self, texts: Mapping[str, str]) -> bool:
+        """Whether none of many texts holds a secret; each stands under what it is remembered by.
 
         That is the text itself or its digest. Most texts are those of other trials, and looked at once.
         """
         found_clean = self._found_clean
-        fresh = {digest: text for digest, text in texts if digest not in found_clean}
+        fresh = texts.keys() - found_clean
         # One long text: every start of a secret is looked for once, not once in each.
-        if self.dirty("\n".join(fresh.values())):
+        if self.dirty("\n".join(map(texts.__getitem__, fresh))):
             return False
         if len(found_clean) < MOST_REMEMBERED:
-            found_clean.update(fresh)
+            found_clean |= fresh
         return True
 
     def text(self, text: str) -> str:

@@ -97,7 +97,7 @@ def _clean(value: Any, secrets: Secrets) -> Any:
 def _is_dirty(tree: Tree, secrets: Secrets) -> bool:
     if not tree.files:
         return False
-    texts = ((file.digest, file.text) for file in tree.files.values() if file.text)
+    texts = {file.digest: file.text for file in tree.files.values() if file.text}
     return secrets.dirty("\n".join(tree.files)) or not secrets.all_clean(texts)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
@@ -18,6 +19,10 @@ from pytest_agenteval.reports.junit import trial_properties
 
 MOST_TRACE = 4000
 """Characters of a traceback that a report shows; the rest is in the transcript."""
+
+
+StatusWord: TypeAlias = tuple[str, str, Any]
+"""What pytest asks for: a category to count by, a letter, and a word, perhaps with its colour."""
 
 
 def reason_below(trial: Trial) -> str:
@@ -57,17 +62,23 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
         item.trial = None
 
 
-def status_word(report: Any, ending: str) -> tuple[str, str, Any] | None:
+def status_word(report: Any, ending: str) -> StatusWord | None:
     """Give category, letter and word of a call's report; errored trials are pytest's own errors."""
     if ending == "errored":
         return None
-    score = format_figure(float(dict(report.user_properties).get("agenteval.score", "nan")))
-    if report.passed:
-        return "passed", ".", f"PASSED {score}"
-    if report.failed:
-        return "failed", "F", (f"FAILED {score}", {"red": True})
-    if hasattr(report, "wasxfail"):
-        return "xfailed", "m", (f"MISSED {score}", {"yellow": True})
+    score = next((value for name, value in report.user_properties if name == "agenteval.score"), "nan")
+    return _word(report.outcome, hasattr(report, "wasxfail"), score)
+
+
+@lru_cache(1024)
+def _word(outcome: str, expected_to_fail: bool, score: str) -> StatusWord | None:
+    figure = format_figure(float(score))
+    if outcome == "passed":
+        return "passed", ".", f"PASSED {figure}"
+    if outcome == "failed":
+        return "failed", "F", (f"FAILED {figure}", {"red": True})
+    if expected_to_fail:
+        return "xfailed", "m", (f"MISSED {figure}", {"yellow": True})
     return None
 
 
