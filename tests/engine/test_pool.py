@@ -168,6 +168,19 @@ def test_one_that_is_asked_for_goes_before_those_that_wait(pools: Callable[..., 
     assert executor.begun.index("asked") <= 1
 
 
+def test_a_pool_is_idle_once_all_that_was_handed_over_has_ended(pools: Callable[..., Pool]) -> None:
+    """Each time anew; one that does not end is waited for only so long."""
+    pool = pools(Executor(), 2)
+    for waiting in (slots("a", "b", "c"), slots("d", "raise", "e")):
+        pool.hand_over(waiting)
+        pool.wait_until_idle(PATIENCE)
+        assert all(slot.trial for slot in waiting)
+    unending = slots("f", "endless")
+    pool.hand_over(unending)
+    pool.wait_until_idle(0.2)
+    assert unending[1].trial is None
+
+
 @pytest.mark.parametrize(
     ("id", "message"),
     [

@@ -85,6 +85,7 @@ class Pool:
         self._waiting: deque[Slot] = deque()
         self._ended: list[tuple[Slot, Trial]] = []
         self._news = threading.Event()
+        self._idle = threading.Event()
         self._failure: BaseException | None = None
         self._unable: BaseException | None = None
         self._closed = False
@@ -101,7 +102,12 @@ class Pool:
 
     def hand_over(self, slots: Sequence[Slot], *, first: bool = False) -> None:
         """Have these trials carried out: after those handed over before, or ``first``."""
+        self._idle.clear()
         self._loop.call_soon_threadsafe(self._take, slots, first)
+
+    def wait_until_idle(self, seconds: float) -> None:
+        """Wait until all that was handed over has ended, at most so long."""
+        self._idle.wait(seconds)
 
     def wait(self, slot: Slot, seconds: float) -> Trial | None:
         """Wait for a trial at most so long; None when it has not ended yet.
@@ -226,6 +232,8 @@ class Pool:
         except BaseException as raised:  # a mistake of ours: the loop would only log it
             self._fail(raised)
         self._pump()
+        if not (self.running or self._waiting):
+            self._idle.set()
 
     def _publish(self) -> None:
         """Have what ended witnessed, then give it out."""

@@ -46,6 +46,9 @@ One long wait would keep the thread from Ctrl-C, from the controller's word to s
 sends meanwhile.
 """
 
+QUICK_S = 0.0005
+"""Seconds for which pytest leaves the interpreter to each trial that has just begun."""
+
 
 class TrialRunner:
     """The trials of this process, from the first that is asked for to the end of the session.
@@ -135,6 +138,9 @@ class TrialRunner:
         begun = self.prefetcher.begin(item, waiting=waiting)
         if begun:  # else the loop need not wake
             self._pool.hand_over(begun)
+            # Quick ones end meanwhile. Two threads that both want the interpreter take it from each other,
+            # each on a processor of its own: that costs a tenth of a run. Slow trials lose nothing by it.
+            self._pool.wait_until_idle(QUICK_S * len(begun))
 
     def _next_slot(self, item: PlannedItem, key: TrialKey) -> Slot | None:
         """Give the trial of an item that is begun ahead of it, unless it is inherited."""
