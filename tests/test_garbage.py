@@ -48,6 +48,20 @@ def test_garbage_is_looked_for_rarely_while_items_are_collected(pytester: pytest
     assert gc.get_threshold() == before
 
 
+def test_who_collects_once_more_later_changes_nothing(pytester: pytest.Pytester) -> None:
+    """Nothing would end what is begun then."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "test_a.py": ""})
+    conftest = """
+def pytest_runtestloop(session):
+    session.perform_collect(["evals"])
+    return True
+"""
+    write(pytester.path, {"conftest.py": conftest})
+    before = gc.get_threshold()
+    pytester.runpytest_inprocess("test_a.py", "--agent-model=scripted")
+    assert gc.get_threshold() == before
+
+
 def test_who_chooses_how_often_has_the_say() -> None:
     """A threshold of a user's own stays: a higher one, none at all, and one that is set meanwhile."""
     before = gc.get_threshold()

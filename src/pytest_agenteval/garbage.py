@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 RARELY = 70_000
-"""How many new objects there are before garbage is looked for among them; Python says 700."""
+"""How many new objects there are before garbage is looked for among them; Python itself says 700 or 2,000."""
 _frozen_stages: set[str] = set()
 
 

@@ -104,7 +104,10 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
     with ExitStack() as until_collected:
         session.config.stash[until_collected_key] = until_collected
-        return (yield)
+        try:
+            return (yield)
+        finally:  # whoever collects afterwards would begin what nothing ends
+            del session.config.stash[until_collected_key]
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -167,20 +167,24 @@ class Secrets:
 
         Passwords within addresses, as in ``DATABASE_URL``, are known too.
         """
-        if environ is not None:
-            self._know_variables(environ.items())
-            return
-        # What os.environ keeps inside, copied at once: pytest's thread sets and unsets variables meanwhile,
-        # and to read them one by one, in each turn of the loop, takes longer than half a small trial.
-        inside = getattr(os.environ, "_data", None)
-        if type(inside) is not dict:  # somebody's own map stands in its place
-            self._know_variables([(name, os.environ.get(name, "")) for name in tuple(os.environ)])
-            return
-        now, seen = dict(inside), self._environment
+        variables = os.environ if environ is None else environ
+        if environ is None and type(variables) is os._Environ:
+            self._know_what_changed(variables)
+        else:  # pytest's thread unsets variables while a trial's reads them
+            self._know_variables([(name, variables.get(name, "")) for name in tuple(variables)])
+
+    def _know_what_changed(self, environ: os._Environ[str]) -> None:
+        """Look at what has changed since the last look.
+
+        To read all variables, in each turn of the loop, takes longer than half a small trial. What Python
+        keeps inside is copied at once: pytest's thread sets and unsets variables meanwhile.
+        """
+        now, seen = dict(environ._data), self._environment  # type: ignore[attr-defined]
         changed = [(name, value) for name, value in now.items() if seen.get(name) != value]
-        name_of, value_of = os.environ.decodekey, os.environ.decodevalue
+        name_of, value_of = environ.decodekey, environ.decodevalue
         self._know_variables([(name_of(name), value_of(value)) for name, value in changed])
-        self._environment = now
+        if self._environment is seen:  # else all was forgotten meanwhile, by another session
+            self._environment = now
 
     def _know_variables(self, variables: Iterable[tuple[str, str]]) -> None:
         for name, value in variables:

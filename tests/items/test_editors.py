@@ -102,3 +102,16 @@ def pytest_collection_finish(session):
     assert result.ret == 0
     file = {".": "evals/many.json", "evals": "many.json", "other": "../evals/many.json"}[root]
     result.stdout.fnmatch_lines([f"AT ('{file}', 2, 'one?scripted-1?')"])
+
+
+def test_the_score_that_is_shown_is_the_trials_own(pytester: pytest.Pytester) -> None:
+    """A fixture may record a property under the same name: it stands before ours, and says nothing to us."""
+    fixture = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def noting(record_property):
+    record_property("agenteval.score", "n/a")
+"""
+    write(pytester.path, FILES | {"conftest.py": fixture})
+    run(pytester, "-v").stdout.fnmatch_lines(["*one?scripted-1? PASSED 1.00*"])

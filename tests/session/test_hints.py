@@ -217,3 +217,15 @@ def test_numbers_and_texts_are_told_apart_by_their_quotes(pytester: pytest.Pytes
     assert "  found:    2024 (number)\n  hint:     in quotes it is a text\n" in out
     assert "  found:    '3' (text)\n  hint:     without quotes it is a number\n" in out
     assert "it stands in `input: {base_fixture: ...}`" in out
+
+
+def test_a_misspelt_grader_is_placed_though_the_task_tells_its_outcome(pytester: pytest.Pytester) -> None:
+    """Which graders would be told of it cannot be known before; the mistake is the name."""
+    entry = task("a", reference_solution={"expected_outcome": {"count": 1}})
+    entry["graders"][0]["name"] = "answer_contians"
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": entry})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["evals/a.json:*: graders?0?.name", "*did you mean 'answer_contains'*"])

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.engine.pool import Pool
 from tests.journals import journal, names, run_folder
-from tests.suites import run, task, write
+from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -270,3 +271,25 @@ def pytest_collection_finish(session):
     run(pytester, "evals", "--agent-model=scripted", workers=1).assert_outcomes(passed=300)
     assert 5 < int((pytester.path / "looks.txt").read_text()) < 75
     assert len(list(run_folder(pytester.path).glob("journal-*"))) == 1
+
+
+@pytest.mark.parametrize(("options", "left"), [((), True), (("-x",), False), (("--stepwise",), False)])
+def test_quick_trials_are_left_alone_unless_the_first_failure_ends_the_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], left: bool
+) -> None:
+    """While pytest waits others begin, which would be paid for in vain."""
+    waits: list[float] = []
+    wait = Pool.wait_until_idle
+
+    def noting(self: Pool, seconds: float) -> None:
+        waits.append(seconds)
+        wait(self, seconds)
+
+    monkeypatch.setattr(Pool, "wait_until_idle", noting)
+    tasks = [task(f"t{number}") for number in range(200)]
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": tasks})
+
+    run(pytester, *options, "-p", "cacheprovider", "--agent-concurrency=40").assert_outcomes(passed=200)
+
+    assert bool(waits) == left
+    assert all(0 < seconds <= 0.04 for seconds in waits)  # one long wait would be deaf to the world

@@ -81,6 +81,8 @@ def finished_line(**keys: Any) -> str:
         (finished_line(score=7), "7 in the place of a number from 0 to 1"),
         (finished_line(score=float("nan")), "nan"),
         (finished_line(seconds=float("inf")), "inf"),
+        (finished_line(seconds=10**400), "000 in the place of a number"),
+        (finished_line(grades=[{"grader": "g", "score": 0, "unclamped": -(10**400)}]), "000 in the place"),
         (finished_line(full="yes"), "'yes'"),
         (finished_line(traceback=5), "5 in the place of a text"),
         (finished_line(tags=[1]), "1 in the place of a text"),

@@ -77,6 +77,12 @@ def test_a_file_holds_one_task_or_a_list(here: Path) -> None:
     assert [(one.task.id, one.line, one.index) for one in load_tasks(several)] == [("a", 1, 0), ("b", 4, 1)]
 
 
+def test_a_file_is_grouped_by_its_folder_below_the_root_of_all_folders_too(here: Path) -> None:
+    """A ``task.json`` has a folder of its own: what groups it is the one above, be the root ``/`` too."""
+    path = write_file(here / "inbox" / "first" / "task.json", LEAST)
+    assert [loaded.bucket for loaded in load_tasks(path, None, Path(here.anchor))] == ["inbox"]
+
+
 def test_every_faulty_task_of_a_list_is_reported(here: Path) -> None:
     """One round of mending is enough, whatever is wrong with how many tasks."""
     entries = [
@@ -398,7 +404,8 @@ from pytest_agenteval.tasks.documents import read_document
 task = load_tasks(pathlib.Path("task.yaml"))[0]
 assert task.task.input == {"t": "1:30", "n": "012", "yes": "no"}, task
 assert read_document(pathlib.Path("task.yaml")).line_of(("graders", 0, "name")) == 4
-bad = {"id: a\\nid: b\\ngraders: !x []": 2, "a: b: c": 1, "a: 1\\n\\x07": 2, "[" * 3000: None}
+bad = {'{id: "\\\\U0000D800", input: {}, graders: [{name: n}]}': None}
+bad |= {"id: a\\nid: b\\ngraders: !x []": 2, "a: b: c": 1, "a: 1\\n\\x07": 2, "[" * 3000: None}
 for text, line in bad.items():
     pathlib.Path("bad.yaml").write_text(text)
     try:

@@ -238,7 +238,7 @@ class Pool:
     def _publish(self) -> None:
         """Have what ended witnessed, then give it out."""
         ended, self._ended = self._ended, []
-        KNOWN_SECRETS.know_environment()  # once for all: it is read slowly, and agents may have changed it
+        KNOWN_SECRETS.know_environment()  # once for all of them: agents may have changed it
         clean = [_without_secrets(slot.plan, trial) for slot, trial in ended]
         given_out: list[Trial] = []
         if self._tell_observer(lambda: given_out.extend(self._observer.finished(clean))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Sequence
 from copy import deepcopy
@@ -117,7 +118,8 @@ class _TrialRun:
             self.error = error_details(self.recorder.broken)
 
     async def _run_agent(self, stage: _Stage) -> None:
-        run, on_loop = stage.made.agent.run, stage.made.on_loop
+        run = stage.made.agent.run
+        on_loop = inspect.iscoroutinefunction(run)  # of this very trial: an agent may change it
         self.context.begin_agent(self.budget, on_loop=on_loop)
         try:
             given = self._own_input()

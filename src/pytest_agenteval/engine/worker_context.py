@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -35,13 +34,12 @@ class NoAgent(TrialBroken):
 
 
 class MadeAgent(NamedTuple):
-    """An agent and its prompts, made once and used by many trials; ``on_loop`` says that it is async.
+    """An agent and its prompts, made once and used by many trials.
 
     ``held`` are the maps of prompts it was made for: while it is kept nothing else has their ids.
     """
 
     agent: Agent
-    on_loop: bool
     prompts: Prompts
     prompt_digest: str
     held: tuple[object, object]
@@ -95,8 +93,7 @@ class WorkerContext:
         """Make the task's agent, once for each set of settings, and read the prompts that it has here."""
         agent = self._agent(task)
         prompts = Prompts(templates_of(agent) or {}, {**task.prompts, **variant.prompts})
-        on_loop, held = inspect.iscoroutinefunction(agent.run), (task.prompts, variant.prompts)
-        made = MadeAgent(agent, on_loop, prompts, prompts.digest(), held)
+        made = MadeAgent(agent, prompts, prompts.digest(), (task.prompts, variant.prompts))
         self._made[_made_key(task, variant)] = made
         return made
 

@@ -96,6 +96,8 @@ class Usage(Record, frozen=True):
         )
 
 
+NO_USAGE = Usage()
+
 TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
 """Kinds of events that a trial's reasons speak of."""
 

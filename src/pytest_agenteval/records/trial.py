@@ -10,13 +10,10 @@ from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, Plan, TrialKey
 from pytest_agenteval.records.record import Record, read_versioned, versioned
-from pytest_agenteval.records.transcript import Transcript, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
-
-
-NO_USAGE = Usage()
 
 
 class Digests(Record, frozen=True):

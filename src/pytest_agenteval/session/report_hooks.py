@@ -66,7 +66,9 @@ def status_word(report: Any, ending: str) -> StatusWord | None:
     """Give category, letter and word of a call's report; errored trials are pytest's own errors."""
     if ending == "errored":
         return None
-    score = next((value for name, value in report.user_properties if name == "agenteval.score"), "nan")
+    # Ours stands behind what somebody's fixture may have recorded under the same name.
+    ours = reversed(report.user_properties)
+    score = next((value for name, value in ours if name == "agenteval.score"), "nan")
     return _word(report.outcome, hasattr(report, "wasxfail"), score)
 
 

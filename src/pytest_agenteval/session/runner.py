@@ -47,7 +47,8 @@ sends meanwhile.
 """
 
 QUICK_S = 0.0005
-"""Seconds for which pytest leaves the interpreter to each trial that has just begun."""
+MOST_LEFT_S = 0.04
+"""Seconds for which pytest leaves the interpreter to each trial that has just begun, and to all of them."""
 
 
 class TrialRunner:
@@ -138,9 +139,17 @@ class TrialRunner:
         begun = self.prefetcher.begin(item, waiting=waiting)
         if begun:  # else the loop need not wake
             self._pool.hand_over(begun)
-            # Quick ones end meanwhile. Two threads that both want the interpreter take it from each other,
-            # each on a processor of its own: that costs a tenth of a run. Slow trials lose nothing by it.
-            self._pool.wait_until_idle(QUICK_S * len(begun))
+            self._leave_interpreter(len(begun))
+
+    def _leave_interpreter(self, trials: int) -> None:
+        """Let trials that have just begun end, if they are quick.
+
+        Two threads that both want the interpreter take it from each other, each on a processor of its own:
+        that costs a tenth of a run. Not where the first failure ends it: others would begin meanwhile.
+        """
+        option = self._config.option
+        if not (getattr(option, "maxfail", 0) or getattr(option, "stepwise", False)):
+            self._pool.wait_until_idle(min(QUICK_S * trials, MOST_LEFT_S))
 
     def _next_slot(self, item: PlannedItem, key: TrialKey) -> Slot | None:
         """Give the trial of an item that is begun ahead of it, unless it is inherited."""

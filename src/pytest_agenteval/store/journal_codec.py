@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
+from pytest_agenteval.records.transcript import NO_USAGE
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.store.journal_entry import (
     NO_TAPE,
-    NO_USAGE,
     JournalEntry,
     TranscriptLocation,
     check_entry,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple, get_args
 
@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, TrialKey
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts
 
 
@@ -26,7 +26,6 @@ class TranscriptLocation(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
-NO_USAGE = Usage()
 NO_TAPE = TapeCounts()
 """Of a line that says nothing of it, as most do of judges and tapes."""
 
@@ -79,6 +78,8 @@ class StartedAttempt(NamedTuple):
 
 _ENDINGS, _KINDS = get_args(Ending), get_args(Kind)
 _NUMBERS = (int, float)
+_MOST = sys.float_info.max
+"""Reports reckon with floats: a whole number may be larger than any."""
 
 
 def check_entry(entry: JournalEntry) -> None:
@@ -129,13 +130,13 @@ def _check_share(number: Any) -> None:
 
 
 def _check_number(number: Any) -> None:
-    if not (type(number) in _NUMBERS and -math.inf < number < math.inf):
+    if not (type(number) in _NUMBERS and -_MOST <= number <= _MOST):
         raise ValueError(f"{number!r} in the place of a number")
 
 
 def _check_amounts(numbers: Iterable[Any]) -> None:
     for number in numbers:
-        if not (type(number) in _NUMBERS and 0 <= number < math.inf):
+        if not (type(number) in _NUMBERS and 0 <= number <= _MOST):
             raise ValueError(f"{number!r} in the place of a number")
 
 

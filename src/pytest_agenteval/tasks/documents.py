@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 from pytest_agenteval.canonical import JSON, compact
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 
-_SURROGATE = re.compile(r"\\u[dD][89abAB]")
+_SURROGATE = re.compile(r"\\(?:u|U0000)[dD][89abAB]")
 # What stands before `id` is looked at behind it: a pattern that begins with letters is searched for by these.
 _MENTIONED_ID = re.compile(r"""id(?<![^\s{,"'-]id)["']?[ \t]*:\s*["']?([^\s"'\\/:\[\]{},#]+)""")
 
