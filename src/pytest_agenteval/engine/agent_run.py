@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.cassettes.http.patches import own_requests
-from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope, Scoped
+from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.errors import LimitReached, TrialBroken
 from pytest_agenteval.limits import LimitIgnored
 from pytest_agenteval.records.evidence import Answer
@@ -41,11 +41,10 @@ def user_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | No
 
 
 async def run_within_limits(
-    run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext, *, on_loop: bool
+    run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext
 ) -> tuple[Answer, str]:
     """Run the agent until it answers or one of the trial's own limits runs out; give that limit's name too.
 
-    ``on_loop`` says that ``run`` is async; else it runs in a thread.
     What an agent does when its limit is reached, be it to go on or to raise something else, makes no
     difference to how the trial ends.
     """
@@ -53,7 +52,7 @@ async def run_within_limits(
     try:
         async with asyncio.timeout(limits.seconds_left) as deadline:
             limits.forgiving = _deadline_extender(deadline)
-            answer = await _run(run, on_loop, task_input, ctx)
+            answer = await _run(run, task_input, ctx)
     except (Exception, LimitIgnored):
         if limits.reached is None and not deadline.expired():
             raise
@@ -88,10 +87,8 @@ def _deadline_extender(deadline: asyncio.Timeout) -> Callable[[float], None]:
     return forgive
 
 
-async def _run(
-    run: Callable[..., Any], on_loop: bool, task_input: Mapping[str, Any], ctx: AgentContext
-) -> Answer:
-    if on_loop:
+async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
+    if inspect.iscoroutinefunction(run):
         answer = await run(task_input, ctx)
     else:
         answer = await _run_in_thread(run, task_input, ctx)
@@ -178,21 +175,27 @@ class OwnRequests:
         self._plan, self._box, self._recorder = plan, box, recorder
         self._nowhere: ToolTape | None = None
 
-    def answering(self, *, closing: bool = True) -> _Answering:
+    @contextmanager
+    def answering(self, *, closing: bool = True) -> Iterator[None]:
         """Answer what is asked inside; once it is over nothing more goes out, if it is ``closing``.
 
         Raises CassetteMiss in place of what came of a refusal.
         """
-        return _Answering(self, own_requests(self._tapes, passing=self._plan.live, closing=closing))
+        with own_requests(self._tapes, passing=self._plan.live, closing=closing) as scope:
+            try:
+                yield
+            except (Exception, NotRecorded) as raised:
+                if not scope.missed:
+                    raise
+                raise self._tape.agents_miss(scope.missed[0]) from raised
+            finally:
+                self._tell(scope)
 
-    def note_misses(self, scope: Scope, raised: BaseException | None) -> None:
-        """Write down what was refused; raises CassetteMiss in place of what came of it."""
+    def _tell(self, scope: Scope) -> None:
         for request in tuple(scope.missed):
             miss = self._tape.agents_miss(request)
             self._recorder.add_miss(miss)
             self._recorder.broken = self._recorder.broken or miss
-        if scope.missed and isinstance(raised, Exception | NotRecorded):
-            raise self._tape.agents_miss(scope.missed[0]) from raised
 
     def _tapes(self) -> Sequence[Tape]:
         return self._tape.of_agent
@@ -211,21 +214,3 @@ class OwnRequests:
             nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
             self._nowhere = ToolTape(Tape(nothing, allow_repeats=True), retry_command="")
         return self._nowhere
-
-
-class _Answering:
-    """The scope of a trial's own requests; at its end the trial is told what was refused."""
-
-    __slots__ = ("_own", "_scope", "_scoped")
-
-    def __init__(self, own: OwnRequests, scoped: Scoped) -> None:
-        self._own, self._scoped = own, scoped
-
-    def __enter__(self) -> None:
-        self._scope = self._scoped.__enter__()
-
-    def __exit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
-        try:
-            self._own.note_misses(self._scope, raised)
-        finally:
-            self._scoped.__exit__()

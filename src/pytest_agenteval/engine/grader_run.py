@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -44,21 +44,6 @@ class GraderHangs(TrialBroken):
     cause = "grader_hangs"
 
 
-class MadeGrader(NamedTuple):
-    """A grader, and what it says of itself, which is asked once for each configuration."""
-
-    planned: PlannedGrader
-    grader: Grader
-    is_async: bool
-    is_quick: bool
-
-    @classmethod
-    def of(cls, planned: PlannedGrader, grader: Grader) -> MadeGrader:
-        """Ask the grader where it may be called."""
-        is_async = inspect.iscoroutinefunction(grader.grade)
-        return cls(planned, grader, is_async, not is_async and is_quick(grader))
-
-
 class GraderRun:
     """One grader of one trial, and what came of it: a grade, something to wait for, or what it raised."""
 
@@ -77,7 +62,7 @@ class GraderRun:
     def __init__(
         self,
         planned: PlannedGrader,
-        made: Callable[[PlannedGrader], MadeGrader],
+        grader_for: Callable[[PlannedGrader], Grader],
         judges: JudgesFor,
         evidence: Evidence,
     ) -> None:
@@ -87,7 +72,9 @@ class GraderRun:
         self.raised: BaseException | None = None
         self.is_async, self.is_quick = False, True
         try:
-            _, self.grader, self.is_async, self.is_quick = made(planned)
+            self.grader = grader_for(planned)
+            self.is_async = inspect.iscoroutinefunction(self.grader.grade)
+            self.is_quick = not self.is_async and is_quick(self.grader)
         except BaseException as raised:  # even SystemExit: somebody's grader must not end the run
             self.raised = raised
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine import grader_run
-from pytest_agenteval.engine.grader_run import GraderRun, JudgesFor, MadeGrader
+from pytest_agenteval.engine.grader_run import GraderRun, JudgesFor
 from pytest_agenteval.engine.thread_batcher import BatchedThreads
 from pytest_agenteval.graders.grader import Grader, Judge
 from pytest_agenteval.records.bounds import bounded_text
@@ -55,7 +55,6 @@ class GradingService:
         self._registry = registry
         self._graders: dict[str, Grader] = {}
         self._by_plan: dict[int, tuple[PlannedGrader, Grader]] = {}
-        self._made: dict[int, MadeGrader] = {}
         self._threads = BatchedThreads()
 
     def grader(self, planned: PlannedGrader) -> Grader:
@@ -66,7 +65,6 @@ class GradingService:
             return cached[1]
         if len(self._by_plan) > MOST_KEPT or len(self._graders) > MOST_KEPT:  # of tasks long gone
             self._by_plan.clear()
-            self._made.clear()
             self._graders.clear()
         key = planned.name + canonical(planned.config) if planned.config else planned.name
         grader = self._graders.get(key)
@@ -75,13 +73,6 @@ class GradingService:
         self._by_plan[id(planned)] = planned, grader
         return grader
 
-    def made(self, planned: PlannedGrader) -> MadeGrader:
-        """Give the grader that a task asks for, and where it may be called."""
-        made = self._made.get(id(planned))
-        if made is None or made.planned is not planned:
-            made = self._made[id(planned)] = MadeGrader.of(planned, self.grader(planned))
-        return made
-
     async def grade(
         self, planned: Sequence[PlannedGrader], evidence: Evidence, judges: JudgesFor = no_judges
     ) -> GradingResult:
@@ -89,7 +80,7 @@ class GradingService:
 
         ``judges`` gives those that a grader may ask, by its label.
         """
-        runs = [GraderRun(grader, self.made, judges, evidence) for grader in planned]
+        runs = [GraderRun(grader, self.grader, judges, evidence) for grader in planned]
         # Quick ones first, and here: changing threads would cost more than all that they do.
         _start_all([run for run in runs if run.is_quick])
         on_loop = [run for run in runs if run.is_async]
@@ -139,14 +130,13 @@ def _grading_result(runs: Sequence[GraderRun]) -> GradingResult:
 
 def ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:
     """Say why grades do not make an ending, where they do not."""
-    undecided = [grade for grade in grades if grade.score is None]
-    needed = [grade for grade in undecided if grade.required]
+    needed = [grade for grade in grades if grade.required and grade.score is None]
     if needed:
-        reasons = "; ".join(
+        undecided = "; ".join(
             f"{grade.grader} is required and undecided: {grade.rationale}" for grade in needed
         )
-        return ErrorDetails(UNGRADED, reasons)
-    if len(undecided) == len(grades):
+        return ErrorDetails(UNGRADED, undecided)
+    if all(grade.score is None for grade in grades):
         reasons = "; ".join(f"{grade.grader}: {grade.rationale}" for grade in grades)
         return ErrorDetails(UNGRADED, f"nothing could be graded: {reasons}" if reasons else "no grader")
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grading import GradingResult, no_judges
 from pytest_agenteval.engine.trial_resources import TrialJudges, cassette_files, open_chat, open_tool_tape
-from pytest_agenteval.engine.worker_context import MadeAgent, WorkerContext
+from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
@@ -101,11 +100,8 @@ class _TrialRun:
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
-        began = time.monotonic()
-        try:
+        with self.context.setup_excluded():
             stage = self._set_up()
-        finally:
-            self.context.exclude_setup(time.monotonic() - began)
         # What is looked at stays within: nothing that the agent has left running goes out meanwhile.
         with stage.own_requests.answering():
             await self._run_agent(stage)
@@ -118,27 +114,23 @@ class _TrialRun:
             self.error = error_details(self.recorder.broken)
 
     async def _run_agent(self, stage: _Stage) -> None:
-        run = stage.made.agent.run
-        on_loop = inspect.iscoroutinefunction(run)  # of this very trial: an agent may change it
-        self.context.begin_agent(self.budget, on_loop=on_loop)
+        run = stage.instance.agent.run
         try:
-            given = self._own_input()
-            answer, self.limit = await run_within_limits(run, given, stage.ctx, on_loop=on_loop)
+            with self.context.agent_running(self.budget, on_loop=inspect.iscoroutinefunction(run)):
+                answer, self.limit = await run_within_limits(run, self._own_input(), stage.ctx)
             self.answer = bounded_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):
                 raise
             self.error = error_details(raised)
-        finally:
-            self.context.end_agent(self.budget)
 
     def _digests(self, stage: _Stage) -> Digests:
         grader_for, cache = self.context.grading.grader, self.context.digest_cache
-        return digests_of(self.plan, grader_for, stage.made.prompt_digest, stage.ctx.tools.specs, cache)
+        return digests_of(self.plan, grader_for, stage.instance.prompt_digest, stage.ctx.tools.specs, cache)
 
     def _add_end_state(self, stage: _Stage) -> None:
         """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""
-        agent = stage.made.agent
+        agent = stage.instance.agent
         if reports_end_state(agent):
             end_state = as_end_state(agent.end_state(self._own_input(), stage.ctx))
             state = {**self.answer.state, **end_state}
@@ -146,10 +138,10 @@ class _TrialRun:
 
     def _own_input(self) -> Any:
         """Give a copy, which an agent may change: all repetitions share a plan, and graders look at it."""
-        given = self.plan.task.input
+        task_input = self.plan.task.input
         # Mostly a map of nothing but texts, of which a plain copy is as good and takes a tenth of the time.
-        only_texts = type(given) is dict and {*map(type, given.values())} == {str}
-        return dict(given) if only_texts else deepcopy(given)
+        only_texts = type(task_input) is dict and {*map(type, task_input.values())} == {str}
+        return dict(task_input) if only_texts else deepcopy(task_input)
 
     def _set_up(self) -> _Stage:
         """Import and make what the agent needs, and build its workspace: no second of this is the agent's."""
@@ -169,22 +161,22 @@ class _TrialRun:
             # Not at the first request: a process forked while a thread imports waits for that for ever.
             import pytest_agenteval.cassettes.library
             import pytest_agenteval.tools.tape  # noqa: F401
-        made = context.made_agent(task, plan.variant)
-        if made is None:
+        instance = context.agent_instance(task, plan.variant)
+        if instance is None:
             # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
             with own_requests.answering(closing=False):
-                made = context.make_agent(task, plan.variant)
-        if tool_names := self._tool_names(made.agent):
+                instance = context.make_agent_instance(task, plan.variant)
+        if tool_names := self._tool_names(instance.agent):
             box.offer_named(tool_names)
             compile_schemas(box.specs)
-        made.prompts.load()
+        instance.prompts.load()
         chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
         turns = user_turns(task.input)
         ctx = AgentContext(
-            self.workspace, box, chat, Clock(task.clock), self.budget, made.prompts, turns, recorder
+            self.workspace, box, chat, Clock(task.clock), self.budget, instance.prompts, turns, recorder
         )
         self.before = self.workspace.before()
-        return _Stage(made, ctx, own_requests)
+        return _Stage(instance, ctx, own_requests)
 
     def _tool_names(self, agent: Agent) -> Sequence[str]:
         """Give the names of the tools to offer: those the agent has, else all of the suite's.
@@ -242,8 +234,8 @@ class _TrialRun:
             traceback=error.traceback,
             started_at=self.started_at,
             seconds=self.seconds,
-            tool_tape=_counts(self.tool_tape) if self.tool_tape else NO_TAPE,
-            chat_tape=_counts(*self.chat_tapes) if self.chat_tapes else NO_TAPE,
+            tool_tape=_counts(*([] if self.tool_tape is None else [self.tool_tape])),
+            chat_tape=_counts(*self.chat_tapes),
             output=self.output.output,
             log=self.output.log_text,
             workspace=str(self.workspace.path) if is_kept else "",
@@ -253,11 +245,13 @@ class _TrialRun:
 class _Stage(NamedTuple):
     """All that an agent needs to act, made before the trial's clock starts."""
 
-    made: MadeAgent
+    instance: AgentInstance
     ctx: AgentContext
     own_requests: OwnRequests
 
 
 def _counts(*tapes: ChatTape | ToolTape) -> TapeCounts:
+    if not tapes:
+        return NO_TAPE
     hits, misses = sum(tape.hits for tape in tapes), sum(tape.misses for tape in tapes)
     return TapeCounts(hits, misses, sum(tape.recorded for tape in tapes))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,16 +35,16 @@ class NoAgent(TrialBroken):
     cause = "agent"
 
 
-class MadeAgent(NamedTuple):
-    """An agent and its prompts, made once and used by many trials.
+class AgentInstance(NamedTuple):
+    """An agent with the prompts that it has in a task and a variant, for all trials that want the same.
 
-    ``held`` are the maps of prompts it was made for: while it is kept nothing else has their ids.
+    ``prompt_maps`` are those of task and variant: as long as they are held nothing else has their ids.
     """
 
     agent: Agent
     prompts: Prompts
     prompt_digest: str
-    held: tuple[object, object]
+    prompt_maps: tuple[object, object]
 
 
 class WorkerContext:
@@ -73,7 +75,7 @@ class WorkerContext:
         self._opening = threading.Lock()
         self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
         self._agents: dict[tuple[str, str], Agent] = {}
-        self._made: dict[tuple[str, str, int, int], MadeAgent] = {}
+        self._instances: dict[tuple[str, str, int, int], AgentInstance] = {}
 
     @property
     def library(self) -> Library:
@@ -85,17 +87,17 @@ class WorkerContext:
                 self._library = Library(self._root, started=self._started)
             return self._library
 
-    def made_agent(self, task: PlannedTask, variant: Variant) -> MadeAgent | None:
+    def agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance | None:
         """Give the agent and the prompts that it has here; None where code of its author has to run first."""
-        return self._made.get(_made_key(task, variant))
+        return self._instances.get(_instance_key(task, variant))
 
-    def make_agent(self, task: PlannedTask, variant: Variant) -> MadeAgent:
+    def make_agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
         """Make the task's agent, once for each set of settings, and read the prompts that it has here."""
         agent = self._agent(task)
         prompts = Prompts(templates_of(agent) or {}, {**task.prompts, **variant.prompts})
-        made = MadeAgent(agent, prompts, prompts.digest(), (task.prompts, variant.prompts))
-        self._made[_made_key(task, variant)] = made
-        return made
+        instance = AgentInstance(agent, prompts, prompts.digest(), (task.prompts, variant.prompts))
+        self._instances[_instance_key(task, variant)] = instance
+        return instance
 
     def _agent(self, task: PlannedTask) -> Agent:
         key = _agent_key(task)
@@ -148,25 +150,32 @@ class WorkerContext:
         kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
         return not all(map(_is_ours, kinds))
 
-    def exclude_setup(self, seconds: float) -> None:
-        """Keep what held up the loop, as imports do, out of the seconds of all agents that act on it now."""
-        for budget, on_loop in tuple(self._running_agents.items()):
-            if on_loop:
-                budget.forgive_frozen(seconds)
-            else:
-                budget.forgive_wait_of_answer()
+    @contextmanager
+    def setup_excluded(self) -> Iterator[None]:
+        """Keep what holds up the loop, as imports do, out of the seconds of all agents that act on it now."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            held_up = time.monotonic() - began
+            for budget, on_loop in tuple(self._running_agents.items()):
+                if on_loop:
+                    budget.forgive_frozen(held_up)
+                else:
+                    budget.forgive_wait_of_answer()
 
-    def begin_agent(self, budget: Budget, *, on_loop: bool) -> None:
-        """Start a trial's clock, and count its agent among those that act, until ``end_agent``.
+    @contextmanager
+    def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
+        """Start a trial's clock, and count its agent among those that act.
 
         Of an agent in a thread only the answer is held up, not the agent.
         """
         budget.begin()
         self._running_agents[budget] = on_loop
-
-    def end_agent(self, budget: Budget) -> None:
-        """Count a trial's agent no more among those that act."""
-        self._running_agents.pop(budget, None)
+        try:
+            yield
+        finally:
+            self._running_agents.pop(budget, None)
 
     @property
     def has_cassettes(self) -> bool:
@@ -201,5 +210,5 @@ def _agent_key(task: PlannedTask) -> tuple[str, str]:
     return task.agent, canonical(task.settings) if task.settings else ""
 
 
-def _made_key(task: PlannedTask, variant: Variant) -> tuple[str, str, int, int]:
+def _instance_key(task: PlannedTask, variant: Variant) -> tuple[str, str, int, int]:
     return *_agent_key(task), id(task.prompts), id(variant.prompts)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import asdict
-
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.transcript import NO_USAGE
@@ -44,14 +42,12 @@ def finished_line(trial: Trial) -> Line:
     line: Line = {"v": VERSION, "kind": "finished", "attempt": trial.attempt}
     _write_key(line, trial.key)
     line["ending"], line["score"] = trial.ending, trial.score
-    if trial.limit:
-        line["limit"] = trial.limit
-    if trial.cause or trial.message or trial.traceback:
-        add(line, cause=trial.cause, message=shorten(trial.message, SHORT_MESSAGE))
-        add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
+    add(line, limit=trial.limit, cause=trial.cause, message=shorten(trial.message, SHORT_MESSAGE))
+    add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
     line["task_kind"] = trial.kind
-    _write_labels(line, trial)
-    _write_figures(line, trial)
+    add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags)
+    add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
+    add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
     line["grades"] = [_grade(grade) for grade in trial.grades]
     return line
 
@@ -135,33 +131,23 @@ def _write_key(line: Line, key: TrialKey) -> None:
     line["repetition"] = key.repetition
 
 
-def _write_labels(line: Line, trial: Trial) -> None:
-    if trial.full:
-        line["full"] = True
-    if trial.bucket:
-        line["bucket"] = trial.bucket
-    if trial.tags:
-        line["tags"] = trial.tags
+def _digests(digests: Digests) -> Line:
+    line: Line = {}
+    add(line, input=digests.input, fixture=digests.fixture, prompt=digests.prompt, settings=digests.settings)
+    add(line, tools=digests.tools, ruler=digests.ruler, model=digests.model)
+    return line
 
 
-def _write_figures(line: Line, trial: Trial) -> None:
-    if trial.started_at:
-        line["started_at"] = trial.started_at
-    if trial.seconds:
-        line["seconds"] = trial.seconds
-    if digests := _filled(trial.digests):
-        line["digests"] = digests
-    if usage := usage_line(trial.usage):
-        line["usage"] = usage
-    if judging := usage_line(trial.judging):
-        line["judging"] = judging
-    if trial.tool_tape != NO_TAPE or trial.chat_tape != NO_TAPE:
-        tapes = {"tools": _filled(trial.tool_tape), "chats": _filled(trial.chat_tape)}
-        line["tapes"] = {name: counts for name, counts in tapes.items() if counts}
+def _tapes(trial: Trial) -> Line:
+    line: Line = {}
+    add(line, tools=_counts(trial.tool_tape), chats=_counts(trial.chat_tape))
+    return line
 
 
-def _filled(record: Digests | TapeCounts) -> Line:
-    return {name: value for name, value in asdict(record).items() if value}
+def _counts(counts: TapeCounts) -> Line:
+    line: Line = {}
+    add(line, hits=counts.hits, misses=counts.misses, recorded=counts.recorded)
+    return line
 
 
 def _grade(grade: Grade) -> Line:
@@ -172,12 +158,8 @@ def _grade(grade: Grade) -> Line:
         line["threshold"] = grade.threshold
     if grade.weight != 1.0:
         line["weight"] = grade.weight
-    if grade.required:
-        line["required"] = grade.required
-    if grade.rationale:
-        line["rationale"] = shorten(grade.rationale, SHORT_RATIONALE)
-    if grade.undecided:
-        line["undecided"] = grade.undecided
+    add(line, required=grade.required, rationale=shorten(grade.rationale, SHORT_RATIONALE))
+    add(line, undecided=grade.undecided)
     if grade.unclamped is not None:
         line["unclamped"] = grade.unclamped
     return line

@@ -81,12 +81,12 @@ class JournalWriter:
         """Give the trial, or what can be said of it, with its journal line and its transcript."""
         waiting = dict(self._waiting)
         try:
-            return self._encoded(trial)
+            return self._encode(trial)
         except Exception as raised:  # somebody's value: too deep to be walked, or unable to say what it is
             self._waiting = waiting
-            return self._encoded(_unwritable_trial(trial, raised))
+            return self._encode(_unwritable_trial(trial, raised))
 
-    def _encoded(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
+    def _encode(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
         return trial, encode_line(finished_line(trial)), encode_line(transcript_line(trial, self._keep))
 
     def close(self) -> None:
@@ -129,55 +129,35 @@ def _unwritable_trial(trial: Trial, raised: Exception) -> Trial:
 
 def transcript_line(trial: Trial, keep: Keep) -> Line:
     """Write down a trial; long texts and files go to ``keep``."""
+    transcript, outcome = trial.transcript, trial.outcome
     line: Line = {"v": VERSION, "trial": (*trial.key, trial.attempt)}
-    _write_transcript(line, trial.transcript, keep)
-    _write_outcome(line, trial.outcome, keep)
+    add(line, messages=[_message(message, keep) for message in transcript.messages])
+    add(
+        line,
+        calls=[_call(call, keep) for call in transcript.calls],
+        asks=[_ask(ask) for ask in transcript.asks],
+    )
+    add(line, events=[_event(event) for event in transcript.events])
+    add(line, answer=_text(outcome.answer.text, keep), state=outcome.answer.state)
+    if outcome.before.files or outcome.after.files:
+        add(line, before=_files(outcome.before, keep), after=_changes(outcome.before, outcome.after, keep))
     rest = [_rest(grade) for grade in trial.grades]
-    if any(rest):
-        line["grades"] = rest
-    if trial.message or trial.traceback or trial.output or trial.log or trial.workspace:
-        add(
-            line,
-            message=if_too_long(trial.message, SHORT_MESSAGE),
-            traceback=if_too_long(trial.traceback, SHORT_TRACEBACK),
-            output=trial.output,
-            log=trial.log,
-            workspace=trial.workspace,
-        )
+    add(line, grades=rest if any(rest) else (), message=if_too_long(trial.message, SHORT_MESSAGE))
+    add(
+        line,
+        traceback=if_too_long(trial.traceback, SHORT_TRACEBACK),
+        output=trial.output,
+        log=trial.log,
+        workspace=trial.workspace,
+    )
     return line
-
-
-def _write_transcript(line: Line, transcript: Transcript, keep: Keep) -> None:
-    if transcript.messages:
-        line["messages"] = [_message(message, keep) for message in transcript.messages]
-    if transcript.calls:
-        line["calls"] = [_call(call, keep) for call in transcript.calls]
-    if transcript.asks:
-        line["asks"] = [_ask(ask) for ask in transcript.asks]
-    if transcript.events:
-        line["events"] = [_event(event) for event in transcript.events]
-
-
-def _write_outcome(line: Line, outcome: Outcome, keep: Keep) -> None:
-    answer, before, after = outcome.answer, outcome.before, outcome.after
-    if answer.text:
-        line["answer"] = _text(answer.text, keep)
-    if answer.state:
-        line["state"] = answer.state
-    if before.files or after.files:
-        add(line, before=_files(before, keep), after=_changes(before, after, keep))
 
 
 def _message(message: Message, keep: Keep) -> Line:
     line: Line = {"role": message.role, "content": _text(message.content, keep)}
     if message.calls:
         line["calls"] = [_call(call, keep) for call in message.calls]
-    if message.turn:
-        line["turn"] = message.turn
-    if message.seeded:
-        line["seeded"] = message.seeded
-    if message.call_id:
-        line["call_id"] = message.call_id
+    add(line, turn=message.turn, seeded=message.seeded, call_id=message.call_id)
     if message.phase != 1:
         line["phase"] = message.phase
     return line
@@ -208,10 +188,7 @@ def _write_result(line: Line, result: Any, keep: Keep) -> None:
 
 def _ask(ask: Ask) -> Line:
     line: Line = {"turn": ask.turn, "started": ask.started, "ended": ask.ended}
-    if usage := usage_line(ask.usage):
-        line["usage"] = usage
-    if ask.reasoning:
-        line["reasoning"] = ask.reasoning
+    add(line, usage=usage_line(ask.usage), reasoning=ask.reasoning)
     if ask.finish != "stop":
         line["finish"] = ask.finish
     if ask.first_token_s is not None:
@@ -255,17 +232,11 @@ def _rest(grade: Grade) -> Line:
     line: Line = {}
     if grade.checks:
         line["checks"] = [_check(check) for check in grade.checks]
-    if len(grade.rationale) > SHORT_RATIONALE:
-        line["rationale"] = grade.rationale
-    if grade.details:
-        line["details"] = grade.details
+    add(line, rationale=if_too_long(grade.rationale, SHORT_RATIONALE), details=grade.details)
     return line
 
 
 def _check(check: Check) -> Line:
     line: Line = {"claim": check.claim, "passed": check.passed}
-    if check.expected:
-        line["expected"] = check.expected
-    if check.found:
-        line["found"] = check.found
+    add(line, expected=check.expected, found=check.found)
     return line

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.cassettes.http import patch_sockets, patch_threads
-from pytest_agenteval.cassettes.http.scope import Scope, Scoped, current
+from pytest_agenteval.cassettes.http.scope import Scope, current, scoped
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.param_matchers import ParamMatchers
@@ -118,9 +118,9 @@ def install() -> None:
     with _lock:
         for module, make_points in imported:
             _patch(module, make_points)
-        for owner, name, ours, _ in _patches:
-            if getattr(owner, name) is not ours:
-                setattr(owner, name, ours)
+        for patch in _patches:
+            if getattr(patch.owner, patch.name) is not patch.ours:
+                setattr(patch.owner, patch.name, patch.ours)
 
 
 def remove() -> None:
@@ -139,9 +139,8 @@ def remove() -> None:
 def _unpatched_libraries() -> Iterator[ModuleType]:
     """Give the libraries that are imported and not patched, waiting for one that another thread imports."""
     for name in LIBRARIES:
-        # Each trial comes by here: what is not imported, or patched already, is passed over at once.
-        module = sys.modules.get(name)
-        if module is not None and module is not _patched.get(name):
+        # Each trial comes by here twice: what is patched already is passed over at once.
+        if name in sys.modules and sys.modules[name] is not _patched.get(name):
             with suppress(ImportError):
                 yield import_module(name)
 
@@ -192,20 +191,27 @@ def taped_http(
     def compare() -> CallMatcher:
         return _request_matcher(matching)
 
-    with Scoped(Scope((tape, *shared), compare)) as scope:
+    with scoped(Scope((tape, *shared), compare)) as scope:
         yield scope
 
 
+@contextmanager
 def own_requests(
     tapes: Callable[[], Sequence[Tape]], *, passing: bool = False, closing: bool = True
-) -> Scoped:
+) -> Iterator[Scope]:
     """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
 
     The tapes are opened at the first request. At the end the scope is closed, if it is ``closing``: a thread
     that goes on dies at its next request.
     """
     install()
-    return Scoped(Scope(tapes, _request_matcher, passing=passing), closing=closing)
+    scope = Scope(tapes, _request_matcher, passing=passing)
+    try:
+        with scoped(scope):
+            yield scope
+    finally:
+        if closing:
+            scope.close()
 
 
 def _request_matcher(matching: Mapping[str, Any] | ParamMatchers | None = None) -> CallMatcher:

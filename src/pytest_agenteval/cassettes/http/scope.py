@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -164,32 +164,17 @@ def answering() -> Scope | None:
     return None if scope.passing else scope
 
 
-class Scoped:
-    """Lets requests of this context belong to a scope, or to none, while it is open; may close it at the end.
-
-    A class, and no generator: each trial opens several, and a generator takes three times as long.
-    """
-
-    __slots__ = ("_closing", "_scope", "_tokens")
-
-    def __init__(self, scope: Scope | None, *, closing: bool = False) -> None:
-        self._scope, self._closing = scope, closing
-
-    def __enter__(self) -> Scope:
-        scope = self._scope
-        self._tokens = _scope.set(scope), _home.set(scope), _may_serve.set(False)
-        return scope  # type: ignore[return-value]  # None is for untaped, of which nobody takes anything
-
-    def __exit__(self, *raised: object) -> None:
-        if self._closing and self._scope is not None:
-            self._scope.close()
-        scope, home, may_serve = self._tokens
-        try:
-            _scope.reset(scope)
-            _home.reset(home)
-            _may_serve.reset(may_serve)
-        except ValueError:  # a coroutine that nobody ran to its end is closed in another context
-            pass
+@contextmanager
+def scoped(scope: Scope | None) -> Iterator[Scope]:
+    """Let requests of this context belong to the scope."""
+    tokens = _scope.set(scope), _home.set(scope), _may_serve.set(False)
+    try:
+        yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
+    finally:
+        with suppress(ValueError):  # a coroutine that nobody ran to its end is closed in another context
+            _scope.reset(tokens[0])
+            _home.reset(tokens[1])
+            _may_serve.reset(tokens[2])
 
 
 def start_serving() -> None:
@@ -220,9 +205,11 @@ def of_a_debugger(thread: threading.Thread) -> bool:
     return bool(getattr(thread, "is_pydev_daemon_thread", False))
 
 
-def untaped() -> Scoped:
+@contextmanager
+def untaped() -> Iterator[None]:
     """Let requests of this context go out, whatever scope is open: for those that are ours."""
-    return Scoped(None)
+    with scoped(None):
+        yield
 
 
 @contextmanager
@@ -231,7 +218,7 @@ def let_out() -> Iterator[None]:
     if current() is None:
         yield
         return
-    with Scoped(Scope(passing=True)):
+    with scoped(Scope(passing=True)):
         yield
 
 
