@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.redaction import KNOWN_SECRETS
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json, replace_text
 
 if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have one

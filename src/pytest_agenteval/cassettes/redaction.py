@@ -18,7 +18,9 @@ from pytest_agenteval.cassettes.interaction import (
     Request,
     Response,
 )
-from pytest_agenteval.redaction import KNOWN_SECRETS, MARK, Secrets, telling_header
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
+from pytest_agenteval.redaction.shapes import is_secret_header
+from pytest_agenteval.redaction.spellings import MARK
 
 HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
 """Settings of a model that hold headers."""
@@ -120,7 +122,7 @@ class Redactor:
 
     def _headers(self, headers: Headers) -> Headers:
         return {
-            name: (MARK,) if telling_header(name) else tuple(map(self.uri, values))
+            name: (MARK,) if is_secret_header(name) else tuple(map(self.uri, values))
             for name, values in headers.items()
         }
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
 from pytest_agenteval.errors import AgentEvalError, NotInstalled
-from pytest_agenteval.redaction import KNOWN_SECRETS, Secrets
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
 
 LONGEST = 300
 

@@ -33,7 +33,7 @@ from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
-from pytest_agenteval.redaction import KNOWN_SECRETS
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.threads import in_daemon_thread
 
 REQUEST_SECONDS = 120.0

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_agenteval.cli.calibrate import add_arguments
 from pytest_agenteval.cli.import_ import add_arguments as add_import_arguments
 from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.redaction import KNOWN_SECRETS
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 INTERRUPTED = 130
 """What shells give for a command that Ctrl-C has ended."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.redaction import KNOWN_SECRETS
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry

@@ -27,7 +27,7 @@ from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMi
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.redaction import KNOWN_SECRETS
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
 
 DEAF_S = 2.0

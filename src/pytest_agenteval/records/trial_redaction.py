@@ -10,7 +10,8 @@ from msgspec.structs import astuple, replace
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN_SECRETS, SHORTEST_NUMBER, Secrets, forms
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets, forms
+from pytest_agenteval.redaction.spellings import SHORTEST_NUMBER
 
 NAMES = ("key", "kind", "bucket", "tags", "limit", "cause", "workspace")
 FIGURES = ("attempt", "ending", "score", "digests", "started_at", "seconds", "tool_tape", "chat_tape")

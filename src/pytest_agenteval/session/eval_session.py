@@ -14,7 +14,7 @@ from pytest_agenteval.garbage import freeze_once
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction import KNOWN_SECRETS
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.session.parametrization import Case, CaseFactory, PlannedItem
 from pytest_agenteval.session.planning import Planner
 from pytest_agenteval.session.preflight import CalibrationTest, Preflight

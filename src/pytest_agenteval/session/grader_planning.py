@@ -18,11 +18,11 @@ from pytest_agenteval.tasks.spec import GraderSpec, Task
 OUTCOME = "expected_outcome"
 
 Graders: TypeAlias = tuple[PlannedGrader, ...]
-Request: TypeAlias = tuple[str, tuple[str, ...], bytes]
+GradersKey: TypeAlias = tuple[str, tuple[str, ...], bytes]
 """Agent, tools of the suite, and what the task says of its graders: what their checks and plans hang on."""
 
 
-def request_of(task: Task, agent: str, tools: tuple[str, ...]) -> Request:
+def graders_key(task: Task, agent: str, tools: tuple[str, ...]) -> GradersKey:
     """Give what a task asks for; of what a file can hold only what is the same has the same bytes."""
     return agent, tools, msgspec.json.encode((task.graders, _outcome_of(task)))
 
@@ -33,20 +33,20 @@ class GraderPlanning:
     def __init__(self, registry: Registry, checker: RegistrationCheck) -> None:
         self._registry, self._checker = registry, checker
         self._equal_graders: dict[tuple[Hashable, ...], Graders] = {}
-        self._fitting: dict[Request, Graders] = {}
+        self._by_key: dict[GradersKey, Graders] = {}
 
-    def fitting(self, request: Request) -> Graders | None:
+    def cached(self, key: GradersKey) -> Graders | None:
         """Give the graders that an earlier task was given for this, if there was one and they were right."""
-        return self._fitting.get(request)
+        return self._by_key.get(key)
 
-    def remember(self, request: Request, task: Task, graders: Graders) -> None:
+    def cache(self, key: GradersKey, task: Task, graders: Graders) -> None:
         """Take a task's graders, with which nothing is wrong, for every later task that asks for the same."""
         # A conftest further down may register a tool, of whose name one that is named here is a misspelling.
-        if any(map(self._checker.named_tools, task.graders)):
+        if any(map(self._checker.tool_names, task.graders)):
             return
-        if len(self._fitting) > MOST_KEPT:
-            self._fitting.clear()
-        self._fitting[request] = graders
+        if len(self._by_key) > MOST_KEPT:
+            self._by_key.clear()
+        self._by_key[key] = graders
 
     def plan(self, task: Task) -> Graders:
         """Give a task's graders; all of them are registered."""

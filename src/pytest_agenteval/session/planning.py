@@ -15,7 +15,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints
-from pytest_agenteval.session.grader_planning import GraderPlanning, Graders, request_of
+from pytest_agenteval.session.grader_planning import GraderPlanning, Graders, graders_key
 from pytest_agenteval.session.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
@@ -125,8 +125,8 @@ class Planner:
         task, suite = loaded.task, loaded_suite.suite
         settings = resolve_settings(task, suite)
         agent = settings.agent or DEFAULT_AGENT
-        request = request_of(task, agent, loaded_suite.resources.names)
-        graders = self._graders.fitting(request)
+        key = graders_key(task, agent, loaded_suite.resources.names)
+        graders = self._graders.cached(key)
         unread: list[Problem] = []
         if graders is None:
             loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
@@ -147,7 +147,7 @@ class Planner:
         if graders is None:
             graders = self._graders.plan(loaded.task)
             if loaded.task is task:  # texts of files, which lie elsewhere for other tasks, are not in them
-                self._graders.remember(request, task, graders)
+                self._graders.cache(key, task, graders)
         resolved = _Resolved(graders, layers, prompts)
         return self._planned_task(loaded, loaded_suite, settings, resolved), settings
 

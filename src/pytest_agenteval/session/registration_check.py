@@ -125,7 +125,7 @@ class RegistrationCheck:
         except (UnknownName, NotImported):
             return NOTHING
 
-    def named_tools(self, spec: GraderSpec) -> str | Sequence[str] | None:
+    def tool_names(self, spec: GraderSpec) -> str | Sequence[str] | None:
         """Give what a grader names of tools, if anything; of a group nobody can tell."""
         try:
             return spec.config.get(tools_setting_of(self._registry.grader_factory(spec.name)))
@@ -139,7 +139,7 @@ class RegistrationCheck:
 
         Others may be meant: that a tool is not even there is a way of not calling it.
         """
-        names = self.named_tools(spec)
+        names = self.tool_names(spec)
         if not names:
             return ()
         try:

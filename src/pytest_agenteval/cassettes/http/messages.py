@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Body, Request, Response
-from pytest_agenteval.redaction import MARK
+from pytest_agenteval.redaction.spellings import MARK
 
 Pairs = Iterable[tuple[str, str]]
 

@@ -33,7 +33,7 @@ from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.redaction import KNOWN_SECRETS
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.trial_output import TrialLogHandler, redirect
 
 TICK = 0.1

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Request, text_of
-from pytest_agenteval.redaction import MARK
+from pytest_agenteval.redaction.spellings import MARK
 from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
 from pytest_agenteval.tools.http.template_values import (
     ABSENT,

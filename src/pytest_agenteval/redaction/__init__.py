@@ -1,0 +1,1 @@
+"""Secrets: what is one, and texts and values without them."""

@@ -1,0 +1,1 @@
+"""Secrets: their shapes and spellings, and texts without them."""
