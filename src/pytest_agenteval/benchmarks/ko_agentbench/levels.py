@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from pytest_agenteval import Interval, Metric, MetricGroup
 from pytest_agenteval.benchmarks.ko_agentbench.graders import COMMON, OWN
-from pytest_agenteval.scoring.intervals import NO_SPREAD, clustered_standard_error, t_quantile, wilson
+from pytest_agenteval.scoring.distributions import t_quantile
+from pytest_agenteval.scoring.intervals import NO_SPREAD, clustered_standard_error, wilson
 
 LEVEL_METRICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {level: tuple(label for _, label in own) for level, own in OWN.items()}
