@@ -1,0 +1,61 @@
+"""Simulate everything, or what is named, and print a table: figure, goal, whether it holds."""
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+
+import tests.simulations
+from tests.simulations.rows import Row
+
+QUICK, FULL = 0.02, 1.0
+PATIENCE = 3.0
+"""Standard errors by which a quick figure may miss its goal: few draws scatter, and CI shall not cry wolf."""
+
+Simulation = Callable[[float, int], Iterable[Row]]
+"""``run(scale, seed)``: scale 1 is as many draws as the goals need; the same seed gives the same rows."""
+
+
+def simulations() -> dict[str, Simulation]:
+    """Give the modules of this folder that have a ``run``, by name."""
+    names = [module.name for module in pkgutil.iter_modules(tests.simulations.__path__)]
+    modules = {name: import_module(f"tests.simulations.{name}") for name in names if name != "__main__"}
+    return {name: module.run for name, module in modules.items() if hasattr(module, "run")}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Simulate and print, row by row as it comes; give 1 if a goal is missed."""
+    known = simulations()
+    parser = argparse.ArgumentParser(prog="python -m tests.simulations", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="few draws, goals with room for their scatter")
+    parser.add_argument("--seed", type=int, default=20261122)
+    settings = parser.parse_args(arguments)
+    unknown = [name for name in settings.names if name not in known]
+    if unknown:
+        parser.error(f"no simulation {unknown[0]!r}: there are {', '.join(known)}")
+    scale, patience = (QUICK, PATIENCE) if settings.quick else (FULL, 0.0)
+    missed = 0
+    print(f"{'':64} {'figure':>9}    {'goal':>9}")
+    for name in settings.names or known:
+        began = time.monotonic()
+        for row in known[name](scale, settings.seed):
+            missed += not row.holds(patience)
+            print(_line(row, patience), flush=True)
+        print(f"  {name}: {time.monotonic() - began:.1f} s", flush=True)
+    return 1 if missed else 0
+
+
+def _line(row: Row, patience: float) -> str:
+    room = f" ± {patience * row.error:.4f}" if patience * row.error else ""
+    verdict = "holds" if row.holds(patience) else "MISSED"
+    figures = f"{row.figure:9.4f} {row.relation} {row.goal:9.4f}{room}"
+    return f"{row.what:64} {figures}  {verdict}  {row.note}".rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

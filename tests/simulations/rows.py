@@ -1,0 +1,35 @@
+"""A figure of a simulation beside its goal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure beside its goal.
+
+    ``error`` is the figure's own standard error, which comes from having simulated no more often: 0 where
+    nothing was drawn.
+    """
+
+    what: str
+    figure: float
+    relation: Literal[">=", "<="]
+    goal: float
+    error: float = 0.0
+    note: str = ""
+
+    def holds(self, patience: float = 0.0) -> bool:
+        """Whether the goal is reached, or missed by no more than ``patience`` standard errors."""
+        short = self.goal - self.figure if self.relation == ">=" else self.figure - self.goal
+        return short <= patience * self.error
+
+
+def share_row(
+    what: str, hits: int, times: int, relation: Literal[">=", "<="], goal: float, note: str = ""
+) -> Row:
+    """Give the row of a share 0..1, with its binomial standard error (at the goal, where it decides)."""
+    return Row(what, hits / times, relation, goal, math.sqrt(goal * (1 - goal) / times), note)

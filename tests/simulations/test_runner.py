@@ -1,0 +1,38 @@
+"""The command that runs simulations says whether each figure reaches its goal, and exits by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulations.__main__ import main, simulations
+from tests.simulations.rows import Row, share_row
+
+
+@pytest.mark.parametrize(
+    ("figure", "relation", "holds"),
+    [(0.93, ">=", True), (0.92, ">=", False), (0.93, "<=", True), (0.94, "<=", False)],
+)
+def test_a_goal_is_reached_or_missed(figure: float, relation: str, holds: bool) -> None:
+    """At the goal is reached; a hair on the wrong side is missed, whatever the simulation's own error."""
+    row = Row("coverage", figure, ">=" if relation == ">=" else "<=", 0.93, error=0.5)
+    assert row.holds() is holds
+
+
+def test_few_draws_are_given_room_and_many_are_not() -> None:
+    """9 of 10 against a goal of 95 % is scatter, 900 of 1,000 is none."""
+    assert share_row("few", 9, 10, ">=", 0.95).holds(patience=3)
+    assert not share_row("many", 900, 1000, ">=", 0.95).holds(patience=3)
+    assert not share_row("few", 9, 10, ">=", 0.95).holds()
+
+
+def test_a_name_that_is_no_simulation_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The refusal lists what there is."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["nothing"])
+    assert all(name in capsys.readouterr().err for name in ("'nothing'", *simulations()))
+
+
+@pytest.mark.parametrize("name", simulations())
+def test_every_simulation_says_what_it_simulates(name: str) -> None:
+    """The function that gives the rows has a docstring: the model, and whose goals they are."""
+    assert simulations()[name].__doc__
