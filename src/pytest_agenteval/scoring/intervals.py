@@ -65,10 +65,10 @@ def beta_interval(task_means: Sequence[float], level: float = 0.95) -> Interval 
     """Give the interval of the mean over tasks like these, None without any.
 
     ``task_means`` holds one mean score 0..1 for each task, G of them. With half a task at 0 and half a task
-    at 1 added, let m be their mean and s their variance (divided by G + 1): the ends are quantiles of the beta
-    distribution with the mean m and the variance s/(G + 2). Where every task is at 0 or 1 that is Jeffreys'
-    interval of a share; scores in between vary less, which narrows it. It lies within 0..1 and always has a
-    width. How often it holds the truth: ``python -m tests.simulations intervals``.
+    at 1 added, let m be their mean and s their variance (divided by G + 1): the ends are quantiles of the
+    beta distribution with the mean m and the variance s/(G + 2). Where every task is at 0 or 1 that is
+    Jeffreys' interval of a share; scores in between vary less, which narrows it. It lies within 0..1 and
+    always has a width. How often it holds the truth: ``python -m tests.simulations intervals``.
 
     Raises ValueError for a mean outside 0..1 and for a level not between 0 and 1.
     """
