@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from pytest_agenteval.conftests import without_addopts
-from pytest_agenteval.session.remarks import uncollected_files
+from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
 from pytest_agenteval.stash import registry_key
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
@@ -43,7 +43,11 @@ class _Listener:
         self.calibrations += hasattr(item, "calibration")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """List what is no task and lies below a suite, or is one and lies in none; and broken benchmarks."""
+        """List what is no task and lies below a suite, or is one and lies in none; and broken benchmarks.
+
+        What a suite has promoted is looked up in all of its files, those too that are not validated.
+        """
+        self.problems += unknown_promoted(session.config)
         self.beside = uncollected_files(session.config)
         self.broken = session.config.stash[registry_key].broken_benchmarks
 

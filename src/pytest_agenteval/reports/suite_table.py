@@ -34,7 +34,7 @@ def suite_table(suite: SuiteView) -> ReportTable:
     rows = [*suite.rows, suite.total] if len(suite.rows) != 1 else list(suite.rows)
     note = f": {suite.note}" if suite.note else ""
     return ReportTable(
-        title=f"{suite.suite} with {suite.who}{note} ({suite.kind})",
+        title=f"{suite.suite} with {suite.who}{note} ({suite.kinds})",
         head="bucket",
         names=tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows),
         groups=(tuple(figure_columns(rows, suite.total.k)),),

@@ -33,6 +33,7 @@ class SuiteView(FrozenValue, frozen=True):
     """One suite with one model and variant: a row for each bucket, and all of them together.
 
     ``note`` says what an offline model is. ``begun`` counts trials of ``total.not_run`` that were begun.
+    ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
     """
 
     suite: str
@@ -43,6 +44,12 @@ class SuiteView(FrozenValue, frozen=True):
     rows: tuple[GroupStatistics, ...]
     total: GroupStatistics
     begun: int = 0
+    promoted: int = 0
+
+    @property
+    def kinds(self) -> str:
+        """The suite's kind, and how many of its tasks are of another: ``capability, 3 tasks regression``."""
+        return f"{self.kind}, {pluralize(self.promoted, 'task')} regression" if self.promoted else self.kind
 
     @property
     def who(self) -> str:
@@ -142,15 +149,17 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
         total = replace(rows[0], name="all")
     else:
         total = group_statistics("all", entries, _scope(planned, k, threshold, len(entries) + len(begun)))
+    kind = header.kind if header else _kind(entries)
     return SuiteView(
         suite=suite,
-        kind=header.kind if header else _kind(entries),
+        kind=kind,
         model=model,
         variant=variant,
         note=next((model_note(run_model) for run_model in run.header.models if run_model.name == model), ""),
         rows=rows,
         total=total,
         begun=len(begun),
+        promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.garbage import freeze_once
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
@@ -202,10 +203,20 @@ class EvalSession:
     def _check_options(self) -> None:
         """See that what was asked for can be done with the selected trials, before the first starts."""
         try:
+            self._check_promoted()
             preflight = Preflight(self.registry, self.settings, self.cases.judges)
             preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
         except UsageMistake as mistake:
             self.refuse(mistake)
+
+    def _check_promoted(self) -> None:
+        """See that what suites have promoted is there, where all of a suite was to be collected."""
+        start = self.config.invocation_params.dir
+        named = (argument for argument in self.config.args if "::" not in argument)
+        collected = [Path(os.path.normpath(start / argument)) for argument in named]
+        problems = self.planner.promoted.problems(collected)
+        if problems:
+            raise UsageMistake(str(ProblemsFound(problems)))
 
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""

@@ -16,6 +16,7 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints
 from pytest_agenteval.session.grader_planning import GraderPlanning, Graders, graders_key
+from pytest_agenteval.session.promoted_names import PromotedNames
 from pytest_agenteval.session.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
@@ -59,6 +60,7 @@ class Planner:
         self._graders = GraderPlanning(registry, self._checker)
         self._root = root
         self.suites = Suites(root, lambda: registry.toolsets, lambda: registry.broken_benchmarks)
+        self.promoted = PromotedNames(self.suites)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._reported: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []
@@ -82,6 +84,7 @@ class Planner:
         if not loaded and loaded_suite.suite is not None:
             self._not_tasks.append(path)
         if loaded:
+            self.promoted.meet(loaded_suite, loaded)
             folder = folder_of(path)
             self._folders[folder] = is_task_name(path) or self._folders.get(folder, False)
         problems: list[Problem] = []
@@ -162,7 +165,7 @@ class Planner:
             suite=suite.name if suite else "",
             id=task.id,
             agent=agent,
-            kind=suite.kind if suite else "mixed",
+            kind=suite.kind_of(task.id, loaded.bucket) if suite else "mixed",
             bucket=loaded.bucket,
             graders=graders,
             input=task_input,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
+from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.stash import eval_session_key, remarks_key, uncollected_key
@@ -83,6 +85,13 @@ def uncollected_files(config: pytest.Config) -> list[str]:
         return _suite_hints(config)
     listed = (f"not a task: {short_path(path)}" for path in evals.planner.not_tasks())
     return [*listed, *_suite_hints(config), *_unused_workspaces(evals)]
+
+
+def unknown_promoted(config: pytest.Config) -> list[str]:
+    """Say of each suite of collected files which names it has promoted that no task of its files has."""
+    evals = config.stash.get(eval_session_key, None)
+    problems = [] if evals is None else evals.planner.promoted.problems()
+    return [str(ProblemsFound(own)) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 
 def format_unused(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:

@@ -119,7 +119,10 @@ def _run_model(model: Model) -> RunModel:
 
 
 def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:
-    return RunSuite(task.suite, task.kind, task.agent, suites.pass_threshold(task))
+    suite = suites.named(task.suite)
+    if suite is None:
+        return RunSuite(task.suite, task.kind, task.agent)
+    return RunSuite(task.suite, suite.kind, task.agent, suite.task_pass_threshold)
 
 
 class TrialTotals:

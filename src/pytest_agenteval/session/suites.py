@@ -11,7 +11,6 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import Problem, ProblemsFound, nearest, nearest_names
-from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import (
@@ -137,16 +136,10 @@ class Suites:
         """Whether a file lies in no suite and in no folder that is set apart."""
         return self.file_of(path.parent) is None and not self._set_apart(path.parent)
 
-    def pass_threshold(self, task: PlannedTask) -> float:
-        """Give the mean score at which the task's suite counts a task as passed."""
-        for loaded in self._suites.values():
-            if (
-                isinstance(loaded, LoadedSuite)
-                and loaded.suite is not None
-                and loaded.suite.name == task.suite
-            ):
-                return loaded.suite.task_pass_threshold
-        return 1.0
+    def named(self, name: str) -> Suite | None:
+        """Give the suite of that name, among those that were read."""
+        loaded_suites = (loaded for loaded in self._suites.values() if isinstance(loaded, LoadedSuite))
+        return next((each.suite for each in loaded_suites if each.suite and each.suite.name == name), None)
 
     def file_of(self, folder: Path) -> Path | None:
         """Give the suite file that rules a folder, if one does."""

@@ -22,7 +22,10 @@ class RunModel(Record, frozen=True, forbid_unknown_fields=False):
 
 
 class RunSuite(Record, frozen=True, forbid_unknown_fields=False):
-    """A suite of the run; ``threshold`` below 1 is the mean score at which a task counts as passed."""
+    """A suite of the run; ``threshold`` below 1 is the mean score at which a task counts as passed.
+
+    ``kind`` is the suite's own; each trial says its own, which is another where it is promoted.
+    """
 
     name: str
     kind: Kind = "mixed"

@@ -195,7 +195,7 @@ def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Pat
     places = (suite_dir, root / "fixtures", root)
     paths = (
         Path(os.path.normpath(place / name))
-        for file in _data_files(suite_dir)
+        for file in data_files(suite_dir)
         if is_of_suite(file)
         for name in _names_in(file)
         for place in (file.parent, *places)
@@ -203,7 +203,8 @@ def files_named_by_tasks(suite_dir: Path, root: Path, is_of_suite: Callable[[Pat
     return ReferencedFiles(paths, suite_dir)
 
 
-def _data_files(folder: Path) -> Iterator[Path]:
+def data_files(folder: Path) -> Iterator[Path]:
+    """Give each file below a folder that may hold tasks, by its name and those of the folders on the way."""
     for place, folders, names in os.walk(folder):
         folders[:] = (name for name in folders if not is_set_aside_folder(name))
         yield from (Path(place, name) for name in names if is_data_name(name))

@@ -192,6 +192,16 @@ class SuiteDefaults(Spec, frozen=True, kw_only=True):
         return (self.model,) if isinstance(self.model, str) else self.model
 
 
+class Regression(Spec, frozen=True, kw_only=True):
+    """What of a capability suite has been promoted: there a miss is a failure, as in a regression suite."""
+
+    buckets: Annotated[tuple[Named, ...], expects("a list of buckets of the suite")] = ()
+    tasks: Annotated[tuple[Named, ...], expects("a list of ids of tasks of the suite")] = ()
+
+
+NOTHING_PROMOTED = Regression()
+
+
 class Suite(TwoSpellings, frozen=True, kw_only=True):
     """What the tasks below a folder have in common."""
 
@@ -199,6 +209,9 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     description: Annotated[str, expects("a text: what the suite is about")] = ""
     agent: Annotated[Named | None, expects("the name of a registered agent")] = None
     kind: Annotated[Kind, expects("capability, regression or mixed")] = "mixed"
+    regression: Annotated[
+        Regression, expects("a map of `buckets` and `tasks`: those of which a miss is a failure")
+    ] = NOTHING_PROMOTED
     defaults: Annotated[SuiteDefaults, expects("a map: what holds for each task")] = SuiteDefaults()
     prompts: Annotated[Paths, expects("a map from names of prompts to paths of files")] = NOTHING
     settings: Annotated[Map, expects("a map of the agent's settings")] = NOTHING
@@ -220,6 +233,11 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
         bool, expects("true or false: whether each task needs a reference_solution")
     ] = False
     task_pass_threshold: Annotated[Share, expects("a number from 0 to 1")] = 1.0
+
+    def kind_of(self, task: str, bucket: str) -> Kind:
+        """Give the kind of a task's trials: the suite's own, unless the task or its bucket is promoted."""
+        promoted = self.regression
+        return "regression" if bucket in promoted.buckets or task in promoted.tasks else self.kind
 
 
 _NO_DEFAULTS = SuiteDefaults()
