@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.tables import ReportTable
     from pytest_agenteval.reports.text_width import StyledLine
     from pytest_agenteval.store.run_reader import Run
-
-STDOUT = "-"
-LOOKS = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -175,11 +172,11 @@ def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: 
         _complain(line)
     if args.json:
         data = leaderboards_json(boards)
-        _put(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+        write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
     if args.markdown:
-        _put(args.markdown, _markdown(runs, boards))
+        write_text(args.markdown, _markdown(runs, boards))
     if STDOUT not in (args.json, args.markdown):
-        _print(_lines(runs, boards, shutil.get_terminal_size().columns))
+        print_lines(_lines(runs, boards, shutil.get_terminal_size().columns))
     return 1 if broken else 0
 
 
@@ -220,23 +217,3 @@ def _tables(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> Iterator[Repo
                     yield from scorecard_tables(standing, standing.scorecard)
         if len(runs) > 1 or (board.has_scorecard and len(board.standings) > 1):
             yield from leaderboard_tables(board)
-
-
-def _put(file: str, text: str) -> None:
-    text = KNOWN_SECRETS.text(text)  # a run may be older than what is known of secrets now
-    if file == STDOUT:
-        sys.stdout.write(text)
-        return
-    try:
-        Path(file).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    except OSError as refused:
-        raise UsageMistake(f"{file}: cannot be written ({refused.strerror})") from None
-
-
-def _print(lines: Iterable[StyledLine]) -> None:
-    """Print lines, in colour where a person looks at them."""
-    looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for line in lines:
-        look = LOOKS.get(line.style) if looked_at else None
-        text = KNOWN_SECRETS.text(line.text)
-        print(f"\x1b[{look}m{text}\x1b[0m" if look else text)
