@@ -1,0 +1,1 @@
+"""Two runs beside each other: which trials belong together, and whether anything changed."""

@@ -1,0 +1,178 @@
+"""Exact tests of old against new: equal to counting every case, and never at odds with their interval."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agenteval.scoring.exact_tests import (
+    PairedScores,
+    label_test,
+    sign_flip_interval,
+    sign_flip_test,
+)
+
+QUARTERS = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0])
+TRIALS = st.lists(QUARTERS, min_size=1, max_size=3)
+LEVEL = 0.975
+
+
+def mean(values: Sequence[float]) -> float:
+    """The plain mean."""
+    return math.fsum(values) / len(values)
+
+
+def share_at_least(sums: Sequence[float], least: float) -> float:
+    """The share of sums that lie as far from 0."""
+    return sum(abs(total) >= least - 1e-9 for total in sums) / len(sums)
+
+
+def all_sign_flips(differences: Sequence[float]) -> list[float]:
+    """The sum for every choice of signs."""
+    signs = itertools.product((1, -1), repeat=len(differences))
+    return [math.fsum(map(math.prod, zip(chosen, differences, strict=True))) for chosen in signs]
+
+
+def all_labellings(old: Sequence[float], new: Sequence[float]) -> list[float]:
+    """New mean less old mean for every choice of which trials are called new."""
+    trials = [*old, *new]
+    choices = itertools.combinations(range(len(trials)), len(new))
+    return [
+        mean([trials[at] for at in chosen])
+        - mean([trials[at] for at in range(len(trials)) if at not in chosen])
+        for chosen in choices
+    ]
+
+
+@given(st.lists(st.sampled_from([-1, -0.75, -1 / 3, -1 / 12, 0, 0.25, 0.5, 1 / 3]), min_size=1, max_size=6))
+def test_the_sign_flip_test_equals_counting_all_signs(differences: list[float]) -> None:
+    """p is the share of all 2^n choices of signs whose sum is as far from 0 as the one observed."""
+    expected = share_at_least(all_sign_flips(differences), abs(math.fsum(differences)))
+    assert sign_flip_test(differences).p == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TRIALS, TRIALS), min_size=1, max_size=3))
+def test_the_label_test_equals_counting_all_labellings(tasks: list[PairedScores]) -> None:
+    """p is the share of all labellings within tasks, however many old and new trials each task has."""
+    sums = [math.fsum(chosen) for chosen in itertools.product(*(all_labellings(*pair) for pair in tasks))]
+    observed = math.fsum(mean(new) - mean(old) for old, new in tasks)
+    test = label_test(tasks)
+    assert test.p == pytest.approx(share_at_least(sums, abs(observed)), abs=1e-12)
+    assert test.smallest_p == pytest.approx(share_at_least(sums, max(map(abs, sums))), abs=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(QUARTERS, min_size=3, max_size=3), st.lists(QUARTERS, min_size=3, max_size=3)),
+        min_size=6,
+        max_size=6,
+    )
+)
+def test_six_tasks_of_three_repetitions_equal_counting(tasks: list[PairedScores]) -> None:
+    """The largest case that can be counted by hand: 20^6 labellings, counted by the sums of each half."""
+    counts = [all_labellings(*pair) for pair in tasks]
+    halves = [
+        [round(math.fsum(chosen) * 36) for chosen in itertools.product(*half)]
+        for half in (counts[:3], counts[3:])
+    ]
+    tallies = [{total: half.count(total) for total in set(half)} for half in halves]
+    observed = abs(round(36 * math.fsum(mean(new) - mean(old) for old, new in tasks)))
+    far = sum(
+        left * right
+        for a, left in tallies[0].items()
+        for b, right in tallies[1].items()
+        if abs(a + b) >= observed
+    )
+    assert label_test(tasks).p == pytest.approx(far / 20**6, abs=1e-12)
+
+
+@given(st.lists(st.tuples(QUARTERS, QUARTERS), min_size=1, max_size=12))
+def test_with_one_repetition_both_tests_are_one(pairs: list[tuple[float, float]]) -> None:
+    """A task with one old and one new trial has two labellings: they are its two signs."""
+    labels = label_test([([old], [new]) for old, new in pairs])
+    assert labels.p == pytest.approx(sign_flip_test([new - old for old, new in pairs]).p, abs=1e-12)
+
+
+def test_with_scores_of_0_and_1_it_is_mcnemars_exact_test() -> None:
+    """7 tasks rose and 1 fell: twice the binomial tail of 8 throws of a coin."""
+    tasks: list[PairedScores] = [([0], [1])] * 7 + [([1], [0])] + [([1], [1])] * 20
+    assert label_test(tasks).p == pytest.approx(2 * (8 + 1) / 2**8)
+
+
+@given(st.lists(st.tuples(TRIALS, TRIALS), min_size=1, max_size=8))
+def test_old_and_new_may_be_exchanged(tasks: list[PairedScores]) -> None:
+    """The tests are two-sided: a fall of some size is as significant as a rise of it."""
+    there, back = label_test(tasks), label_test([(new, old) for old, new in tasks])
+    assert there.p == pytest.approx(back.p)
+    assert there.smallest_p <= there.p + 1e-12
+
+
+@pytest.mark.parametrize("differences", [[], [0.0], [0.0] * 30])
+def test_what_did_not_change_has_p_1(differences: list[float]) -> None:
+    """No task, one task, equal runs: p is 1, nothing is divided by 0."""
+    assert sign_flip_test(differences).p == 1.0
+    assert label_test([([0.5], [0.5]) for _ in differences]).p == 1.0
+
+
+def test_scores_without_a_common_denominator_stand_on_a_grid() -> None:
+    """Rounded to 1/1000, p stays what counting all signs of the scores themselves gives, to a hundredth."""
+    random = Random(1)
+    differences = [random.uniform(-0.6, 1) for _ in range(14)]
+    expected = share_at_least(all_sign_flips(differences), abs(math.fsum(differences)))
+    assert sign_flip_test(differences).p == pytest.approx(expected, abs=0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.sampled_from([-1, -0.5, 0, 0.25, 0.5, 1]), st.floats(-1, 1)), min_size=7, max_size=40
+    )
+)
+def test_verdict_and_interval_never_contradict(differences: list[float]) -> None:
+    """The interval of the change leaves out 0 if and only if the test is significant; it holds the mean."""
+    interval = sign_flip_interval(differences, LEVEL)
+    significant = sign_flip_test(differences).p <= 1 - LEVEL
+    assert significant == (interval.low > 0 or interval.high < 0)
+    assert interval.low - 1e-3 <= mean(differences) <= interval.high + 1e-3
+    assert -1 <= interval.low <= interval.high <= 1
+
+
+def test_the_interval_ends_where_the_means_of_subsets_begin_to_be_contradicted() -> None:
+    """With 8 tasks at 97.5 %: the third smallest and the third largest mean of any subset (Hartigan 1969)."""
+    differences = [0.1, -0.2, 0.3, 0.25, 0.4, -0.05, 0.15, 0.2]
+    subsets = (itertools.combinations(differences, size) for size in range(1, 9))
+    means = sorted(mean(chosen) for of_size in subsets for chosen in of_size)
+    interval = sign_flip_interval(differences, LEVEL)
+    assert interval.low == pytest.approx(means[2], abs=0.002)
+    assert interval.high == pytest.approx(means[-3], abs=0.002)
+
+
+def test_too_few_tasks_have_no_bound() -> None:
+    """Six tasks can never be significant at 2.5 %: nothing between -1 and 1 is contradicted."""
+    interval = sign_flip_interval([0.5] * 6, LEVEL)
+    assert (interval.low, interval.high) == pytest.approx((-1, 1), abs=0.001)
+
+
+def test_five_hundred_tasks_of_three_repetitions_are_quick() -> None:
+    """A comparison of 500 tasks is a matter of a second or two, not of minutes."""
+    random = Random(2)
+
+    def trials() -> list[float]:
+        return [random.choice([0, 0.25, 0.5, 0.75, 1]) for _ in range(3)]
+
+    tasks = [(trials(), trials()) for _ in range(500)]
+    differences = [mean(new) - mean(old) for old, new in tasks]
+    began = time.process_time()
+    sign_flip_test(differences)
+    sign_flip_interval(differences, LEVEL)
+    label_test(tasks)
+    assert time.process_time() - began < 20  # measured: 1.6 s; the bound is for slow machines
