@@ -77,7 +77,7 @@ def sign_flip_interval(differences: Sequence[float], level: float) -> Interval:
 
 
 def _change_with_tail(differences: Sequence[float], tail: float) -> float:
-    """Give the largest change at which a share ``tail`` of all sign flips, or less, reach what was observed."""
+    """Give the largest change at which at most a share ``tail`` of all sign flips reach what was observed."""
     low, high = -1.0, 1.0
     while high - low > LEAST:
         middle = (low + high) / 2

@@ -33,7 +33,7 @@ class DifferenceNoise(FrozenValue, frozen=True):
 
 
 def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
-    """Split the spread of task differences (new mean less old mean) into trial-to-trial noise and the rest."""
+    """Split the spread of task differences, new mean less old, into trial-to-trial noise and the rest."""
     differences = [mean(new) - mean(old) for old, new in tasks]
     variance = sample_variance(differences) or 0.0
     within = trial_variance(tasks)
