@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,14 @@ def import_litellm() -> None:
     To be called in a fixture of a module: ``pytester`` forgets what was imported after it was asked for.
     """
     asyncio.run(LitellmChat(Model("any", "openai/any")).prepare(tools=True))
+
+
+def import_multiprocessing() -> None:
+    """Import what pytester would forget, upon which multiprocessing loses count of its semaphores."""
+    for name in ("resource_tracker", "synchronize", "queues", "popen_spawn_posix", "spawn"):
+        with suppress(ImportError):
+            import_module(f"multiprocessing.{name}")
+    import_module("pytest_agenteval.engine.executors.processes")
 
 
 def run(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.grader import Judge
+from pytest_agenteval.graders.grader import Judge, version_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, Variant
+from pytest_agenteval.registry import Registry
 from tests.engine.executing import execute, plan, registry
 
 ASKS = {"text": "Mina"}
@@ -37,9 +39,9 @@ CHANGES = {
     "on_miss": (plan(on_miss="tool_error"), {"settings"}),
     "a task's prompt": (plan(prompts={"system": "Be brief."}), {"prompt"}),
     "a variant's prompt": (replace(plan(), variant=Variant("v", {"system": "Be brief."})), {"prompt"}),
-    "a grader's configuration": (plan_with_grader(config={"text": "Hello"}), {"ruler"}),
-    "a grader's threshold": (plan_with_grader(threshold=0.5), {"ruler"}),
-    "a grader's weight": (plan_with_grader(weight=2.0), {"ruler"}),
+    "a grader's configuration": (plan_with_grader(config={"text": "Hello"}), {"ruler", "graders"}),
+    "a grader's threshold": (plan_with_grader(threshold=0.5), {"ruler", "graders"}),
+    "a grader's weight": (plan_with_grader(weight=2.0), {"ruler", "graders"}),
     "a model's parameters": (
         replace(plan(), model=Model("scripted", "scripted", offline=True, params={"temperature": 0})),
         {"model"},
@@ -80,7 +82,7 @@ class Asks:
         return Grade("asks", 1.0, "yes")
 
 
-@pytest.mark.parametrize(("grader", "expected"), [("asks", {"ruler"}), ("answer_contains", set())])
+@pytest.mark.parametrize(("grader", "expected"), [("asks", {"ruler", "graders"}), ("answer_contains", set())])
 def test_judges_are_part_of_the_ruler_of_those_who_ask_them(grader: str, expected: set[str]) -> None:
     """Other judges are another ruler; a grader that asks nobody measures the same with any."""
     planned = PlannedGrader(grader, grader, ASKS if grader == "answer_contains" else {})
@@ -91,3 +93,37 @@ def test_judges_are_part_of_the_ruler_of_those_who_ask_them(grader: str, expecte
     trials = execute(registry(asks=Asks), one, other)
     first, second = (asdict(trial.digests) for trial in trials)
     assert {name for name in first if first[name] != second[name]} == expected
+
+
+class Third:
+    """A grader of which there were two versions before."""
+
+    version = "3"
+
+    def grade(self, evidence: Evidence) -> Grade:
+        """Say yes."""
+        return Grade("third", 1.0, "yes")
+
+
+def test_each_grader_has_its_version_and_a_digest_of_its_own() -> None:
+    """A comparison names the grader that differs: the others' entries stay, and trials share one map."""
+    mina, omar = (PlannedGrader("answer_contains", "name", {"text": text}) for text in ("Mina", "Omar"))
+    third, no_grader = PlannedGrader("third", "third"), PlannedGrader("third", "none", {"odd": 1})
+    known = registry(third=Third)
+    one, same, other = execute(known, *(plan("t", name, third, no_grader) for name in (mina, mina, omar)))
+
+    first, second = one.digests.graders, other.digests.graders
+
+    assert {label: entry.partition(":")[0] for label, entry in first.items()} == {
+        "name": mina_version(known),
+        "third": "3",
+        "none": "",
+    }
+    assert all(re.fullmatch("[^:]*:[0-9a-f]{12}", entry) for entry in first.values())
+    assert same.digests.graders == first
+    assert {label for label in first if first[label] != second[label]} == {"name"}
+
+
+def mina_version(known: Registry) -> str:
+    """Give the version of the shipped grader that looks for the name."""
+    return str(version_of(known.grader_factory("answer_contains")))

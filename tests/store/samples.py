@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
@@ -115,6 +116,15 @@ FULL = Trial(
     workspace="/tmp/w",
 )
 
+FULL_TODAY = replace(
+    FULL,
+    file="evals/card/birthday.yaml",
+    digests=replace(
+        FULL.digests, code="c" * 16, graders={"judge": "3:0a1b2c3d4e5f", "생일": "1:" + "0" * 12}
+    ),
+)
+"""The same with what earlier versions did not write down."""
+
 _texts = st.text(max_size=30) | st.integers(1000, 1100).map(lambda size: "가" * size)
 _numbers = st.floats(0, 1e6, allow_nan=False)
 _shares = st.floats(0, 1, allow_nan=False)
@@ -189,8 +199,8 @@ TRIALS = st.builds(
         _usages,
     ),
     st.builds(Outcome, st.builds(Answer, _texts, _maps), _trees, _trees),
-    st.builds(Digests, *[_texts] * 7),
+    st.builds(Digests, *[_texts] * 8, st.dictionaries(_texts, _texts.map("1:{}".format))),
     st.sampled_from(["capability", "regression", "mixed"]),
-    *[_texts, st.lists(_texts, max_size=3).map(tuple), _texts, _texts],
+    *[_texts, st.lists(_texts, max_size=3).map(tuple), _texts, _texts, _texts],
     *[_texts | st.just(LONG), _texts, _texts, _numbers, _tapes, _tapes, _texts, _texts, _texts],
 )

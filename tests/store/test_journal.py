@@ -26,7 +26,7 @@ from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run
 
-from .samples import FULL, LONG, TRIALS, file, key, plan, trial
+from .samples import FULL, FULL_TODAY, LONG, TRIALS, file, key, plan, trial
 
 
 def _load(folder: Path, *trials: Trial) -> Run:
@@ -375,6 +375,17 @@ def test_a_one_turn_trial_stays_small(folder: Path) -> None:
     journal.finished([trial(transcript=transcript, seconds=0.25, digests=FULL.digests)])
 
     assert sum(path.stat().st_size for path in folder.glob("*.jsonl")) < 1.2 * 1024
+
+
+def test_the_file_of_the_task_and_the_digests_are_in_the_journal_line(folder: Path) -> None:
+    """Runs are compared, and what differs is named, without a transcript being read."""
+    JournalWriter(folder, "main").finished([FULL_TODAY])
+
+    run = load_run(folder)
+
+    (entry,) = run.entries
+    assert (entry.file, entry.digests) == (FULL_TODAY.file, FULL_TODAY.digests)
+    assert run.trial(entry) == FULL_TODAY
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..\\x"])

@@ -13,7 +13,7 @@ from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, p
 from pytest_agenteval.store.run_schemas import SCHEMAS
 from pytest_agenteval.store.runs import end_run, new_run, write_planned
 
-from .samples import FULL, plan, trial
+from .samples import FULL, FULL_TODAY, plan, trial
 
 HEADER = RunHeader(
     "2026-11-21T09:30:15+00:00",
@@ -34,7 +34,9 @@ def run_folder(tmp_path: Path) -> Path:
     folder = new_run(tmp_path / "runs", HEADER)
     journal = JournalWriter(folder, "main")
     journal.started([plan()])
-    journal.finished([FULL, trial(), trial("t2", ending="errored", score=None, grades=(), cause="provider")])
+    journal.finished(
+        [FULL, FULL_TODAY, trial(), trial("t2", ending="errored", score=None, grades=(), cause="provider")]
+    )
     write_planned(folder, planned_groups([(FULL.key, "b")]))
     end_run(folder, "2026-11-21T09:31:00+00:00", 0)
     return folder
@@ -43,8 +45,8 @@ def run_folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "pattern", "lines"),
     [
-        ("journal", "journal-*.jsonl", 4),
-        ("transcript", "transcripts-*.jsonl", 3),
+        ("journal", "journal-*.jsonl", 5),
+        ("transcript", "transcripts-*.jsonl", 4),
         ("text", "texts-*.jsonl", 3),
         ("run", "run.json", 1),
         ("planned", "planned.json", 1),

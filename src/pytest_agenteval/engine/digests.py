@@ -2,49 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pytest_agenteval.canonical import canonical, digest
 from pytest_agenteval.graders.grader import Grader, asks_judges, own_threshold, rubric_digest_of, version_of
 from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
+from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.workspace.snapshot import snapshot_layers, with_texts
 
+T = TypeVar("T")
 GraderFor: TypeAlias = Callable[[PlannedGrader], Grader]
 
 
 class DigestCache:
-    """Digests already worked out, kept by the object they were worked out from.
+    """Digests already worked out, each remembered with the object it was worked out from.
 
     Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would
     cost more than the trial.
     """
 
     def __init__(self) -> None:
-        self._digests: dict[tuple[Hashable, ...], tuple[object, str]] = {}
+        self._digests: dict[tuple[Hashable, ...], tuple[object, Any]] = {}
 
     def of(self, what: str, thing: object, value: Callable[[], Any], beside: Hashable = None) -> str:
         """Give the digest of ``value()``, worked out once for each thing and what stands ``beside`` it."""
+        return self.once(what, thing, lambda: digest(value()), beside)
+
+    def once(self, what: str, thing: object, value: Callable[[], T], beside: Hashable = None) -> T:
+        """Give ``value()``, worked out once for each thing and what stands ``beside`` it."""
         key = (what, id(thing), beside)
         entry = self._digests.get(key)
         if entry is None or entry[0] is not thing:
             if len(self._digests) > 512:
                 self._digests.clear()
-            entry = self._digests[key] = (thing, digest(value()))
-        return entry[1]
+            entry = self._digests[key] = (thing, value())
+        known: T = entry[1]
+        return known
+
+
+class GraderDigests(NamedTuple):
+    """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label."""
+
+    ruler: str
+    by_label: Mapping[str, str]
 
 
 def digests_of(
-    plan: Plan, grader_for: GraderFor, prompt: str, specs: tuple[ToolSpec, ...], cache: DigestCache
+    plan: Plan,
+    grader_for: GraderFor,
+    prompt: str,
+    code: str,
+    specs: tuple[ToolSpec, ...],
+    cache: DigestCache,
 ) -> Digests:
     """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one."""
-    task, model, judges = plan.task, plan.model, _judge_ids(plan.conditions.judges)
+    task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
     limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
     return Digests(
-        input=cache.of("input", task.input, lambda: task.input),
+        input=input_digest(task, cache),
         fixture=_fixture(task, cache) if task.layers or task.texts else "",
         prompt=prompt,
         settings=cache.of(
@@ -54,9 +73,27 @@ def digests_of(
             (task.agent, task.clock, limits, task.on_miss, canonical(task.faults) if task.faults else ""),
         ),
         tools=cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
-        ruler=cache.of("ruler", task.graders, lambda: _rulers(plan, grader_for), judges),
+        ruler=graders.ruler,
         model=cache.of("model", model, lambda: _model(model)),
+        code=code,
+        graders=graders.by_label,
     )
+
+
+def input_digest(task: PlannedTask, cache: DigestCache) -> str:
+    """Give the digest of what the task gives the agent."""
+    return cache.of("input", task.input, lambda: task.input)
+
+
+def grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
+    """Give the digests of a plan's graders; ``grader_for`` gives the grader of a planned one."""
+    judges = _judge_ids(plan.conditions.judges)
+    return cache.once("ruler", plan.task.graders, lambda: _grader_digests(plan, grader_for), judges)
+
+
+def versioned_digest(version: str, ruler: Any) -> str:
+    """Write a grader's version and the digest of all that its grade depends on: ``3:0a1b2c3d4e5f``."""
+    return f"{version}:{digest(ruler)[:12]}"
 
 
 def _fixture(task: PlannedTask, cache: DigestCache) -> str:
@@ -70,20 +107,27 @@ def _judge_ids(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((judge.id, canonical(judge.params)) for judge in judges)
 
 
-def _rulers(plan: Plan, grader_for: GraderFor) -> Any:
+def _grader_digests(plan: Plan, grader_for: GraderFor) -> GraderDigests:
     judges = [[judge.id, judge.params] for judge in plan.conditions.judges]
-    return [_ruler(planned, grader_for, judges) for planned in plan.task.graders]
+    rulers = [_ruler(planned, grader_for, judges) for planned in plan.task.graders]
+    by_label = {
+        planned.label: versioned_digest(version, ruler)
+        for planned, (version, ruler) in zip(plan.task.graders, rulers, strict=True)
+    }
+    return GraderDigests(digest([ruler for _, ruler in rulers]), FrozenMap(by_label))
 
 
-def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: list[Any]) -> Any:
-    """Give what a grade depends on; the judges only where the grader asks them."""
+def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: list[Any]) -> tuple[str, Any]:
+    """Give a grader's version, and what its grade depends on; the judges only where the grader asks them."""
     try:
-        ruler = _ruler_of(planned, grader_for(planned), judges)
+        grader = grader_for(planned)
+        ruler = _ruler_of(planned, grader, judges)
         canonical(ruler)  # what somebody's class says of itself may be no JSON
+        version = str(version_of(grader))
     except BaseException:  # a grader that cannot be made, or says odd things of itself: its grade tells
         config = [planned.config, planned.weight, planned.threshold, planned.required]
-        return [planned.name, planned.label, *config, "no grader"]
-    return ruler
+        return "", [planned.name, planned.label, *config, "no grader"]
+    return version, ruler
 
 
 def _ruler_of(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list[Any]:

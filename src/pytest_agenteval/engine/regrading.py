@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import JudgeChat
-from pytest_agenteval.engine.digests import digests_of
+from pytest_agenteval.engine.digests import grader_digests, input_digest
 from pytest_agenteval.engine.grading import UNGRADED, GradingResult
 from pytest_agenteval.engine.trial_resources import TrialJudge, TrialJudges, judge_role
 from pytest_agenteval.engine.worker_context import WorkerContext
@@ -39,18 +39,13 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     they would be asked the same today.
     """
     if not _was_graded(stored):
-        return replace(stored, key=plan.key, attempt=plan.attempt)
+        return replace(stored, key=plan.key, attempt=plan.attempt, file=plan.task.file_in_root)
     recorder = Recorder(lambda: stored.seconds)
     stored_judges = StoredJudges(stored.transcript, recorder)
     try:
-        digests = digests_of(
-            _with_stored_judges(plan, stored_judges),
-            context.grading.grader,
-            stored.digests.prompt,
-            (),
-            context.digest_cache,
-        )
-        _check_input(plan, stored, digests.input)
+        _check_input(plan, stored, input_digest(plan.task, context.digest_cache))
+        judged_plan = _with_stored_judges(plan, stored_judges)
+        digests = grader_digests(judged_plan, context.grading.grader, context.digest_cache)
         evidence = Evidence(plan.task.input, stored.transcript, stored.outcome)
         judges_for = (
             TrialJudges(plan, context, recorder, []).of if plan.conditions.judges else stored_judges.of
@@ -61,7 +56,7 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     # What judges were asked at the time is replaced by what they were asked now.
     events = [event for event in stored.transcript.events if event.kind != "judge_ask"]
     transcript = replace(stored.transcript, events=(*events, *recorder.transcript().events))
-    with_ruler = replace(stored.digests, ruler=digests.ruler)
+    with_ruler = replace(stored.digests, ruler=digests.ruler, graders=digests.by_label)
     return _regraded_trial(plan, replace(stored, transcript=transcript, digests=with_ruler), graded)
 
 
@@ -96,6 +91,7 @@ def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult) -> Trial:
         kind=plan.task.kind,
         bucket=plan.task.bucket,
         tags=plan.task.tags,
+        file=plan.task.file_in_root,
         cause=error.cause,
         message=error.message,
         traceback=error.traceback,

@@ -126,7 +126,8 @@ class _TrialRun:
 
     def _digests(self, stage: _Stage) -> Digests:
         grader_for, cache = self.context.grading.grader, self.context.digest_cache
-        return digests_of(self.plan, grader_for, stage.instance.prompt_digest, stage.ctx.tools.specs, cache)
+        instance, specs = stage.instance, stage.ctx.tools.specs
+        return digests_of(self.plan, grader_for, instance.prompt_digest, instance.code_digest, specs, cache)
 
     def _add_end_state(self, stage: _Stage) -> None:
         """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""
@@ -228,6 +229,7 @@ class _TrialRun:
             kind=task.kind,
             bucket=task.bucket,
             tags=task.tags,
+            file=task.file_in_root,
             limit=self.limit,
             cause=error.cause,
             message=error.message,

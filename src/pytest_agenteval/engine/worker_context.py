@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agenteval.agents.agent import Agent, templates_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.closers import close_clients
+from pytest_agenteval.engine.agent_code import code_digest
 from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
@@ -38,12 +39,14 @@ class NoAgent(TrialBroken):
 class AgentInstance(NamedTuple):
     """An agent with the prompts that it has in a task and a variant, for all trials that want the same.
 
-    ``prompt_maps`` are those of task and variant: as long as they are held nothing else has their ids.
+    ``code_digest`` is that of the agent's own source files. ``prompt_maps`` are those of task and variant: as
+    long as they are held nothing else has their ids.
     """
 
     agent: Agent
     prompts: Prompts
     prompt_digest: str
+    code_digest: str
     prompt_maps: tuple[object, object]
 
 
@@ -95,7 +98,9 @@ class WorkerContext:
         """Make the task's agent, once for each set of settings, and read the prompts that it has here."""
         agent = self._agent(task)
         prompts = Prompts(templates_of(agent) or {}, {**task.prompts, **variant.prompts})
-        instance = AgentInstance(agent, prompts, prompts.digest(), (task.prompts, variant.prompts))
+        factory = self.registry.agent_factory(task.agent)
+        code = self.digest_cache.once("code", type(agent), lambda: code_digest(agent, factory), id(factory))
+        instance = AgentInstance(agent, prompts, prompts.digest(), code, (task.prompts, variant.prompts))
         self._instances[_instance_key(task, variant)] = instance
         return instance
 

@@ -68,6 +68,8 @@ class PlannedTask(Record, frozen=True):
     into it by path. ``prompts`` holds the texts
     that replace the agent's own templates of the same name. ``reference`` and ``script`` are for offline
     models only.
+    ``file`` is the task's file as a terminal can jump to it, ``file_in_root`` the same from pytest's rootdir,
+    wherever the run is started.
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
     are asked after it. ``tools`` are tool files, or names of toolsets; ``faults`` say which
     tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
@@ -82,6 +84,7 @@ class PlannedTask(Record, frozen=True):
     input: Mapping[str, Any] = NOTHING
     file: str = ""
     line: int = 1
+    file_in_root: str = ""
     tags: tuple[str, ...] = ()
     description: str = ""
     settings: Mapping[str, Any] = NOTHING

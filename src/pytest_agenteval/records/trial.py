@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, Plan, TrialKey
-from pytest_agenteval.records.record import Record, read_versioned, versioned
+from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
@@ -21,6 +21,8 @@ class Digests(Record, frozen=True):
 
     The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every
     grader with its configuration, version, judge and rubric; ``model`` the model with its parameters.
+    ``code`` covers the source files of the agent's own code, empty where there are none. ``graders`` says for
+    each grade's label what ``ruler`` covers of it, with the grader's version in front: ``"3:0a1b2c3d4e5f"``.
     """
 
     input: str = ""
@@ -30,6 +32,8 @@ class Digests(Record, frozen=True):
     tools: str = ""
     ruler: str = ""
     model: str = ""
+    code: str = ""
+    graders: Mapping[str, str] = NOTHING
 
 
 class TapeCounts(Record, frozen=True):
@@ -56,8 +60,9 @@ class Trial(Record, frozen=True):
     """One finished trial.
 
     ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.
-    ``limit`` names the trial's own limit that ran out, if one did. ``cause`` and ``message`` say why an
-    errored trial broke. ``seconds`` is the agent's and its tools' own time.
+    ``file`` is the task's file, from pytest's rootdir. ``limit`` names the trial's own limit that ran out, if
+    one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the agent's and its
+    tools' own time.
     """
 
     key: TrialKey
@@ -71,6 +76,7 @@ class Trial(Record, frozen=True):
     kind: Kind = "mixed"
     bucket: str = ""
     tags: tuple[str, ...] = ()
+    file: str = ""
     limit: str = ""
     cause: str = ""
     message: str = ""
@@ -99,6 +105,7 @@ class Trial(Record, frozen=True):
             kind=task.kind,
             bucket=task.bucket,
             tags=task.tags,
+            file=task.file_in_root,
             cause=error.cause,
             message=error.message,
             traceback=error.traceback,

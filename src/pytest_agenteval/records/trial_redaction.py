@@ -13,7 +13,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets, forms
 from pytest_agenteval.redaction.spellings import SHORTEST_NUMBER
 
-NAMES = ("key", "kind", "bucket", "tags", "limit", "cause", "workspace")
+NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace")
 FIGURES = ("attempt", "ending", "score", "digests", "started_at", "seconds", "tool_tape", "chat_tape")
 """What authors and users named, and what was computed: neither is a place for what an agent says."""
 

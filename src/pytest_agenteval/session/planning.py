@@ -21,7 +21,7 @@ from pytest_agenteval.session.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
 from pytest_agenteval.session.suites import LoadedSuite, Suites
 from pytest_agenteval.session.task_inputs import allowance_of, complete_input, inline_file_settings, text_of
-from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.tasks.documents import path_in_root, read_document, short_path
 from pytest_agenteval.tasks.file_names import folder_of, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
@@ -39,6 +39,7 @@ class _TaskSource(FrozenValue, frozen=True):
 
     file: Path
     short_path: str
+    file_in_root: str
     own_folder: bool
     cassette: str
 
@@ -161,6 +162,7 @@ class Planner:
         reference = task.reference_solution
         agent, graders, layers = settings.agent or DEFAULT_AGENT, resolved.graders, resolved.layers
         task_input, texts = complete_input(self._registry, agent, graders, task, settings.clock, layers)
+        source = self._source_of(loaded.file)
         return PlannedTask(
             suite=suite.name if suite else "",
             id=task.id,
@@ -169,8 +171,9 @@ class Planner:
             bucket=loaded.bucket,
             graders=graders,
             input=task_input,
-            file=self._source_of(loaded.file).short_path,
+            file=source.short_path,
             line=loaded.line,
+            file_in_root=source.file_in_root,
             tags=settings.tags,
             description=task.description,
             settings=settings.settings or NOTHING,
@@ -285,7 +288,8 @@ class Planner:
     def _source_of(self, file: Path) -> _TaskSource:
         """Give what all tasks of a file have of it, worked out once."""
         if self._last is None or self._last.file is not file:
-            self._last = _TaskSource(file, short_path(file), is_task_name(file), self._recordings(file))
+            names = short_path(file), path_in_root(file, self._root)
+            self._last = _TaskSource(file, *names, is_task_name(file), self._recordings(file))
         return self._last
 
     def _recordings(self, file: Path) -> str:

@@ -45,7 +45,7 @@ def finished_line(trial: Trial) -> Line:
     add(line, limit=trial.limit, cause=trial.cause, message=shorten(trial.message, SHORT_MESSAGE))
     add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
     line["task_kind"] = trial.kind
-    add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags)
+    add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags, file=trial.file)
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
     add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
     line["grades"] = [_grade(grade) for grade in trial.grades]
@@ -112,6 +112,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         kind=line["task_kind"],
         bucket=get("bucket", ""),
         tags=tuple(get("tags", ())),
+        file=get("file", ""),
         limit=get("limit", ""),
         cause=get("cause", ""),
         message=get("message", ""),
@@ -135,6 +136,7 @@ def _digests(digests: Digests) -> Line:
     line: Line = {}
     add(line, input=digests.input, fixture=digests.fixture, prompt=digests.prompt, settings=digests.settings)
     add(line, tools=digests.tools, ruler=digests.ruler, model=digests.model)
+    add(line, code=digests.code, graders=digests.graders)
     return line
 
 

@@ -51,6 +51,7 @@ class JournalEntry(Record, frozen=True):
     kind: Kind = "mixed"
     bucket: str = ""
     tags: tuple[str, ...] = ()
+    file: str = ""
     limit: str = ""
     cause: str = ""
     message: str = ""
@@ -98,8 +99,8 @@ def check_entry(entry: JournalEntry) -> None:
     _check_amounts((entry.seconds,))
     _check_counts(entry.location[1:])
     _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
-    _check_texts(entry.tags)
-    _check_texts(astuple(entry.digests))
+    _check_texts((entry.file, *entry.tags))
+    _check_digests(entry.digests)
     _check_usage(entry.usage)
     _check_usage(entry.judging)
     _check_tape(entry.tool_tape)
@@ -157,6 +158,16 @@ def _check_texts(texts: Iterable[Any]) -> None:
     for text in texts:
         if not isinstance(text, str):
             raise ValueError(f"{text!r} in the place of a text")
+
+
+def _check_digests(digests: Digests) -> None:
+    *texts, graders = astuple(digests)
+    _check_texts(texts)
+    if not isinstance(graders, dict):
+        raise ValueError(f"{graders!r} in the place of a digest for each grader")
+    for grader in graders.values():
+        if not (isinstance(grader, str) and ":" in grader):
+            raise ValueError(f"{grader!r} in the place of a grader's version and digest")
 
 
 def _check_usage(usage: Usage) -> None:

@@ -54,7 +54,12 @@ USAGE = object_schema(
     "what is 0 is left out",
 )
 COUNTS = object_schema({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
-DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model")
+DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model", "code")
+GRADER_DIGESTS: Schema = {
+    "description": "for each grade's label: the grader's version, a colon, 12 hex digits of a SHA-256",
+    "type": "object",
+    "additionalProperties": {"type": "string", "pattern": ":[0-9a-f]{12}$"},
+}
 GRADE = object_schema(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
@@ -86,10 +91,12 @@ FINISHED = object_schema(
         "cause": CAUSE,
         "bucket": TEXT,
         "tags": list_schema(TEXT),
+        "file": {**TEXT, "description": "the task's file, from pytest's rootdir"},
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
-    | {"digests": object_schema({}, dict.fromkeys(DIGESTS, DIGEST)), "usage": USAGE, "judging": USAGE}
+    | {"digests": object_schema({}, {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS})}
+    | {"usage": USAGE, "judging": USAGE}
     | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS})},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
 )

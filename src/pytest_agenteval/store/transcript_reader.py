@@ -35,6 +35,7 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         entry.kind,
         entry.bucket,
         entry.tags,
+        entry.file,
         entry.limit,
         entry.cause,
         line.get("message", entry.message),

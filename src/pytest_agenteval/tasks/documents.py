@@ -58,6 +58,17 @@ def short_path(path: Path) -> str:
     return _below(str(path), os.getcwd())
 
 
+def path_in_root(path: Path, root: Path) -> str:
+    """Write a path from pytest's rootdir, with ``/``: the same wherever a run is started."""
+    text = _below(str(path), str(root))
+    if not os.path.isabs(text):
+        return text
+    try:
+        return os.path.relpath(path, root).replace(os.sep, "/")
+    except ValueError:  # another drive of Windows
+        return path.as_posix()
+
+
 # Texts, not paths: this is asked several times for every file of a tree, and paths are slow.
 @lru_cache(maxsize=16)
 def _below(text: str, here: str) -> str:

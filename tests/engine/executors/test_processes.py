@@ -6,8 +6,6 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import suppress
-from importlib import import_module
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -20,15 +18,11 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.registry import Registry
 from tests.calibration.judges import found_in, project
 from tests.journals import finished, trials
-from tests.suites import only_our_plugin, run, suite, task, write
+from tests.suites import import_multiprocessing, only_our_plugin, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 
-# pytester forgets what was imported during a run; multiprocessing would lose count of its semaphores.
-for name in ("resource_tracker", "synchronize", "queues", "popen_spawn_posix", "spawn"):
-    with suppress(ImportError):
-        import_module(f"multiprocessing.{name}")
-import_module("pytest_agenteval.engine.executors.processes")
+import_multiprocessing()
 
 PROCESSES = "--agent-executor=processes"
 CONFTEST = """

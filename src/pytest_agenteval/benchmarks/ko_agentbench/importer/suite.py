@@ -185,6 +185,11 @@ def evals_folder(target: Path) -> Path:
     return target / "evals" / NAME
 
 
+def task_file(level: str, task: str) -> str:
+    """Give a task's file below the suite's folder."""
+    return f"{level}/{task}.yaml"
+
+
 def cassette_folder(target: Path) -> Path:
     """Give the folder of the suite's shared cassettes."""
     return target / "cassettes" / NAME
@@ -202,6 +207,6 @@ def write_suite(target: Path, tasks: Iterable[ImportedTask], *, with_cassettes: 
     left_out = () if with_cassettes else ("cassettes",)
     settings = {key: value for key, value in SUITE.items() if key not in left_out}
     paths = [write_yaml(folder / SUITE_FILE, settings)]
-    paths += [write_yaml(folder / task.level / f"{task.id}.yaml", task.content) for task in tasks]
+    paths += [write_yaml(folder / task_file(task.level, task.id), task.content) for task in tasks]
     make_project(target)
     return paths

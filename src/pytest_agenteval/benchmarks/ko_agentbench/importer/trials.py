@@ -48,7 +48,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import (
     LoggedRun,
     Report,
 )
-from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import AGENT, KIND, NAME
+from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import AGENT, KIND, NAME, task_file
 from pytest_agenteval.benchmarks.ko_agentbench.importer.transcripts import (
     outcome_of,
     task_input,
@@ -56,6 +56,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.transcripts import (
 )
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.recording_chat import JudgeChat
+from pytest_agenteval.engine.digests import versioned_digest
 from pytest_agenteval.graders.grader import asks_judges, own_threshold, version_of
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.aggregates import trial_score
@@ -181,13 +182,12 @@ class LogGraders:
         """Give every grade; judges say what was published, and what they are asked is written down."""
         return tuple([await self._grade(label, evidence, published, recorder) for label in self._graders])
 
-    def digest(self, judge: str) -> str:
-        """Give a digest of everything that the grades depend on beside the trial."""
-        rows = [
-            [label, self.config, version_of(grader), judge if label in JUDGED else ""]
+    def rulers(self, judge: str) -> dict[str, list[Any]]:
+        """Give all that each grade depends on beside the trial, by its label."""
+        return {
+            label: [label, self.config, version_of(grader), judge if label in JUDGED else ""]
             for label, grader in self._graders.items()
-        ]
-        return digest(rows)
+        }
 
     async def _grade(
         self, label: str, evidence: Evidence, published: PublishedMetrics, recorder: Recorder
@@ -264,9 +264,10 @@ async def _trial(
         grades=grades,
         transcript=transcript,
         outcome=outcome,
-        digests=_digests(run, logged, trial_input, graders.digest(published.judge)),
+        digests=_digests(run, logged, trial_input, graders.rulers(published.judge)),
         kind=KIND,
         bucket=logged.level,
+        file=f"evals/{NAME}/{task_file(task.level, task.id)}" if task else "",
         limit="seconds" if TIMED_OUT in str(log.get("error") or "") else "",
         cause="ungraded" if ending == "errored" else "",
         message="nothing could be graded" if ending == "errored" else "",
@@ -301,12 +302,15 @@ def _with_source(
     )
 
 
-def _digests(run: LoggedRun, logged: LoggedResult, trial_input: Mapping[str, Any], ruler: str) -> Digests:
+def _digests(
+    run: LoggedRun, logged: LoggedResult, trial_input: Mapping[str, Any], rulers: Mapping[str, list[Any]]
+) -> Digests:
     """Say what was given and offered; how it was sampled the log does not say."""
     return Digests(
         input=digest(trial_input),
         settings=digest([NAME, AGENT]),
         tools=digest(logged.fields.get("expected_tools") or []),
-        ruler=ruler,
+        ruler=digest(list(rulers.values())),
         model=digest([run.model, {}]),
+        graders={label: versioned_digest(ruler[2], ruler) for label, ruler in rulers.items()},
     )

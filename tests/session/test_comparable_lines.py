@@ -1,0 +1,114 @@
+"""A run's lines say the task's file, the graders' versions and the agent's code, wherever it ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.runs import find_run
+from tests.suites import import_multiprocessing, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+import_multiprocessing()
+
+CONFTEST = """
+class Bot:
+    def run(self, task_input, ctx):
+        return "Hello, Mina!"
+
+def act(task_input, ctx):
+    return "Hello, Mina!"
+
+def pytest_agenteval_register(registry):
+    registry.agent("bot", Bot)
+    registry.agent("act", act)
+"""
+
+
+def entries(pytester: pytest.Pytester) -> dict[str, JournalEntry]:
+    """Give the journal entries of the latest run by task."""
+    stored = load_run(find_run(pytester.path / ".agenteval/runs", "latest"))
+    return {entry.key.task: entry for entry in stored.entries}
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """Give a project with two tasks in one file and one in another, of two agents of its own."""
+    first: list[dict[str, Any]] = [task("a", agent="bot"), task("b", agent="act")]
+    write(
+        pytester.path,
+        {
+            "pytest.ini": "[pytest]\n",
+            "conftest.py": CONFTEST,
+            "evals/suite.yaml": suite(),
+            "evals/two.json": first,
+            "evals/deep/c.json": task("c", agent="bot"),
+        },
+    )
+    return pytester
+
+
+@pytest.mark.parametrize("how", ["here", "from below", "workers", "processes"])
+def test_lines_say_the_same_wherever_and_however_a_run_is_carried_out(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Files from pytest's rootdir: a run that was started in a folder below it is comparable too."""
+    run(project, "evals", "-q").assert_outcomes(passed=3)
+    expected = entries(project)
+    assert {name: entry.file for name, entry in expected.items()} == {
+        "a": "evals/two.json",
+        "b": "evals/two.json",
+        "c": "evals/deep/c.json",
+    }
+    assert len({entry.digests.code for entry in expected.values()}) == 1  # all stand in one file
+    assert all(entry.digests.code for entry in expected.values())
+    assert all(entry.digests.graders.keys() == {"answer_contains"} for entry in expected.values())
+
+    if how == "from below":
+        monkeypatch.chdir(project.path / "evals")
+    more = ["--agent-executor=processes"] if how == "processes" else []
+    run(project, str(project.path / "evals"), "-q", *more, workers=2 if how == "workers" else 0)
+
+    again = entries(project)
+    assert {entry.started_at for entry in again.values()}.isdisjoint(
+        entry.started_at for entry in expected.values()
+    )
+    assert {name: (entry.file, entry.digests) for name, entry in again.items()} == {
+        name: (entry.file, entry.digests) for name, entry in expected.items()
+    }
+
+
+def test_other_code_of_the_agent_is_told_and_nothing_else(project: pytest.Pytester) -> None:
+    """A comparison lists what differs: the agent's code moves by itself."""
+    run(project, "evals", "-q")
+    before = entries(project)["a"].digests.to_json()
+    write(project.path, {"conftest.py": CONFTEST.replace("Hello", "Good day")})
+
+    run(project, "evals", "-q")
+
+    after = entries(project)["a"].digests.to_json()
+    assert {name for name in before if before[name] != after[name]} == {"code"}
+
+
+def test_regrading_renews_the_graders_and_leaves_the_agents_code(project: pytest.Pytester) -> None:
+    """Grades are today's; who acted then is who acted then. A file that was moved is where it is now."""
+    run(project, "evals", "-q")
+    before = entries(project)["c"]
+    (project.path / "evals/deep/c.json").unlink()
+    moved = {
+        "evals/c.json": task("c", agent="bot", wants="Hello"),
+        "conftest.py": CONFTEST + "# another word\n",
+    }
+    write(project.path, moved)
+
+    run(project, "evals", "-q", "--agent-regrade=latest", "-k", "c")
+
+    after = entries(project)["c"]
+    old, new = before.digests.to_json(), after.digests.to_json()
+    assert {name for name in old if old[name] != new[name]} == {"ruler", "graders"}
+    assert (before.file, after.file) == ("evals/deep/c.json", "evals/c.json")
