@@ -1,17 +1,19 @@
-"""Where things stand in a JSON text: lines, repeated keys and numbers that JSON does not know.
+"""Where things stand in a JSON text: lines, spans, repeated keys and numbers that JSON does not know.
 
-Used only when a problem has to be shown; the values themselves come from :mod:`json`.
+Used only when a problem has to be shown or a text is edited; the values themselves come from :mod:`json`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isinf
 
 from pytest_agenteval.errors import KeyPath, Problem
+from pytest_agenteval.tasks.text_spans import SpanPart, TextSpan
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _NOT_JSON = {"NaN", "Infinity", "-Infinity"}
@@ -43,6 +45,26 @@ def locate_values(text: str) -> JsonLocation:
 def json_problems(text: str, file: str) -> list[Problem]:
     """List the repeated keys and unusable numbers of a JSON text, in reading order."""
     return [Problem(file, *problem) for problem in _Scan(text).problems]
+
+
+def json_span(text: str) -> TextSpan:
+    """Say where a JSON text that is known to be well formed, and all in it stands."""
+    return _span(deque(_TOKEN.finditer(text)))
+
+
+def _span(tokens: deque[re.Match[str]]) -> TextSpan:
+    first = tokens.popleft()
+    if first[0] not in "{[":
+        return TextSpan(first.start(), first.end())
+    parts: list[SpanPart] = []
+    while tokens[0][0] not in "}]":
+        if tokens[0][0] == ",":
+            tokens.popleft()
+        name, start = (json.loads(tokens[0][0]) if first[0] == "{" else len(parts)), tokens[0].start()
+        if first[0] == "{":
+            tokens.popleft(), tokens.popleft()  # the key and its colon
+        parts.append(SpanPart(name, start, _span(tokens)))
+    return TextSpan(first.start(), tokens.popleft().end(), tuple(parts), is_flow=True)
 
 
 class _Scan:

@@ -13,6 +13,7 @@ import yaml
 
 from pytest_agenteval.canonical import JSON
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.tasks.text_spans import SpanPart, TextSpan
 
 if TYPE_CHECKING or yaml.__with_libyaml__:
     from yaml._yaml import CParser as _Parser
@@ -96,6 +97,31 @@ class YamlLineIndex:
             key, node = child
             line = _line(key)
         return line
+
+
+def yaml_span(text: str) -> TextSpan:
+    """Say where a YAML document, of which reading shows no problem, and all in it stands; it is not empty."""
+    root = _compose(text)
+    assert root is not None
+    span = _span(root)
+    # What stands below the last key is the whole document's.
+    return span if span.is_flow or not span.parts else span._replace(end=root.end_mark.index)
+
+
+def _span(node: yaml.Node) -> TextSpan:
+    start, end = node.start_mark.index, node.end_mark.index
+    if not isinstance(node, yaml.CollectionNode):
+        return TextSpan(start, end)
+    if isinstance(node, yaml.MappingNode):
+        named = ((str(key.value), key, value) for key, value in node.value)
+        parts = tuple(SpanPart(name, key.start_mark.index, _span(value)) for name, key, value in named)
+    else:
+        parts = tuple(
+            SpanPart(index, item.start_mark.index, _span(item)) for index, item in enumerate(node.value)
+        )
+    is_flow = bool(node.flow_style)
+    # Where a block ends the parser notices at what comes after it, and comments.
+    return TextSpan(start, end if is_flow or not parts else parts[-1].end, parts, is_flow)
 
 
 def top_level_keys(text: str) -> list[list[str]] | None:

@@ -1,0 +1,172 @@
+"""Suite files with other promoted buckets and tasks, and everything else as their authors wrote it."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pytest_agenteval.canonical import JSON
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.tasks.documents import is_json, parse_document, short_path
+from pytest_agenteval.tasks.spec import Regression
+from pytest_agenteval.tasks.text_spans import TextSpan, insert_at_end, insert_before, newline_of, remove_part
+
+_KEY = "regression"
+_LISTS = ("buckets", "tasks")
+_PERHAPS_PLAIN = re.compile(r"\w(?:[\w ./-]*\w)?")
+
+
+def with_regression(path: Path, data: bytes, regression: Regression) -> bytes:
+    """Give a suite file's bytes with these buckets and tasks promoted.
+
+    The file has been read without a problem. What is promoted already stays where it stands; what is new
+    comes behind it. Raises UsageMistake for a file that writes it so that it cannot be edited in place, with
+    aliases for example.
+    """
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    text = data[len(bom) :].decode()
+    before = parse_document(path, data).value
+    if all(_names(before, key) == list(getattr(regression, key)) for key in _LISTS):
+        return data
+    for edited in _attempts(_SuiteText(path, text), before, regression):
+        if _says(path, edited, before, regression):
+            return bom + edited.encode()
+    wanted = {key: list(names) for key in _LISTS if (names := getattr(regression, key))}
+    raise UsageMistake(
+        f"{short_path(path)}: cannot be edited in place; write `{_KEY}: {json.dumps(wanted)}` by hand"
+    )
+
+
+def _attempts(suite: _SuiteText, before: JSON, regression: Regression) -> Iterator[str]:
+    edited = suite.edited(before, regression)
+    yield edited
+    # Where a text of several lines ends the file, whether a line end follows is part of what it says.
+    yield suite.edited(before, regression, at_top=True)
+    yield edited + newline_of(edited)
+
+
+def _says(path: Path, text: str, before: JSON, regression: Regression) -> bool:
+    """Whether an edited text says what it is to say, and of everything else what it said."""
+    try:
+        after = parse_document(path, text.encode()).value
+    except ProblemsFound:
+        return False
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return False
+    lists = all(
+        _names(after, key) == _in_order(_names(before, key), getattr(regression, key)) for key in _LISTS
+    )
+    return lists and _without_key(after) == _without_key(before)
+
+
+def _without_key(suite: dict[str, JSON]) -> dict[str, JSON]:
+    return {key: value for key, value in suite.items() if key != _KEY}
+
+
+def _names(suite: JSON, key: str) -> list[str]:
+    promoted = suite.get(_KEY) if isinstance(suite, dict) else None
+    names = promoted.get(key) if isinstance(promoted, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _in_order(before: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    old = [name for name in before if name in wanted]
+    return [*old, *dict.fromkeys(name for name in wanted if name not in before)]
+
+
+class _SuiteText:
+    """The text of a suite file, and how names are written in it."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path, self._text, self._is_json = path, text, is_json(path)
+
+    def edited(self, before: JSON, regression: Regression, *, at_top: bool = False) -> str:
+        """Give the text with these names promoted, a new key at the end or ``at_top``."""
+        if not any(getattr(regression, key) for key in _LISTS):
+            return self._without_key(self._text)
+        text = self._text
+        for key in _LISTS:  # what is new comes first: else the key, emptied, would go, and come elsewhere
+            for name in dict.fromkeys(getattr(regression, key)):
+                if name not in _names(before, key):
+                    text = self._with(text, key, name, at_top=at_top)
+        for key in _LISTS:
+            text = self._without(text, key, _names(before, key), getattr(regression, key))
+        return text
+
+    def _span(self, text: str) -> TextSpan:
+        if self._is_json:
+            from pytest_agenteval.tasks.json_locations import json_span
+
+            return json_span(text)
+        from pytest_agenteval.tasks.yaml_reading import yaml_span
+
+        return yaml_span(text)
+
+    def _without(self, text: str, key: str, before: Sequence[str], wanted: Sequence[str]) -> str:
+        """Take out the names that are not wanted, from behind; the list too where none is left."""
+        for index in reversed(range(len(before))):
+            promoted = self._span(text).part(_KEY)
+            names = promoted.part(key) if promoted else None
+            if promoted and names and before[index] not in wanted:
+                last = len(names.parts) == 1
+                text = _without_part(text, promoted, key) if last else remove_part(text, names, index)
+        return text
+
+    def _without_key(self, text: str) -> str:
+        root = self._span(text)
+        return text if root.part(_KEY) is None else _without_part(text, root, _KEY)
+
+    def _with(self, text: str, key: str, name: str, *, at_top: bool) -> str:
+        root = self._span(text)
+        promoted = root.part(_KEY)
+        names = promoted.part(key) if promoted else None
+        if names:
+            written = self._like(text, names, name)
+            return insert_at_end(text, names, written, [written])
+        written = self._written(name)
+        inner, lines = f"{self._key(key)}: [{written}]", [f"{key}:", f"  - {written}"]
+        if promoted:
+            return insert_at_end(text, promoted, inner, lines)
+        lines = [f"{_KEY}:", *(f"  {line}" for line in lines)]
+        if at_top and not root.is_flow:
+            return insert_before(text, root, lines)
+        return insert_at_end(text, root, f"{self._key(_KEY)}: {{{inner}}}", lines)
+
+    def _key(self, key: str) -> str:
+        return f'"{key}"' if self._is_json else key
+
+    def _like(self, text: str, names: TextSpan, name: str) -> str:
+        """Write a name in such quotes as the last one of its list has."""
+        quote = text[names.parts[-1].start] if names.parts else ""
+        if quote == "'" and name.isprintable():
+            return "'{}'".format(name.replace("'", "''"))
+        return self._quoted(name) if quote == '"' else self._written(name)
+
+    def _written(self, name: str) -> str:
+        return name if not self._is_json and _is_plain(name) else self._quoted(name)
+
+    def _quoted(self, name: str) -> str:
+        if self._is_json:
+            return json.dumps(name, ensure_ascii=not name.isprintable())
+        text = json.dumps(name, ensure_ascii=False)  # YAML has no pairs of surrogates, and longer escapes
+        return "".join(each if each.isprintable() else f"\\U{ord(each):08X}" for each in text)
+
+
+def _without_part(text: str, container: TextSpan, key: str) -> str:
+    index = next(index for index, part in enumerate(container.parts) if part.name == key)
+    return remove_part(text, container, index)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether YAML reads a name without quotes as this text, and not as a number, a word or a map."""
+    if not _PERHAPS_PLAIN.fullmatch(name):
+        return False
+    from pytest_agenteval.tasks.yaml_reading import read_yaml
+
+    try:
+        return bool(read_yaml(f"[{name}]", "") == [name])
+    except ProblemsFound:
+        return False
