@@ -81,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     report = verbs.add_parser("report", help="stored runs as tables, side by side, or as a benchmark's files")
     report.declare = _declare_report
     report.set_defaults(verb=_report)
+    trend = verbs.add_parser("trend", help="a suite over its last runs, and the tasks that they make suspect")
+    trend.declare = _declare_trend
+    trend.set_defaults(verb=_trend)
     calibrate = verbs.add_parser("calibrate", help="start pytest on labels: do judges agree with them?")
     add_arguments(calibrate)
     calibrate.set_defaults(verb=_calibrate)
@@ -89,6 +92,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _declare_report(parser: argparse.ArgumentParser) -> None:
     from pytest_agenteval.cli.report import add_arguments
+
+    add_arguments(parser)
+
+
+def _declare_trend(parser: argparse.ArgumentParser) -> None:
+    from pytest_agenteval.cli.trend import add_arguments
 
     add_arguments(parser)
 
@@ -121,6 +130,12 @@ def _report(args: argparse.Namespace) -> int:
     from pytest_agenteval.cli.report import report
 
     return report(args)
+
+
+def _trend(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.trend import trend
+
+    return trend(args)
 
 
 def _calibrate(args: argparse.Namespace) -> int:

@@ -1,0 +1,100 @@
+"""``agenteval trend``: a suite over its last runs, and the tasks that they make suspect."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.errors import UsageMistake, nearest_names
+
+if TYPE_CHECKING:
+    from pytest_agenteval.reports.trend.trend import Trend
+    from pytest_agenteval.store.runs import RunFolder
+
+FORMAT = 1
+LAST = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    add("suite", nargs="?", metavar="SUITE", help="a suite's name; without it every suite that was run")
+    add("--last", type=int, default=LAST, metavar="N", help=f"how many of its runs; {LAST}, if not said")
+    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    add("--model", action="append", default=[], metavar="M", help="only this model; say it again for another")
+    add(
+        "--variant",
+        action="append",
+        default=[],
+        metavar="V",
+        help="only this prompt variant; say it again for another",
+    )
+    add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
+
+
+def trend(args: argparse.Namespace) -> int:
+    """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
+    from pytest_agenteval.reports.text_width import StyledLine, clamp_width
+    from pytest_agenteval.reports.trend.trend_text import trend_lines
+
+    if args.last < 1:
+        raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")
+    trends = _trends(args)
+    if args.json:
+        data = {"v": FORMAT, "suites": [trend.to_json() for trend in trends]}
+        write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+    if args.json != STDOUT:
+        width, ascii_only = clamp_width(shutil.get_terminal_size().columns), not _knows_blocks()
+        for number, trend in enumerate(trends):
+            print_lines([StyledLine("")] if number else [])
+            print_lines(trend_lines(trend, width, ascii_only))
+    return 0
+
+
+def _trends(args: argparse.Namespace) -> list[Trend]:
+    from pytest_agenteval.reports.trend.trend import last_runs, suite_names, trend_of
+    from pytest_agenteval.store.runs import list_runs
+
+    folders = list_runs(Path(args.results))
+    names = suite_names(folders)
+    if args.suite is not None and args.suite not in names:
+        raise UsageMistake(
+            f"no run of the suite {args.suite!r} in {args.results}; {_known(args.suite, names)}"
+        )
+    trends = [
+        trend_of(last_runs(folders, suite, args.last, args.model), suite, args.model, args.variant)
+        for suite in ([args.suite] if args.suite is not None else names)
+    ]
+    trends = [trend for trend in trends if trend.series]
+    if not trends:
+        raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
+    return trends
+
+
+def _known(suite: str, names: Sequence[str]) -> str:
+    return f"suites that were run: {nearest_names(suite, names)}" if names else "none was run"
+
+
+def _known_models(folders: Sequence[RunFolder]) -> str:
+    """Name what models and variants may be asked for."""
+    models = dict.fromkeys(model.name for folder in folders for model in folder.header.models)
+    variants = dict.fromkeys(name for folder in folders for name in folder.header.variants if name)
+    beside = f"; variants: {', '.join(variants)}" if variants else ""
+    return f"models of runs: {', '.join(models) or 'none'}{beside}"
+
+
+def _knows_blocks() -> bool:
+    """Whether the standard output's encoding has the characters that lines are drawn with."""
+    from pytest_agenteval.reports.trend.sparkline import GAP, LEVELS
+
+    try:
+        (LEVELS + GAP).encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

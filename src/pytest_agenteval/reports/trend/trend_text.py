@@ -1,0 +1,164 @@
+"""A suite over time as lines of a terminal: sparklines, what changed on the way, and suspect tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pytest_agenteval.reports.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    format_figure,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+)
+from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
+from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
+from pytest_agenteval.reports.trend.sparkline import (
+    ASCII_LEGEND,
+    LEGEND,
+    gap_mark,
+    sparkline,
+    with_breaks,
+)
+from pytest_agenteval.reports.trend.suspects_text import suspect_lines
+from pytest_agenteval.reports.trend.trend import Change, Figures, Point, Series, Trend
+
+MOST_DRAWN = 24
+"""Runs of a series that are drawn, the newest ones: more have no room beside names and figures."""
+
+NOTHING_KNOWN = Figures(None, None)
+
+
+def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[StyledLine]:
+    """Give a table for each series, then the suspects; ``ascii_only`` where the terminal knows no blocks."""
+    for series in trend.series:
+        yield from _series_lines(trend.suite, series, width, ascii_only)
+        yield StyledLine("")
+    yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
+    yield StyledLine("")
+    yield from suspect_lines(trend, width)
+    for odd in trend.odd:
+        yield from wrapped_lines(printable(odd), width, "red", indent="")
+
+
+def _series_lines(suite: str, series: Series, width: int, ascii_only: bool) -> Iterator[StyledLine]:
+    if series.points:
+        yield from table_lines(_table(suite, series, ascii_only), width)
+        return
+    yield from wrapped_lines(_title(suite, series), width, "bold", indent="")
+    for note in _absences(series):
+        yield from wrapped_lines(note.text, width)
+
+
+class _Row(NamedTuple):
+    """A figure of all tasks or of a bucket in every run of a series, and pass^k beside it."""
+
+    name: str
+    scores: Sequence[float | None]
+    rates: Sequence[float | None]
+
+
+class _Drawing:
+    """The newest runs of a series side by side, one character for each."""
+
+    def __init__(self, series: Series, ascii_only: bool) -> None:
+        self._ascii_only = ascii_only
+        self._points = series.points[-MOST_DRAWN:]
+        self._first = len(series.points) - len(self._points) + 1
+        self._breaks = {at for at, point in enumerate(self._points) if at and _spoiling(point.changes)}
+
+    def heads(self) -> list[tuple[str, str]]:
+        """Give the lines above the figures: the runs' numbers and, where there are any, their marks."""
+        numbers = [str((self._first + at) % 10) for at in range(len(self._points))]
+        marks = [_mark(point) or gap_mark(self._ascii_only) for point in self._points]
+        noted = any(map(_mark, self._points))
+        lines = [("run", numbers), ("noted", marks)] if noted else [("run", numbers)]
+        return [(name, with_breaks(cells, self._breaks)) for name, cells in lines]
+
+    def sparkline(self, figures: Sequence[float | None]) -> str:
+        """Draw a figure over the runs."""
+        return sparkline(figures[-MOST_DRAWN:], self._ascii_only, self._breaks)
+
+    def notes(self) -> Iterator[Note]:
+        """Say of each run that is marked what is to be known of it."""
+        for number, point in enumerate(self._points, start=self._first):
+            texts = [*map(_change_text, point.changes), *([point.incomplete] if point.incomplete else [])]
+            if texts:
+                yield Note(f"run {number}, {printable(point.run)}: {'; '.join(texts)}")
+
+
+def _rows(series: Series) -> Iterator[_Row]:
+    """Give all tasks together, their pass^k, and each bucket where there are several, as the newest run."""
+    totals = [point.total for point in series.points]
+    scores, rates = [total.score for total in totals], [total.pass_hat_k for total in totals]
+    yield _Row("all", scores, rates)
+    yield _Row(f"all: pass^{series.k}", rates, ())
+    names = dict.fromkeys(name for point in reversed(series.points) for name in point.buckets)
+    for name in names if len(names) > 1 else ():
+        figures = [point.buckets.get(name, NOTHING_KNOWN) for point in series.points]
+        yield _Row(name, [each.score for each in figures], [each.pass_hat_k for each in figures])
+
+
+def _table(suite: str, series: Series, ascii_only: bool) -> ReportTable:
+    drawing, rows = _Drawing(series, ascii_only), list(_rows(series))
+    heads = drawing.heads()
+    blank = ("",) * len(heads)
+    columns = (
+        Column("score", (*(line for _, line in heads), *(drawing.sparkline(row.scores) for row in rows))),
+        Column("first", (*blank, *(format_figure(_known(row.scores)[0]) for row in rows))),
+        Column("last", (*blank, *(format_figure(_known(row.scores)[-1]) for row in rows))),
+        Column("runs", (*blank, *(str(sum(score is not None for score in row.scores)) for row in rows))),
+        Column(f"pass^{series.k}", (*blank, *(_last_rate(row) for row in rows)), spare=1),
+    )
+    return ReportTable(
+        title=_title(suite, series),
+        head="bucket",
+        names=(*(name for name, _ in heads), *(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows)),
+        groups=(columns,),
+        notes=(*drawing.notes(), *_absences(series)),
+    )
+
+
+def _last_rate(row: _Row) -> str:
+    return format_figure(_known(row.rates)[-1]) if row.rates else ""
+
+
+def _known(figures: Sequence[float | None]) -> list[float | None]:
+    """Give the figures that there are, else one that is not known."""
+    return [figure for figure in figures if figure is not None] or [None]
+
+
+def _title(suite: str, series: Series) -> str:
+    who, note = model_label(series.model, series.variant), f": {series.note}" if series.note else ""
+    days = [point.started_at[:10] for point in series.points]
+    when = f", {days[0]} to {days[-1]}" if days else ""
+    drawn = f", the newest {MOST_DRAWN} drawn" if len(series.points) > MOST_DRAWN else ""
+    return f"{suite} with {who}{note}: {pluralize(len(series.points), 'run')}{when}{drawn}"
+
+
+def _spoiling(changes: Sequence[Change]) -> bool:
+    return not all(change.comparable for change in changes)
+
+
+def _mark(point: Point) -> str:
+    """Give the character under which a run is noted: what weighs most of what is to be said of it."""
+    if _spoiling(point.changes):
+        return "!"
+    if any(change.what == "prompt" for change in point.changes):
+        return "p"
+    return "+" if point.changes else "~" if point.incomplete else ""
+
+
+def _change_text(change: Change) -> str:
+    spoilt = "" if change.comparable else ", scores before and after are not comparable"
+    return f"{change.what} {change.before} -> {change.after} ({pluralize(change.tasks, 'task')}){spoilt}"
+
+
+def _absences(series: Series) -> Iterator[Note]:
+    for absence in series.left_out:
+        yield Note(f"left out: {printable(absence.run)}: {absence.why}")
+    if series.left_out:
+        yield Note("runs that tried less than half of the suite are left out; --last N looks further back")

@@ -1,0 +1,74 @@
+"""``agenteval trend``: a suite over its last runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Agenteval
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def two_runs(pytester: pytest.Pytester, agenteval: Agenteval) -> Agenteval:
+    """Run a suite of two tasks twice; in between one of them gets another grader."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
+    run(pytester, "-p", "pytest_agenteval.plugin").assert_outcomes(passed=2)
+    write(pytester.path, {"evals/b.json": task("b", wants="Jun")})
+    run(pytester, "-p", "pytest_agenteval.plugin").assert_outcomes(passed=1, failed=1)
+    return agenteval
+
+
+def test_scores_come_oldest_first_and_a_changed_grader_is_told(two_runs: Agenteval) -> None:
+    """As a table, and with all digits as JSON, to a file or in the place of the table."""
+    output = two_runs("trend", "greetings", "--json", "trend.json")
+
+    assert (output.status, output.err) == (0, "")
+    assert "greetings with scripted: follows a script: 2 runs" in output.out
+    assert "▇|▃   1.00  0.50     2" in output.out
+    assert "(1 task), scores before and after are not comparable" in " ".join(output.out.split())
+    data = json.loads(Path("trend.json").read_text(encoding="utf-8"))
+    (of_suite,) = data["suites"]
+    (series,) = of_suite["series"]
+    assert [point["total"]["score"] for point in series["points"]] == [1.0, 0.5]
+    (change,) = series["points"][1]["changes"]
+    assert (change["what"], change["tasks"]) == ("graders", 1)
+    printed = two_runs("trend", "--json", "-", "--last", "1")
+    (again,) = json.loads(printed.out)["suites"]
+    assert len(again["runs"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (("greeting",), "no run of the suite 'greeting' in .agenteval/runs; suites that were run: greetings"),
+        (("--model", "claude"), "no such runs in .agenteval/runs; models of runs: scripted"),
+        (("--results", "nowhere"), "no such runs in nowhere; models of runs: none"),
+        (("--last", "0"), "--last: expected a whole number, 1 or more; found 0"),
+    ],
+)
+def test_what_is_not_there_is_a_mistake_in_use(
+    two_runs: Agenteval, args: tuple[str, ...], problem: str
+) -> None:
+    """One line that names what there is instead, and the exit status 2."""
+    output = two_runs("trend", *args)
+
+    assert (output.status, output.out) == (2, "")
+    assert output.err.strip() == f"agenteval: {problem}"
+
+
+def test_a_terminal_that_knows_no_blocks_gets_digits(
+    two_runs: Agenteval, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The encoding of the standard output decides; nothing is written as an escape."""
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+
+    output = two_runs("trend", "greetings")
+
+    assert "9|5   1.00  0.50" in output.out
+    assert output.out.isascii()
+    assert "\\u" not in output.out

@@ -1,0 +1,341 @@
+"""A suite over its runs: which are counted, what changed between two, and what the lines say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.transcript import Event, Transcript
+from pytest_agenteval.records.trial import Digests, Trial
+from pytest_agenteval.reports.trend.sparkline import sparkline
+from pytest_agenteval.reports.trend.trend import Series, Trend, last_runs, suite_names, trend_of
+from pytest_agenteval.reports.trend.trend_text import trend_lines
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, planned_groups
+from pytest_agenteval.store.runs import list_runs, new_run, write_planned
+from tests.reports.runs import CAPABILITY, key, trial
+
+CLAUDE, GPT = RunModel("claude", "anthropic/claude"), RunModel("gpt", "openai/gpt")
+RULES, ORACLE, NOP = (RunModel(name, name, offline=True) for name in ("rules", "oracle", "nop"))
+TASKS = {"a": "x", "b": "x", "c": "y", "d": "y"}
+"""The bucket of each task of the suite."""
+
+Scores = Mapping[str, Iterable[float | None]]
+
+
+def trials(scores: Scores, model: RunModel = CLAUDE, **fields: Any) -> list[Trial]:
+    """Give the trials of a run: by task the score of each repetition, None for one that is errored."""
+    made = []
+    for task, of_task in scores.items():
+        for number, score in enumerate(of_task, start=1):
+            given = {"bucket": TASKS.get(task, "z"), "key": key(task, number, model.name), **fields}
+            made.append(trial(task, number, score, **given))
+    return made
+
+
+def store(root: Path, day: int, run_trials: Iterable[Trial], *models: RunModel, **header: Any) -> str:
+    """Write the run of a day, with these models and all of its trials planned; give its name."""
+    of_run = list(run_trials)
+    folder = new_run(
+        root,
+        RunHeader(
+            f"2026-11-{day:02}T09:30:15+00:00", models=models or (CLAUDE,), suites=(CAPABILITY,), **header
+        ),
+    )
+    write_planned(folder, planned_groups((each.key, each.bucket) for each in of_run))
+    JournalWriter(folder, "main").finished(of_run)
+    return folder.name
+
+
+def trend(root: Path, last: int = 10, **wanted: Any) -> Trend:
+    """Read the trend of the suite ``s``."""
+    folders = list_runs(root)
+    assert suite_names(folders) == ["s"]
+    return trend_of(last_runs(folders, "s", last, wanted.get("models", ())), "s", **wanted)
+
+
+def only(of: Trend) -> Series:
+    """Give the only series."""
+    (series,) = of.series
+    return series
+
+
+def text(of: Trend, width: int = 80, ascii_only: bool = False) -> str:
+    """Give what is printed."""
+    return "\n".join(line.text for line in trend_lines(of, width, ascii_only))
+
+
+ALL_HALF: Scores = dict.fromkeys(TASKS, (1.0, 0.5))
+
+
+def test_the_last_runs_come_oldest_first_with_the_figures_of_each_bucket(tmp_path: Path) -> None:
+    """Of three runs the last two; a mean and pass^k for each bucket and for all."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    second = store(tmp_path, 2, trials(ALL_HALF))
+    third = store(tmp_path, 3, trials({**ALL_HALF, "c": (1.0, 1.0), "d": (0.0, 0.0)}))
+
+    series = only(trend(tmp_path, last=2))
+
+    assert [point.run for point in series.points] == [second, third]
+    before, after = series.points
+    assert (before.total.score, before.total.pass_hat_k) == (0.75, 0.0)
+    assert (after.buckets["y"].score, after.buckets["y"].pass_hat_k) == (0.5, 0.5)
+    assert after.total.pass_hat_k == 0.25
+    assert (series.model, series.k) == ("claude", 2)
+    printed = [line.split() for line in text(trend(tmp_path, last=2)).splitlines()]
+    assert ["all", "▅▅", "0.75", "0.62", "2", "0.25"] in printed
+    assert ["all:", "pass^2", "▁▂", "0.00", "0.25", "2"] in printed
+    assert ["y", "▅▃", "0.75", "0.50", "2", "0.50"] in printed
+
+
+def test_each_model_and_variant_has_its_own_series(tmp_path: Path) -> None:
+    """One run with two models and two variants gives a point to four of them; each can be asked for alone."""
+    both = [*trials(ALL_HALF), *trials(ALL_HALF, RULES)]
+    short = [of_variant(each, "short") for each in both]
+    store(tmp_path, 1, [*both, *short], CLAUDE, RULES)
+
+    found = trend(tmp_path)
+
+    names = {(series.model, series.variant) for series in found.series}
+    assert names == {("claude", ""), ("rules", ""), ("claude", "short"), ("rules", "short")}
+    assert {series.note for series in found.series if series.model == "rules"} == {"rule-based, no LLM"}
+    alone = only(trend(tmp_path, models=["rules"], variants=["short"]))
+    assert (alone.model, alone.variant) == ("rules", "short")
+
+
+def of_variant(of: Trial, variant: str) -> Trial:
+    """Give a trial as one of another variant."""
+    from msgspec.structs import replace
+
+    return replace(of, key=TrialKey(*of.key[:4], variant, of.key.repetition))
+
+
+def test_a_changed_prompt_is_told_at_the_run_where_it_changed(tmp_path: Path) -> None:
+    """By the digests of the tasks that both runs tried; equal ones belong together, and nothing is spoilt."""
+    for day, prompt in enumerate(["3f2aaaaa", "3f2aaaaa", "91bccccc"], start=1):
+        store(tmp_path, day, trials(ALL_HALF, digests=Digests("i", "f", prompt, ruler="r")))
+
+    found = trend(tmp_path)
+
+    first, second, third = only(found).points
+    assert (first.changes, second.changes) == ((), ())
+    (change,) = third.changes
+    assert (change.what, change.before, change.after, change.tasks) == ("prompt", "3f2a", "91bc", 4)
+    assert change.comparable
+    printed = text(found)
+    assert f"run 3, {third.run}: prompt 3f2a -> 91bc (4 tasks)" in printed
+    assert "not comparable" not in printed
+    assert "|" not in printed
+
+
+@pytest.mark.parametrize("field", ["ruler", "input", "fixture"])
+def test_changed_graders_and_tasks_break_the_line(tmp_path: Path, field: str) -> None:
+    """What is measured, or by what, is another thing: the line says so, and a bar stands between the runs."""
+    for day, value in enumerate(["1111", "2222"], start=1):
+        store(tmp_path, day, trials(ALL_HALF, digests=Digests(**{"prompt": "p", field: value})))
+
+    found = trend(tmp_path)
+
+    (change,) = only(found).points[1].changes
+    assert not change.comparable
+    printed = text(found)
+    assert "scores before and after are not comparable" in " ".join(printed.split())
+    assert "▅|▅" in printed
+
+
+def test_a_task_that_is_new_changes_no_prompt(tmp_path: Path) -> None:
+    """Only tasks that both runs tried are compared: another number of tasks alone is no other prompt."""
+    digests = Digests("i", prompt="p", ruler="r")
+    store(tmp_path, 1, trials({"a": (1.0,), "b": (1.0,)}, digests=digests))
+    store(tmp_path, 2, trials({"a": (1.0,), "b": (1.0,), "c": (0.0,)}, digests=digests))
+
+    first, second = only(trend(tmp_path)).points
+
+    assert second.changes == ()
+    assert (first.incomplete, second.incomplete) == ("2 of 3 tasks", "")
+
+
+def test_a_run_of_a_few_tasks_is_left_out_and_one_of_most_is_marked(tmp_path: Path) -> None:
+    """As after ``-k``: less than half of the tasks is no score of the suite."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    few = store(tmp_path, 2, trials({"a": (0.0, 0.0)}))
+    most = store(tmp_path, 3, trials(dict.fromkeys("abc", (1.0, 1.0))))
+
+    found = trend(tmp_path)
+
+    series = only(found)
+    assert [point.incomplete for point in series.points] == ["", "3 of 4 tasks"]
+    assert [(absence.run, absence.why) for absence in series.left_out] == [(few, "1 of 4 tasks")]
+    printed = text(found)
+    assert f"left out: {few}: 1 of 4 tasks" in printed
+    assert f"run 2, {most}: 3 of 4 tasks" in printed
+
+
+def test_errored_trials_are_in_no_score_and_a_run_full_of_them_is_left_out(tmp_path: Path) -> None:
+    """What did not end is said beside the figures."""
+    store(tmp_path, 1, trials({**ALL_HALF, "a": (1.0, None)}))
+    store(tmp_path, 2, trials(dict.fromkeys(TASKS, (None, None))))
+
+    series = only(trend(tmp_path))
+
+    (point,) = series.points
+    assert point.incomplete == "1 of 8 trials errored"
+    assert point.total.score == pytest.approx(5.5 / 7)
+    assert [absence.why for absence in series.left_out] == ["0 of 4 tasks"]
+
+
+def test_runs_that_graded_others_again_are_none_of_a_trend(tmp_path: Path) -> None:
+    """No agent was tried: its trials would count twice."""
+    first = store(tmp_path, 1, trials(ALL_HALF))
+    store(tmp_path, 2, trials(ALL_HALF), regraded=(first,))
+
+    assert trend(tmp_path).runs == (first,)
+
+
+def test_whole_names_stand_in_80_columns(tmp_path: Path) -> None:
+    """A bucket's name is never cut, be there 24 runs of it; nothing runs past the edge."""
+    bucket = "route_into_existing_chinese_book_file"
+    for day in range(1, 28):
+        of_run = trials({"a": (1.0, 0.0)}, bucket=bucket) + trials({"c": (1.0, 1.0)})
+        store(tmp_path, day, of_run)
+
+    printed = text(trend(tmp_path, last=27))
+
+    assert bucket in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "27 runs" in printed
+    assert "the newest 24 drawn" in " ".join(printed.split())
+
+
+def test_a_terminal_without_blocks_gets_plain_text(tmp_path: Path) -> None:
+    """Every character is ASCII, and a score is still to be read."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    store(tmp_path, 2, trials(dict.fromkeys(TASKS, (1.0, 1.0))))
+
+    printed = text(trend(tmp_path), ascii_only=True)
+
+    assert printed.isascii()
+    assert " 79 " in printed
+
+
+@pytest.mark.parametrize(
+    ("scores", "drawn"),
+    [
+        ([0.0, 0.19, 0.2, 0.4, 0.6, 0.8, 1.0], "▁▁▂▃▅▇▇"),
+        ([None, 0.6000000000000001, 0.7999999999999999999], "·▅▇"),
+        ([], ""),
+    ],
+)
+def test_the_scale_is_fixed(scores: list[float | None], drawn: str) -> None:
+    """The same score is the same character in every line: 0 to 1 in fifths, borders upward."""
+    assert sparkline(scores, ascii_only=False) == drawn
+
+
+def test_suspects_are_told_by_what_real_models_did(tmp_path: Path) -> None:
+    """Missed by all, solved by oracle only, passed by all: with counts; what rules miss is no evidence."""
+    by_claude: Scores = {"a": (0.0, 0.0), "b": (0.0, 0.0), "c": (1.0, 1.0), "d": (1.0, 0.0)}
+    for day in (1, 2):
+        models = {
+            CLAUDE: by_claude,
+            RULES: dict.fromkeys(TASKS, (0.0, 0.0)),
+            ORACLE: {"a": (0.0,), "b": (1.0,), "c": (1.0,), "d": (1.0,)},
+        }
+        of_run = [each for model, scores in models.items() for each in trials(scores, model)]
+        store(tmp_path, day, of_run, *models)
+
+    found = trend(tmp_path)
+
+    suspects = found.suspects
+    (missed,), (solved,), (saturated,) = suspects.missed, suspects.only_oracle, suspects.saturated
+    assert (missed.task, missed.part, missed.whole, missed.runs) == ("a", 0, 4, 2)
+    assert missed.remark == "rules passed 0 of 4, oracle passed 0 of 2"
+    assert solved.task == "b"
+    assert (saturated.task, saturated.part, saturated.whole, saturated.models) == ("c", 4, 4, ("claude",))
+    (unsteady,) = suspects.unsteady
+    assert (unsteady.task, unsteady.part, unsteady.whole) == ("d", 2, 2)
+    assert (suspects.real, suspects.trials) == (("claude",), 16)
+    printed = " ".join(text(found).split())
+    assert "counted: 16 graded trials of claude; rules, oracle asked no LLM" in printed
+    assert "a 0 of 4 trials passed, 2 runs with claude; rules passed 0 of 4, oracle passed 0 of 2" in printed
+    assert "d 2 of 2 times, 2 of 4 trials passed, claude" in printed
+
+
+@pytest.mark.parametrize("model", [RULES, NOP])
+def test_without_a_real_model_nothing_is_said_of_missing_or_passing_always(
+    tmp_path: Path, model: RunModel
+) -> None:
+    """Rules that miss every task prove nothing against one; the lines say that no model was asked."""
+    for day in (1, 2):
+        store(tmp_path, day, trials(dict.fromkeys(TASKS, (0.0, 0.0)), model), model)
+
+    found = trend(tmp_path)
+
+    assert (found.suspects.missed, found.suspects.saturated) == ((), ())
+    assert f"no real model ran: what {model.name} misses or passes says nothing" in text(found)
+
+
+def test_two_trials_are_too_few_to_say_that_all_miss(tmp_path: Path) -> None:
+    """Half of all tasks that pass half of the time would be named after two trials by one of four."""
+    store(tmp_path, 1, trials(dict.fromkeys(TASKS, (0.0, 0.0))))
+
+    found = trend(tmp_path)
+
+    assert found.suspects.missed == ()
+    assert found.suspects.too_few == 4
+    assert "4 tasks with fewer than 3 such trials" in text(found)
+
+
+def test_a_part_of_the_suite_is_evidence_on_its_tasks(tmp_path: Path) -> None:
+    """A run of one task is left out of the scores, and counts where tasks are looked at one by one."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    store(tmp_path, 2, trials({"a": (0.0,)}))
+
+    (first, *_) = [each for each in trend(tmp_path).suspects.unsteady if each.task == "a"]
+
+    assert (first.part, first.whole) == (1, 1)
+    assert len(only(trend(tmp_path)).left_out) == 1
+
+
+def judged(task: str, number: int, *votes: float | None) -> Trial:
+    """Give a trial of which so many judges found so much."""
+    details = {
+        "judgement": {
+            "votes": [
+                {"judge": f"j{at}", "scores": {"tone": vote, "facts": vote}} for at, vote in enumerate(votes)
+            ]
+        }
+    }
+    usage = {"usage": {"asks": len(votes)}}
+    asked = Transcript(events=(Event(0.0, "judge_ask", "asked", usage),))
+    grade = Grade("judge", 0.7, "found", details=details, threshold=0.6)
+    return trial(task, number, 1.0, "x", key=key(task, number, "claude"), grades=(grade,), transcript=asked)
+
+
+def test_judges_split_where_their_votes_lie_on_both_sides_of_the_threshold(tmp_path: Path) -> None:
+    """0.5 and 0.9 about a threshold of 0.6; 0.7 and 0.9 are of one mind, and a single vote is none."""
+    of_run = [judged("a", 1, 0.5, 0.9), judged("a", 2, 0.7, 0.9), judged("b", 1, 0.7, 0.9)]
+    of_run += [judged("c", 1, 0.9, None), judged("c", 2, 0.1, 0.2)]
+    store(tmp_path, 1, of_run, judges=(GPT, RULES))
+
+    (split,) = trend(tmp_path).suspects.judges_split
+
+    assert (split.task, split.part, split.whole) == ("a", 1, 2)
+    assert "a 1 of 2 judged trials, 1 run with claude" in " ".join(text(trend(tmp_path)).split())
+
+
+def test_a_lost_transcript_is_said_and_costs_nothing_else(tmp_path: Path) -> None:
+    """How judges voted is not known then; the scores stand."""
+    run = store(tmp_path, 1, [judged("a", 1, 0.5, 0.9)], judges=(GPT, RULES))
+    for path in (tmp_path / run).glob("transcripts-*"):
+        path.write_bytes(b"")
+
+    found = trend(tmp_path)
+
+    assert found.suspects.judges_split == ()
+    assert only(found).points[0].total.score == 1.0
+    assert any(line.startswith(f"{run}: s/a[claude-1]") for line in found.odd)
