@@ -148,6 +148,21 @@ def test_changed_graders_and_tasks_break_the_line(tmp_path: Path, field: str) ->
     assert "▅|▅" in printed
 
 
+def test_what_else_changed_is_told_and_spoils_nothing(tmp_path: Path) -> None:
+    """The agent's code, its settings and its model; what graders say each of their own is not compared."""
+    for day, value in enumerate(["1111", "2222"], start=1):
+        digests = Digests(settings=value, model=value, code=value, graders={"g": f"1:{value}"})
+        store(tmp_path, day, trials(ALL_HALF, digests=digests))
+
+    point = only(trend(tmp_path)).points[1]
+
+    assert [(each.what, each.comparable) for each in point.changes] == [
+        ("agent code", True),
+        ("model", True),
+        ("settings", True),
+    ]
+
+
 def test_a_task_that_is_new_changes_no_prompt(tmp_path: Path) -> None:
     """Only tasks that both runs tried are compared: another number of tasks alone is no other prompt."""
     digests = Digests("i", prompt="p", ruler="r")

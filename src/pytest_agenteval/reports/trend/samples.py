@@ -12,7 +12,6 @@ from typing import Any
 
 from pytest_agenteval.graders.judge.aggregation import mean_of_known
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.scoring.intervals import clustered_mean
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -20,7 +19,16 @@ from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
 
 ROUNDING = 1e-9
-NO_DIGESTS = Digests()
+CHANGES = {
+    "graders": ("ruler",),
+    "tasks": ("input", "fixture"),
+    "prompt": ("prompt",),
+    "agent code": ("code",),
+    "model": ("model",),
+    "settings": ("settings",),
+    "tools": ("tools",),
+}
+"""What may change between two runs, and the digests of a trial that tell it."""
 
 DigestsByTask = Mapping[str, Mapping[str, str]]
 """By the name of a digest, ``prompt`` say, that of each task."""
@@ -128,7 +136,7 @@ def _mean(entries: Iterable[JournalEntry]) -> float | None:
 
 def _digests(entries: Iterable[JournalEntry]) -> DigestsByTask:
     """Give what the trials of each task were made of; what is not known of any is left out."""
-    by_name: dict[str, dict[str, str]] = {name: {} for name in NO_DIGESTS.__struct_fields__}
+    by_name: dict[str, dict[str, str]] = {name: {} for names in CHANGES.values() for name in names}
     for entry in entries:
         for name, by_task in by_name.items():
             digest = getattr(entry.digests, name)

@@ -10,21 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.reports.trend.samples import Sample, samples_of
+from pytest_agenteval.reports.trend.samples import CHANGES, Sample, samples_of
 from pytest_agenteval.reports.trend.suspects import Suspects, suspects_among
 from pytest_agenteval.scoring.aggregates import pass_hat_k
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import RunFolder
-
-CHANGES = {
-    "graders": ("ruler",),
-    "tasks": ("input", "fixture"),
-    "prompt": ("prompt",),
-    "model": ("model",),
-    "settings": ("settings",),
-    "tools": ("tools",),
-}
-"""What may change between two runs, and the digests of a trial that tell it."""
 
 INCOMPARABLE = frozenset({"graders", "tasks"})
 """Where these changed, scores before and after do not measure the same."""
