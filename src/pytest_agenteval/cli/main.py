@@ -87,7 +87,26 @@ def _parser() -> argparse.ArgumentParser:
     calibrate = verbs.add_parser("calibrate", help="start pytest on labels: do judges agree with them?")
     add_arguments(calibrate)
     calibrate.set_defaults(verb=_calibrate)
+    for name, verb, declare, help in (
+        ("promote", _promote, _declare_promote, "buckets that always passed: from now on a miss fails"),
+        ("demote", _demote, _declare_demote, "take a promotion back"),
+    ):
+        moving = verbs.add_parser(name, help=help)
+        moving.declare = declare
+        moving.set_defaults(verb=verb)
     return parser
+
+
+def _declare_promote(parser: argparse.ArgumentParser) -> None:
+    from pytest_agenteval.cli.promote import add_arguments
+
+    add_arguments(parser)
+
+
+def _declare_demote(parser: argparse.ArgumentParser) -> None:
+    from pytest_agenteval.cli.demote import add_arguments
+
+    add_arguments(parser)
 
 
 def _declare_report(parser: argparse.ArgumentParser) -> None:
@@ -142,3 +161,15 @@ def _calibrate(args: argparse.Namespace) -> int:
     from pytest_agenteval.cli.calibrate import calibrate
 
     return calibrate(args)
+
+
+def _promote(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.promote import promote
+
+    return promote(args)
+
+
+def _demote(args: argparse.Namespace) -> int:
+    from pytest_agenteval.cli.demote import demote
+
+    return demote(args)

@@ -1,0 +1,107 @@
+"""Which suites a verb is about: by name, by path, or all below the current folder; how their files change."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.loop.suite_history import SuiteTask
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.session.promoted_names import tasks_of_suite
+from pytest_agenteval.session.suites import Suites
+from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
+from pytest_agenteval.tasks.load import load_suite
+from pytest_agenteval.tasks.spec import Regression, Suite
+from pytest_agenteval.tasks.suite_editing import with_regression
+
+
+class SuiteFile(FrozenValue, frozen=True):
+    """A suite and the file that it stands in."""
+
+    path: Path
+    suite: Suite
+
+
+def suites_meant(name: str | None) -> list[SuiteFile]:
+    """Give the suites of that name or at that path, or all below the current folder, by their paths.
+
+    Raises UsageMistake where there is none, and ProblemsFound for a suite's file that has problems.
+    """
+    here = Path.cwd()
+    if name is not None and (here / name).exists():
+        path = Path(os.path.normpath(here / name))
+        suites = list(_suites_below(path)) if path.is_dir() else [_load(path)]
+    else:
+        every = list(_suites_below(here))
+        suites = [each for each in every if name in (None, each.suite.name)]
+        if not suites and name is not None:
+            names = [each.suite.name for each in every]
+            raise UsageMistake(f"there is no suite {name!r} below {here}; {_known(name, names)}")
+    if not suites:
+        raise UsageMistake(f"there is no suite.yaml below {name or here}")
+    return suites
+
+
+def _known(name: str, names: list[str]) -> str:
+    return nearest(name, names) or f"suites there: {', '.join(names) or 'none'}"
+
+
+def _load(path: Path) -> SuiteFile:
+    if path.name not in SUITE_NAMES:
+        raise UsageMistake(f"{short_path(path)}: expected a folder, or one of {', '.join(SUITE_NAMES)}")
+    return SuiteFile(path, load_suite(path))
+
+
+def _suites_below(folder: Path) -> Iterator[SuiteFile]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _is_passed_over(Path(place, name)))
+        for name in sorted(files):
+            if name in SUITE_NAMES:
+                yield _load(Path(place, name))
+
+
+def _is_passed_over(folder: Path) -> bool:
+    return is_set_aside_folder(folder.name) or (folder / "pyvenv.cfg").is_file()
+
+
+def holds_suite(path: Path) -> bool:
+    """Whether a path is that of a suite's file, or of a folder with one."""
+    return path.name in SUITE_NAMES or any((path / name).is_file() for name in SUITE_NAMES)
+
+
+def todays_tasks(file: SuiteFile) -> list[SuiteTask]:
+    """Read the tasks of a suite; raises ProblemsFound for a file that holds one with problems."""
+    loaded = tasks_of_suite(Suites(Path.cwd()), file.path, file.suite)
+    return [SuiteTask(each.task.id, each.bucket, each.task.split == "held_out") for each in loaded]
+
+
+def change_lines(file: SuiteFile, regression: Regression, write: bool) -> Iterator[str]:
+    """Show the change of a suite's file, and make it."""
+    before = read_bytes(file.path)
+    after = with_regression(file.path, before, regression)
+    if after == before:
+        return
+    name = short_path(file.path)
+    yield from _diff(before.decode(), after.decode(), name)
+    if write:
+        try:
+            file.path.write_bytes(after)
+        except OSError as refused:
+            raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
+    yield f"{name}: written" if write else f"--write changes {name} so"
+
+
+def _diff(before: str, after: str, name: str) -> Iterator[str]:
+    for line in difflib.unified_diff(_lines(before), _lines(after), name, name):
+        yield line.rstrip("\r\n")
+        if not line.endswith(("\n", "\r")):
+            yield "\\ No newline at end of file"
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text.removeprefix("\ufeff"))

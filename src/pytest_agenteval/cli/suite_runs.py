@@ -1,0 +1,40 @@
+"""The stored runs of a suite, for verbs that look back over several."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_run
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.runs import list_runs
+
+
+def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
+    """Read the suite's runs with the models that count, newest first, one when it is looked at."""
+    for folder in list_runs(Path(args.results)):
+        if any(suite.name == name for suite in folder.header.suites):
+            models = counted_models(folder.header, args.model)
+            run = suite_run(load_run(folder.path), name, models) if models else None
+            if run is not None:
+                yield run
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
+    """Declare which runs count, ``runs`` being what their number means, and whether a file is changed."""
+    add = parser.add_argument
+    add("--runs", type=_count, default=5, metavar="N", help=f"{runs} (5)")
+    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    add("--model", default="", metavar="M", help="count this model's trials only; an offline one counts only if named")  # fmt: skip  # noqa: E501
+    add("--write", action="store_true", help="change the file")
+
+
+def _count(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more; found {text!r}")
+    return count

@@ -1,0 +1,156 @@
+"""``agenteval promote`` and ``demote``: over several runs, and in the suite's file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.cli.conftest import Agenteval
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+
+SUITE = (
+    "# ours\nname: greetings\nkind: capability  # for now\ndefaults: {model: scripted, trials_per_run: 2}\n"
+)
+PROMOTED = f"{SUITE}regression:\n  buckets:\n    - polite\n"
+
+
+@pytest.fixture(autouse=True)
+def _alone(agenteval: Agenteval) -> None:
+    """Runs load this plugin only."""
+
+
+def greetings(root: Path, **wants: str) -> None:
+    """Write a suite of two buckets: both tasks of ``polite`` pass, and one of ``short``."""
+    buckets = {"morning": "polite", "evening": "polite", "hi": "short", "yo": "short"}
+    wants = {"yo": "Juna", **wants}
+    tasks = {
+        f"evals/{id}.json": task(id, wants=wants.get(id, "Mina"), metadata={"failure_bucket": bucket})
+        for id, bucket in buckets.items()
+    }
+    write(root, {"evals/suite.yaml": SUITE, **tasks})
+
+
+def try_all(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:
+    """Run the suite."""
+    return run(pytester, "-p", "pytest_agenteval.plugin", "evals", *args, workers=workers)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: str, status: int = 0) -> str:
+    """Give what the command prints."""
+    capsys.readouterr()
+    with suppress(SystemExit):  # which argparse raises, with 2
+        assert main(list(args)) == status
+    output = capsys.readouterr()
+    return output.out if status == 0 else output.err
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_always_passed_is_promoted_and_then_fails(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], workers: int
+) -> None:
+    """The change is shown, written only when asked, and taken back byte for byte."""
+    file = pytester.path / "evals" / "suite.yaml"
+    greetings(pytester.path)
+    for processes in (0, workers):
+        try_all(pytester, workers=processes).assert_outcomes(passed=6, xfailed=2)
+
+    shown = printed(capsys, "promote", "greetings", "--runs=2", "--model=scripted")
+    assert file.read_text() == SUITE
+    assert "greetings: 2 of 2 mature runs with scripted: " in shown
+    assert "+++ evals/suite.yaml\n" in shown
+    assert "+regression:\n+  buckets:\n+    - polite\n" in shown
+    assert "  polite (2 tasks): 8 trials passed\n" in shown
+    assert "  short  0 of 2 runs: 4 of 8 trials missed, the newest in 2" in shown
+
+    written = printed(capsys, "promote", "--runs=2", "--model=scripted", "--write")
+    assert file.read_text() == PROMOTED
+    assert "evals/suite.yaml: written" in written
+    assert "nothing to promote" in printed(capsys, "promote", "--runs=2", "--model=scripted")
+
+    greetings(pytester.path, morning="Juna")
+    file.write_text(PROMOTED)
+    try_all(pytester).assert_outcomes(passed=4, failed=2, xfailed=2)
+    candidates = printed(capsys, "demote", "--model=scripted")
+    assert "greetings: polite: 2 of 12 trials missed, the newest in 2" in candidates
+    assert "agenteval demote greetings polite --write" in candidates
+
+    assert "-    - polite" in printed(capsys, "demote", "polite")
+    assert file.read_text() == PROMOTED
+    printed(capsys, "demote", "greetings", "polite", "--write")
+    assert file.read_text() == SUITE
+
+
+def test_single_tasks_of_other_buckets(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Buckets that are ready go as a whole; of the others each task that always passed."""
+    greetings(pytester.path)
+    try_all(pytester)
+
+    printed(capsys, "promote", "evals", "--runs=1", "--model=scripted", "--tasks", "--write")
+
+    assert (pytester.path / "evals" / "suite.yaml").read_text() == f"{PROMOTED}  tasks:\n    - hi\n"
+    assert "no trial missed in the last 1 run" in printed(capsys, "demote", "--model=scripted")
+
+
+def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Offline models count only where they are named; parts of a suite do not count."""
+    greetings(pytester.path)
+    try_all(pytester)
+    try_all(pytester, "-k", "morning")
+
+    offline = printed(capsys, "promote")
+    few = printed(capsys, "promote", "--model=scripted")
+
+    assert "greetings: 0 of 5 mature runs with a model that is not offline\n" in offline
+    assert "greetings: nothing to promote\n" in offline
+    assert "greetings: 1 of 5 mature runs with scripted: 2" in few
+    assert ": 1 of 4 tasks\n" in few
+    assert "  polite  1 of 5 runs: too few mature runs\n" in few
+    assert "---" not in few
+
+
+def test_a_suite_in_which_every_miss_fails_has_nothing_to_promote(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its kind says so already."""
+    write(pytester.path, {"evals/suite.yaml": "name: s\nkind: regression\n", "evals/a.json": task("a")})
+
+    assert printed(capsys, "promote") == "s: of kind regression, where every miss fails: nothing to promote\n"
+    assert printed(capsys, "demote") == "s: nothing is promoted\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("promote", "greeting"), "did you mean 'greetings'?"),
+        (("promote", "evals/hi.json"), "expected a folder, or one of suite.yaml"),
+        (("promote", "--runs=0"), "--runs: expected a whole number, 1 or more; found '0'"),
+        (("demote", "--runs=many"), "--runs: expected a whole number, 1 or more; found 'many'"),
+        (("demote", "polit"), "did you mean 'polite'?"),
+        (("demote", "morning"), "morning is promoted with its bucket: agenteval demote greetings polite"),
+    ],
+)
+def test_misuse_is_told(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], says: str
+) -> None:
+    """Exit status 2, and the way out."""
+    greetings(pytester.path)
+    (pytester.path / "evals" / "suite.yaml").write_text(PROMOTED)
+
+    assert says in printed(capsys, *args, status=2)
+
+
+def test_a_json_suite_is_edited_as_json(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+    """Through the installed command; two suites of which one has the name that is moved back."""
+    json_suite = '{\n  "name": "s",\n  "kind": "capability",\n  "regression": {"tasks": ["a", "b"]}\n}\n'
+    tasks = {"evals/a.json": task("a"), "evals/b.json": task("b"), "more/c.json": task("c")}
+    write(pytester.path, {"evals/suite.json": json_suite, "more/suite.yaml": "name: more\n", **tasks})
+
+    output = agenteval("demote", "b", "--write")
+
+    assert (output.status, output.err) == (0, "")
+    assert (pytester.path / "evals" / "suite.json").read_text() == json_suite.replace(', "b"', "")
