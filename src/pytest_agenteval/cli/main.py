@@ -6,6 +6,7 @@ import argparse
 import io
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.cli.calibrate import add_arguments
@@ -78,47 +79,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_import_arguments(import_)
     import_.set_defaults(verb=_import)
-    report = verbs.add_parser("report", help="stored runs as tables, side by side, or as a benchmark's files")
-    report.declare = _declare_report
-    report.set_defaults(verb=_report)
-    trend = verbs.add_parser("trend", help="a suite over its last runs, and the tasks that they make suspect")
-    trend.declare = _declare_trend
-    trend.set_defaults(verb=_trend)
+    _add_verb(verbs, "report", "stored runs as tables, side by side, or as a benchmark's files")
+    _add_verb(verbs, "compare", "two runs: is the new one better, worse, or can nobody tell?")
+    _add_verb(verbs, "trend", "a suite over its last runs, and the tasks that they make suspect")
     calibrate = verbs.add_parser("calibrate", help="start pytest on labels: do judges agree with them?")
     add_arguments(calibrate)
     calibrate.set_defaults(verb=_calibrate)
-    for name, verb, declare, help in (
-        ("promote", _promote, _declare_promote, "buckets that always passed: from now on a miss fails"),
-        ("demote", _demote, _declare_demote, "take a promotion back"),
-    ):
-        moving = verbs.add_parser(name, help=help)
-        moving.declare = declare
-        moving.set_defaults(verb=verb)
+    _add_verb(verbs, "promote", "buckets that always passed: from now on a miss fails")
+    _add_verb(verbs, "demote", "take a promotion back")
     return parser
 
 
-def _declare_promote(parser: argparse.ArgumentParser) -> None:
-    from pytest_agenteval.cli.promote import add_arguments
+def _add_verb(verbs: Any, name: str, help: str) -> None:
+    """Add the verb of the module of its name, which is imported when the verb is typed, and not before."""
 
-    add_arguments(parser)
+    def module() -> Any:
+        return import_module(f"pytest_agenteval.cli.{name}")
 
-
-def _declare_demote(parser: argparse.ArgumentParser) -> None:
-    from pytest_agenteval.cli.demote import add_arguments
-
-    add_arguments(parser)
-
-
-def _declare_report(parser: argparse.ArgumentParser) -> None:
-    from pytest_agenteval.cli.report import add_arguments
-
-    add_arguments(parser)
-
-
-def _declare_trend(parser: argparse.ArgumentParser) -> None:
-    from pytest_agenteval.cli.trend import add_arguments
-
-    add_arguments(parser)
+    parser = verbs.add_parser(name, help=help)
+    parser.declare = lambda parser: module().add_arguments(parser)
+    parser.set_defaults(verb=lambda args: getattr(module(), name)(args))
 
 
 def _validate(args: argparse.Namespace) -> int:
@@ -145,28 +125,10 @@ def _import(args: argparse.Namespace) -> int:
     return import_(args)
 
 
-def _report(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.report import report
-
-    return report(args)
-
-
-def _trend(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.trend import trend
-
-    return trend(args)
-
-
 def _calibrate(args: argparse.Namespace) -> int:
     from pytest_agenteval.cli.calibrate import calibrate
 
     return calibrate(args)
-
-
-def _promote(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.promote import promote
-
-    return promote(args)
 
 
 def _demote(args: argparse.Namespace) -> int:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from pytest_agenteval.compare.findings import LEVEL
 from pytest_agenteval.compare.pairing import Obstacle, SuitePairs, TaskPair, pair_suites, unmatched_groups
-from pytest_agenteval.compare.sides import Compared, Side, SideGroup, Who
-from pytest_agenteval.compare.verdict import Buckets, Change, suite_change
+from pytest_agenteval.compare.sides import Compared, Side, Who
+from pytest_agenteval.compare.verdict import Change, SuiteChange, suite_change
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.scoring.aggregates import decided_scores
+from pytest_agenteval.scoring.broken_tasks import expected_broken, is_broken
 from pytest_agenteval.scoring.sensitivity import (
     DifferenceNoise,
     RepetitionsNeeded,
     difference_noise,
-    expected_broken,
     mean,
     repetitions_needed,
     smallest_visible_change,
@@ -22,11 +22,9 @@ from pytest_agenteval.scoring.sensitivity import (
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 TOLERANCE = 0.05
-FEWEST_TO_BREAK = 3
-"""Repetitions on either side from which on a task that passed always and now never does is named."""
 
 
-class Pair(NamedTuple):
+class Pair(FrozenValue, frozen=True):
     """A figure of both sides; None where it is not known."""
 
     old: float | None
@@ -34,36 +32,31 @@ class Pair(NamedTuple):
 
 
 class TaskChange(FrozenValue, frozen=True):
-    """One task on both sides: scores by repetition, None for errored trials, and how many passed."""
+    """One task on both sides: scores by repetition, None for errored trials, and which others passed."""
 
     task: str
     bucket: str
     file: str
     old: tuple[float | None, ...]
     new: tuple[float | None, ...]
-    old_passed: int
-    new_passed: int
+    old_passes: tuple[bool, ...]
+    new_passes: tuple[bool, ...]
 
     @property
     def change(self) -> float | None:
         """New mean less old mean; None where a side has no score."""
-        old, new = _decided(self.old), _decided(self.new)
+        old, new = (decided_scores(scores) for scores in (self.old, self.new))
         return mean(new) - mean(old) if old and new else None
 
     @property
     def broken(self) -> bool:
         """Whether all old trials passed and no new one does, with enough of both to say so."""
-        return self._settled and self.old_passed == len(self.old) and self.new_passed == 0
+        return is_broken(self.old_passes, self.new_passes)
 
     @property
     def mended(self) -> bool:
         """Whether no old trial passed and all new ones do, with enough of both to say so."""
-        return self._settled and self.old_passed == 0 and self.new_passed == len(self.new)
-
-    @property
-    def _settled(self) -> bool:
-        trials = (*self.old, *self.new)
-        return min(len(self.old), len(self.new)) >= FEWEST_TO_BREAK and None not in trials
+        return is_broken(self.new_passes, self.old_passes)
 
 
 class GraderChange(FrozenValue, frozen=True):
@@ -77,8 +70,8 @@ class GraderChange(FrozenValue, frozen=True):
 class Sensitivity(FrozenValue, frozen=True):
     """What the comparison could have seen: None where tasks are too few, or do not spread, to say so.
 
-    ``visible`` is the change that would have been significant 4 times of 5, ``needed`` what it would take to see
-    one as large as the tolerance.
+    ``visible`` is the change that would have been significant 4 times of 5, ``needed`` what it would take to
+    see one as large as the tolerance.
     """
 
     noise: DifferenceNoise
@@ -90,9 +83,9 @@ class SuiteComparison(FrozenValue, frozen=True):
     """One suite with its model and variant on both sides.
 
     ``suite`` is None where no task has scores on both sides. ``obstacles`` say which tasks are not compared.
-    ``repetitions`` are the fewest and most trials of a task, old and new. ``broken_by_chance`` is how many broken
-    tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial variance is the
-    judges' own; None where nobody knows. Costs are means over trials.
+    ``repetitions`` are the fewest and most trials of a task, old and new. ``broken_by_chance`` is how many
+    broken tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial
+    variance is the judges' own; None where nobody knows. Costs are means over trials.
     """
 
     name: str
@@ -124,8 +117,8 @@ class SuiteComparison(FrozenValue, frozen=True):
 class Comparison(FrozenValue, frozen=True):
     """Two sides beside each other.
 
-    ``same_run`` says that both are parts of one run: nothing else changed in between. ``unmatched`` names suites
-    with models that have no counterpart, ``old`` and ``new`` the runs.
+    ``same_run`` says that both are parts of one run: nothing else changed in between. ``unmatched`` names
+    suites with models that have no counterpart, ``old`` and ``new`` the runs.
     """
 
     old: str
@@ -135,6 +128,7 @@ class Comparison(FrozenValue, frozen=True):
     suites: tuple[SuiteComparison, ...]
     unmatched_old: tuple[str, ...] = ()
     unmatched_new: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
 
     @property
@@ -150,7 +144,9 @@ class Comparison(FrozenValue, frozen=True):
     @property
     def better(self) -> tuple[Change, ...]:
         """The suites and buckets that are better."""
-        return tuple(change for suite in self.suites for change in suite.changes if change.verdict == "better")
+        return tuple(
+            change for suite in self.suites for change in suite.changes if change.verdict == "better"
+        )
 
 
 def compare_sides(
@@ -167,6 +163,7 @@ def compare_sides(
         suites=tuple(_compare_suite(suite, tolerance) for suite in pairs),
         unmatched_old=tuple(unmatched_groups(old, {(group.suite, *group.old) for group in groups})),
         unmatched_new=tuple(unmatched_groups(new, {(group.suite, *group.new) for group in groups})),
+        judges=tuple(dict.fromkeys((*old.judges, *new.judges))),
         odd=tuple(dict.fromkeys((*old.odd, *new.odd))),
     )
 
@@ -175,8 +172,8 @@ def _compare_suite(suite: SuitePairs, tolerance: float) -> SuiteComparison:
     group, pairs = suite.group, suite.pairs
     change = suite_change(group.suite, pairs, tolerance)
     tasks = tuple(map(_task_change, pairs))
-    sides = [[entry for pair in pairs for entry in side] for side in zip(*_trials(pairs), strict=True)]
-    old, new = sides or ([], [])
+    old = [entry for pair in pairs for entry in pair.old]
+    new = [entry for pair in pairs for entry in pair.new]
     return SuiteComparison(
         name=group.suite,
         old_who=group.old,
@@ -185,15 +182,81 @@ def _compare_suite(suite: SuitePairs, tolerance: float) -> SuiteComparison:
         buckets=change.buckets if change else (),
         tasks=tasks,
         graders=tuple(_grader_changes(pairs)),
-        sensitivity=_sensitivity(change.scores, tolerance) if change else None,
+        sensitivity=_sensitivity(change, tolerance) if change else None,
         obstacles=suite.obstacles,
         differs=suite.differs,
         repetitions=(_repetitions([pair.old for pair in pairs]), _repetitions([pair.new for pair in pairs])),
-        errored=(_errored(old), _errored(new)),
-        broken_by_chance=expected_broken(
-            [(task.old_passed, len(task.old), task.new_passed, len(task.new)) for task in tasks]
-        ),
-        tokens=Pair(_mean_tokens(old), _mean_tokens(new)),
-        seconds=Pair(_mean([entry.seconds for entry in old]), _mean([entry.seconds for entry in new])),
-        cost_usd=Pair(_mean_cost(old), _mean_cost(new)),
+        errored=(_count_errored(old), _count_errored(new)),
+        broken_by_chance=expected_broken((task.old_passes, task.new_passes) for task in tasks),
+        tokens=Pair(*(_mean([entry.usage.tokens for entry in side]) for side in (old, new))),
+        seconds=Pair(*(_mean([entry.seconds for entry in side]) for side in (old, new))),
+        cost_usd=Pair(*(_mean([entry.usage.cost_usd for entry in side]) for side in (old, new))),
     )
+
+
+def _task_change(pair: TaskPair) -> TaskChange:
+    return TaskChange(
+        task=pair.task,
+        bucket=pair.bucket,
+        file=pair.file,
+        old=_scores(pair.old),
+        new=_scores(pair.new),
+        old_passes=_passes(pair.old),
+        new_passes=_passes(pair.new),
+    )
+
+
+def _scores(entries: Sequence[JournalEntry]) -> tuple[float | None, ...]:
+    return tuple(entry.score if entry.averaged else None for entry in entries)
+
+
+def _passes(entries: Sequence[JournalEntry]) -> tuple[bool, ...]:
+    return tuple(entry.ending == "passed" for entry in entries if entry.averaged)
+
+
+def _sensitivity(change: SuiteChange, tolerance: float) -> Sensitivity:
+    tasks = [pair for of_bucket in change.scores.values() for pair in of_bucket]
+    noise = difference_noise(tasks)
+    if change.suite.interval is None or not noise.variance:
+        return Sensitivity(noise, None, None)
+    visible = smallest_visible_change(noise.variance, len(tasks), LEVEL)
+    needed = repetitions_needed(noise, len(tasks), tolerance, LEVEL) if visible > tolerance else None
+    return Sensitivity(noise, visible, needed)
+
+
+def _grader_changes(pairs: Sequence[TaskPair]) -> Iterator[GraderChange]:
+    """Give the mean of each grader over the tasks that it graded on both sides."""
+    means: dict[str, list[tuple[float, float]]] = {}
+    for pair in pairs:
+        old, new = _grader_means(pair.old), _grader_means(pair.new)
+        for label in old:
+            if label in new:
+                means.setdefault(label, []).append((old[label], new[label]))
+    for label, both in means.items():
+        old_mean, new_mean = (mean(side) for side in zip(*both, strict=True))
+        yield GraderChange(label, len(both), Pair(old_mean, new_mean))
+
+
+def _grader_means(entries: Iterable[JournalEntry]) -> dict[str, float]:
+    scores: dict[str, list[float]] = {}
+    for entry in entries:
+        for grade in entry.grades if entry.averaged else ():
+            if grade.score is not None:
+                scores.setdefault(grade.grader, []).append(grade.score)
+    return {label: mean(of_label) for label, of_label in scores.items()}
+
+
+def _repetitions(tasks: Sequence[Sequence[JournalEntry]]) -> tuple[int, int]:
+    """Give the fewest and the most trials of a task."""
+    counts = [len(entries) for entries in tasks]
+    return min(counts, default=0), max(counts, default=0)
+
+
+def _count_errored(entries: Iterable[JournalEntry]) -> int:
+    return sum(not entry.averaged for entry in entries)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Give the mean of what is known; None where something is not."""
+    known = [value for value in values if value is not None]
+    return mean(known) if known and len(known) == len(values) else None

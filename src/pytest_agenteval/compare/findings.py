@@ -1,9 +1,9 @@
 """Which changes of a suite and of its buckets are no chance, by scores alone.
 
 A suite of 7 tasks or more stands for tasks like its own, and is tested by flipping the signs of its tasks'
-differences. A bucket, or a smaller suite, speaks of its own tasks only, and is tested by exchanging the labels
-old and new within each task. The suite has one half of the 5 % in which all of this may be wrong, its buckets
-share the other; how often it is, ``tests/simulations`` says.
+differences. A bucket, or a smaller suite, speaks of its own tasks only, and is tested by exchanging the
+labels old and new within each task. The suite has one half of the 5 % in which all of this may be wrong, its
+buckets share the other; how often it is, ``tests/simulations`` says.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ class SuiteFindings(FrozenValue, frozen=True):
 def suite_findings(buckets: Mapping[str, Sequence[PairedScores]]) -> SuiteFindings:
     """Test a suite whose tasks' scores are given by bucket; there is one task or more."""
     tasks = [pair for of_bucket in buckets.values() for pair in of_bucket]
-    if len(tasks) >= FEWEST_FOR_SIGNS:
-        suite = sign_flip_test(map(difference, tasks))
-    else:
-        suite = label_test(tasks)
+    by_signs = len(tasks) >= FEWEST_FOR_SIGNS
+    suite = sign_flip_test(map(difference, tasks)) if by_signs else label_test(tasks)
     testable = suite.smallest_p <= 1 - LEVEL
     finding = Finding(suite.p, _direction(tasks) if suite.p <= 1 - LEVEL else 0, testable)
     return SuiteFindings(finding, _bucket_findings(buckets) if len(buckets) > 1 else {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from pytest_agenteval.compare.sides import Compared, Side, SideGroup, matching_groups
 from pytest_agenteval.records.record import FrozenValue
@@ -25,7 +24,7 @@ MAY_DIFFER = {
 """What may be the very thing that is compared."""
 
 
-class Obstacle(NamedTuple):
+class Obstacle(FrozenValue, frozen=True):
     """Why a task is not compared: where it stands, which of its keys, and what is wrong with it."""
 
     file: str

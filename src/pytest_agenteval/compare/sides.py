@@ -12,7 +12,6 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 
-
 Who: TypeAlias = tuple[str, str]
 """A model and a variant."""
 

@@ -23,7 +23,7 @@ from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "identical"]
-"""What is said of a change. Identical: every trial scored as before; not worse: by no more than the tolerance."""
+"""What is said of a change; identical: trials scored as before; not worse: by more than the tolerance."""
 
 Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 
@@ -36,8 +36,8 @@ class Change(FrozenValue, frozen=True):
     """What became of the mean over tasks of mean scores, of a suite or of a bucket.
 
     ``p`` is that of the test, whatever the verdict; what is not ``testable`` could not have been significant.
-    ``of_these_tasks`` says that the verdict speaks of these tasks alone. ``undone`` says that the scores alone
-    gave another verdict, which errored trials, taken as 0 and as 1, undo.
+    ``of_these_tasks`` says that the verdict speaks of these tasks alone. ``undone`` says that the scores
+    alone gave another verdict, which errored trials, taken as 0 and as 1, undo.
     """
 
     name: str
@@ -68,8 +68,8 @@ class SuiteChange(FrozenValue, frozen=True):
 def suite_change(name: str, pairs: Sequence[TaskPair], tolerance: float) -> SuiteChange | None:
     """Judge a suite and its buckets; None where no task has scores on both sides.
 
-    Errored trials are in no score. If there are any, everything is tested again with them at their worst and at
-    their best for the new side, and a verdict holds only if all three agree.
+    Errored trials are in no score. If there are any, everything is tested again with them at their worst and
+    at their best for the new side, and a verdict holds only if all three agree.
     """
     scores = paired_scores(pairs)
     if not scores:
@@ -130,9 +130,7 @@ def _bucket(
     return replace(change, of_these_tasks=True)
 
 
-def _change(
-    name: str, tasks: Sequence[PairedScores], finding: Finding, bounds: Sequence[Finding]
-) -> Change:
+def _change(name: str, tasks: Sequence[PairedScores], finding: Finding, bounds: Sequence[Finding]) -> Change:
     agree = all(bound.direction == finding.direction for bound in bounds)
     words: dict[int, Verdict] = {1: "better", -1: "worse", 0: "cannot tell"}
     verdict = words[finding.direction if agree else 0]

@@ -65,6 +65,8 @@ def sign_flip_interval(differences: Sequence[float], level: float) -> Interval:
     0.0001. So the interval holds 0 if and only if the test of no change is not significant: near 0, where a
     grid and the last digit could say otherwise, the test decides.
     """
+    if not any(abs(difference) > SAME for difference in differences):
+        return Interval(0.0, 0.0, level)
     tail = (1 - level) / 2
     low = _change_with_tail(differences, tail)
     high = -_change_with_tail([-difference for difference in differences], tail)

@@ -1,0 +1,121 @@
+"""``agenteval compare``: is the new run better or worse than the old one, or can nobody tell?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from pytest_agenteval.compare.comparison import Comparison
+    from pytest_agenteval.compare.sides import Compared, Side
+
+WORSE = 1
+MOST_OBSTACLES = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    run = "a run's folder, its name or how that begins, latest, MODEL@YYYYMMDD, or a baseline's file"
+    add("runs", nargs="+", metavar="RUN", help=f"old and new; or one run, with --models or --variants: {run}")
+    add("--models", metavar="OLD,NEW", help="compare these two models")
+    add("--variants", metavar="OLD,NEW", help="compare these two prompt variants; base is the agent's own")
+    add("--allow", action="store_true", help="compare the tasks that are the same, though others are not")
+    add("--tolerance", type=_share, metavar="D", help="the fall that does not matter (default: 0.05)")
+    add("-v", "--verbose", action="store_true", help="every bucket, grader and task")
+    add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
+    add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
+    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1; found {text}")
+    return value
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Say what is better and what is worse; 1 where something is worse, 2 where nothing can be compared."""
+    from pytest_agenteval.compare.comparison import TOLERANCE, compare_sides
+
+    if args.json == args.markdown == STDOUT:
+        raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
+    old, new, compared = _sides(args)
+    comparison = compare_sides(old, new, compared=compared, tolerance=args.tolerance or TOLERANCE)
+    _refuse_obstacles(comparison, args)
+    _write(comparison, args)
+    for odd in comparison.odd:
+        print(odd, file=sys.stderr)
+    return WORSE if comparison.worse else 0
+
+
+def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
+    """Give old and new, and what is not equal on both."""
+    if args.models and args.variants:
+        raise UsageMistake("--models and --variants: compare one of them at a time")
+    if len(args.runs) > 2:
+        count = len(args.runs)
+        raise UsageMistake(
+            f"expected one run or two; found {count}: agenteval report shows many side by side"
+        )
+    if len(args.runs) == 1 and not (args.models or args.variants):
+        raise UsageMistake("one run: expected two, or --models OLD,NEW or --variants OLD,NEW within one")
+    old, new = (_load_side(name, Path(args.results)) for name in (args.runs[0], args.runs[-1]))
+    if args.models:
+        before, after = _two(args.models, "--models")
+        return old.with_model(before), new.with_model(after), "model"
+    if args.variants:
+        before, after = _two(args.variants, "--variants")
+        return old.with_variant(before), new.with_variant(after), "variant"
+    return old, new, ""
+
+
+def _load_side(name: str, results: Path) -> Side:
+    from pytest_agenteval.compare.sides import side_of
+    from pytest_agenteval.store.run_reader import load_run
+    from pytest_agenteval.store.runs import find_run
+
+    return side_of(load_run(find_run(results, name)))
+
+
+def _two(text: str, flag: str) -> tuple[str, str]:
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise UsageMistake(f"{flag}: expected two names, as in {flag} old,new; found {text!r}")
+    return names[0], names[1]
+
+
+def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
+    if not comparison.suites:
+        old, new = (
+            ", ".join(names) or "nothing" for names in (comparison.unmatched_old, comparison.unmatched_new)
+        )
+        raise UsageMistake(f"nothing is on both sides: old has {old}; new has {new}")
+    if comparison.obstacles and not args.allow:
+        lines = [f"  {obstacle}" for obstacle in comparison.obstacles[:MOST_OBSTACLES]]
+        if len(comparison.obstacles) > MOST_OBSTACLES:
+            lines.append(f"  and {len(comparison.obstacles) - MOST_OBSTACLES} more")
+        head = "not comparable: these tasks are not the same on both sides"
+        hint = "--allow compares all others, and says so"
+        raise UsageMistake("\n".join([head, *lines, hint]))
+
+
+def _write(comparison: Comparison, args: argparse.Namespace) -> None:
+    from pytest_agenteval.reports.comparison.documents import comparison_json, comparison_markdown
+    from pytest_agenteval.reports.comparison.screen import comparison_lines
+
+    if args.json:
+        data = comparison_json(comparison)
+        write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+    if args.markdown:
+        write_text(args.markdown, comparison_markdown(comparison))
+    if STDOUT not in (args.json, args.markdown):
+        print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))

@@ -1,0 +1,103 @@
+"""The verdict of a comparison in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
+
+MOST_CHANGES = 5
+"""Suites and buckets of one verdict that the sentence names."""
+
+MOST_NAME = 200
+
+
+def headline(comparison: Comparison) -> str:
+    """Say what is worse, what is better, and what cannot be told, in one sentence."""
+    parts = list(_parts(comparison))
+    if not parts:
+        return "Nothing can be compared: no task has scores on both sides."
+    sentence = "; ".join(parts)
+    return f"{sentence}{_left_out(comparison)}."
+
+
+def suite_label(suite: SuiteComparison) -> str:
+    """Name a suite with its model, and both models where they are what is compared."""
+    old, new = (one_line("@".join(filter(None, who)), MOST_NAME) for who in (suite.old_who, suite.new_who))
+    name = one_line(suite.name, MOST_NAME)
+    return f"{name} with {new}" if old == new else f"{name}, {old} -> {new}"
+
+
+def _parts(comparison: Comparison) -> Iterator[str]:
+    changes = list(_spoken(comparison))
+    worse = [text for verdict, text in changes if verdict == "worse"]
+    better = [text for verdict, text in changes if verdict == "better"]
+    yield from _first(worse, "worse")
+    yield from _first(better, "better")
+    if better and not worse:
+        yield "nothing is worse"
+    yield from _undecided(comparison, bool(changes))
+
+
+def _spoken(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Give the verdicts that are better or worse, with the words for them: buckets, then whole suites."""
+    several = len(comparison.suites) > 1
+    for suite in comparison.suites:
+        for change in (*suite.buckets, *([suite.suite] if suite.suite else [])):
+            if change.verdict in ("better", "worse"):
+                is_bucket = change is not suite.suite
+                name = one_line(change.name, MOST_NAME)
+                label = f"{_short(suite, comparison)}: {name}" if several else name
+                subject = label if is_bucket else f"{_short(suite, comparison)} as a whole"
+                yield change.verdict, f"{subject} is {change.verdict}{_on_these(change)} ({_scores(change)})"
+
+
+def _on_these(change: Change) -> str:
+    if not change.of_these_tasks:
+        return ""
+    return " on this task" if change.tasks == 1 else f" on these {change.tasks} tasks"
+
+
+def _scores(change: Change) -> str:
+    return f"{format_figure(change.old)} -> {format_figure(change.new)}"
+
+
+def _first(texts: list[str], verdict: str) -> Iterator[str]:
+    yield from texts[:MOST_CHANGES]
+    if len(texts) > MOST_CHANGES:
+        yield f"{len(texts) - MOST_CHANGES} more are {verdict}"
+
+
+def _undecided(comparison: Comparison, spoken: bool) -> Iterator[str]:
+    """Say of the suites without a verdict what can be said of them, those alike together."""
+    names: dict[str, list[str]] = {}
+    for suite in comparison.suites:
+        if suite.suite is not None and suite.suite.verdict not in ("better", "worse"):
+            names.setdefault(_words(suite.suite, comparison), []).append(_short(suite, comparison))
+    for words, suites in names.items():
+        yield f"{', '.join(suites)}{' as a whole' if spoken else ''}: {words}"
+
+
+def _words(change: Change, comparison: Comparison) -> str:
+    if change.verdict == "not worse":
+        return f"not worse by more than {comparison.tolerance:g}"
+    if change.verdict == "identical":
+        return "identical, every trial scored as before"
+    return "cannot tell, for trials that errored" if change.undone else "cannot tell"
+
+
+def _short(suite: SuiteComparison, comparison: Comparison) -> str:
+    """Name a suite, with its model where several are compared with one suite."""
+    times = [other.name for other in comparison.suites].count(suite.name)
+    return suite_label(suite) if times > 1 else one_line(suite.name, MOST_NAME)
+
+
+def _left_out(comparison: Comparison) -> str:
+    """Say over how many tasks the verdict is, where some cannot be compared."""
+    left_out = len({(obstacle.file, obstacle.task) for obstacle in comparison.obstacles})
+    if not left_out:
+        return ""
+    compared = sum(len(suite.tasks) for suite in comparison.suites)
+    return f" (over {compared} of {pluralize(compared + left_out, 'task')}: {left_out} cannot be compared)"

@@ -1,0 +1,74 @@
+"""How the figures of a comparison are put into words, the same on screens and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.reports.formatting import format_figure
+
+
+def format_change(change: float) -> str:
+    """Write a change with its sign: ``+0.02``; one that is not 0 is never rounded to it."""
+    if abs(change) < 1e-9:
+        return "0.00"
+    return f"{'+' if change > 0 else '-'}{format_figure(abs(change))}"
+
+
+def format_p(p: float) -> str:
+    """Write a p-value: ``0.19``, ``0.005``, ``<0.001``."""
+    if p < 0.001:
+        return "<0.001"
+    return f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
+
+
+def format_about(number: int) -> str:
+    """Write a number that is an estimate, with two digits that count: ``about 140``."""
+    digits = len(str(number))
+    return f"about {round(number, 2 - digits):,}"
+
+
+def repetitions_text(repetitions: tuple[tuple[int, int], tuple[int, int]]) -> str:
+    """Write how often tasks were tried: ``x 3``; ``x 2-3, then x 3`` where the sides are not alike."""
+    old, new = (f"x {low}" if low == high else f"x {low}-{high}" for low, high in repetitions)
+    return old if old == new else f"{old}, then {new}"
+
+
+def verdict_text(change: Change) -> str:
+    """Write the verdict on a bucket."""
+    if change.verdict in ("better", "worse"):
+        return f"{change.verdict} on {'this task' if change.tasks == 1 else 'these tasks'}"
+    return "cannot tell, for errored trials" if change.undone else change.verdict
+
+
+def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str]:
+    """Say what could have been seen, and what it would take to see as little as the tolerance."""
+    if sensitivity.visible is None:
+        return
+    text = f"A rise or fall of {format_figure(sensitivity.visible)} would be seen 4 times of 5."
+    if sensitivity.visible <= tolerance:
+        yield text
+    elif sensitivity.needed is None:
+        yield f"{text} Repeat trials (--repetitions 3) to learn how much of this is noise."
+    elif sensitivity.needed.repetitions is None:
+        tasks = format_about(sensitivity.needed.tasks)
+        yield f"{text} To see {tolerance:g} no number of repetitions is enough: {tasks} tasks would be."
+    else:
+        yield f"{text} To see {tolerance:g}: {format_about(sensitivity.needed.repetitions)} repetitions."
+
+
+def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
+    """Say whose noise the spread of the tasks' differences is."""
+    noise = suite.sensitivity.noise if suite.sensitivity else None
+    if noise is None or noise.trial_share is None or not noise.variance:
+        return
+    share = round(100 * noise.trial_share)
+    spread = f"Of the spread of differences {share} % is trial to trial, {100 - share} % tasks that moved."
+    yield f"{spread} {_judge_text(suite, comparison)}"
+
+
+def _judge_text(suite: SuiteComparison, comparison: Comparison) -> str:
+    if suite.judge_share is not None:
+        return f"Of the trial-to-trial part {round(100 * suite.judge_share)} % is the judge's own."
+    return "The judge's part is unknown (--judge-noise)." if comparison.judges else "Nobody judged."

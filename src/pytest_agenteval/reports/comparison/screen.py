@@ -1,0 +1,228 @@
+"""A comparison on a terminal: the verdict first, then what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.reports.comparison.headline import MOST_NAME, headline, suite_label
+from pytest_agenteval.reports.comparison.phrases import (
+    format_change,
+    format_p,
+    noise_text,
+    repetitions_text,
+    sensitivity_text,
+    verdict_text,
+)
+from pytest_agenteval.reports.formatting import (
+    NOT_KNOWN,
+    format_duration,
+    format_figure,
+    one_line,
+    pluralize,
+    printable,
+)
+from pytest_agenteval.reports.text_width import (
+    StyledLine,
+    align_columns,
+    clamp_width,
+    wrap,
+    wrapped_lines,
+)
+from pytest_agenteval.scoring.broken_tasks import LEAST_TRIALS
+
+MOST_EACH_WAY = 5
+"""Small buckets, and tasks, that are named of those that rose, and of those that fell."""
+
+MOST_OBSTACLES = 10
+UNCHANGED = 1e-9
+
+
+def comparison_lines(comparison: Comparison, width: int, *, whole: bool = False) -> list[StyledLine]:
+    """Give a comparison as lines of at most ``width`` columns; ``whole`` leaves nothing out."""
+    width = clamp_width(width)
+    lines = headline_lines(comparison, width)
+    for suite in comparison.suites:
+        lines += [StyledLine(""), *_suite_lines(suite, comparison, width, whole)]
+    return [*lines, *_remarks(comparison, width, whole)]
+
+
+def headline_lines(comparison: Comparison, width: int) -> list[StyledLine]:
+    """Give the verdict alone."""
+    return wrapped_lines(headline(comparison), width, "red" if comparison.worse else "bold", indent="")
+
+
+def _suite_lines(
+    suite: SuiteComparison, comparison: Comparison, width: int, whole: bool
+) -> Iterator[StyledLine]:
+    old, new = printable(comparison.old), printable(comparison.new)
+    runs = "same run" if comparison.same_run else f"{old} -> {new}"
+    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite.repetitions)}"
+    differs = f"   differs: {', '.join(suite.differs) or 'nothing that a run records'}"
+    yield from wrapped_lines(f"{suite_label(suite)}  {tasks}, {runs}{differs}", width, indent="")
+    if suite.suite is None:
+        return
+    if suite.suite.verdict == "identical":
+        yield from wrapped_lines(
+            f"score {format_figure(suite.suite.new)}, every trial scored as before", width
+        )
+        return
+    for text in (_score_text(suite, suite.suite), *_sentences(suite, suite.suite, comparison)):
+        yield from wrapped_lines(text, width)
+    yield from _buckets(suite, width, whole)
+    yield from _tasks(suite, width, whole)
+    if whole:
+        yield from _graders(suite, width)
+        yield from wrapped_lines(_cost_text(suite), width)
+
+
+def _score_text(suite: SuiteComparison, change: Change) -> str:
+    old, new = format_figure(change.old), format_figure(change.new)
+    parts = [f"score {old} -> {new}", format_change(change.change)]
+    if change.interval is not None:
+        low, high = format_change(change.interval.low), format_change(change.interval.high)
+        parts[-1] += f", between {low} and {high} ({change.interval.level:.1%})".replace("%)", " %)")
+    parts.append(f"p {format_p(change.p)}" if change.testable else "too few trials for a verdict")
+    if any(suite.errored):
+        parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
+    return "   ".join(parts)
+
+
+def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison) -> Iterator[str]:
+    if change.undone:
+        errored = pluralize(sum(suite.errored), "errored trial")
+        yield f"With {errored} as 0 and as 1 the verdict is not the same: try them again."
+    if suite.sensitivity is not None and change.verdict != "identical":
+        if change.verdict in ("cannot tell", "not worse"):
+            yield from sensitivity_text(suite.sensitivity, comparison.tolerance)
+        yield from noise_text(suite, comparison)
+
+
+def _buckets(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
+    """Give the buckets that were tested, then the small ones that moved."""
+    testable = sorted((change for change in suite.buckets if change.testable), key=lambda change: change.p)
+    small = [change for change in suite.buckets if not change.testable]
+    moved = [change for change in small if abs(change.change) > UNCHANGED]
+    shown = moved if whole else _furthest(moved)
+    head = ["bucket", "tasks", "old", "new", "change", "p"]
+    rows = [[*_row(change), format_p(change.p)] for change in testable]
+    small_rows = [[*_row(change), ""] for change in shown]
+    if not suite.buckets:
+        return
+    header, *lines = align_columns([head, *rows, *small_rows])
+    yield StyledLine("")
+    if rows:
+        yield StyledLine(f"  {header}  says", "dim")
+        for change, line in zip(testable, lines, strict=False):
+            yield from _fitted(f"  {line}  {verdict_text(change)}", width)
+    if small:
+        yield from wrapped_lines(_small_text(small, moved), width, "dim")
+    yield from (piece for line in lines[len(rows) :] for piece in _fitted(f"  {line}", width))
+    if len(shown) < len(moved):
+        yield StyledLine(f"  {len(moved) - len(shown)} more (-v)", "dim")
+
+
+def _fitted(line: str, width: int) -> Iterator[StyledLine]:
+    """Give a row of a table, broken at spaces only where the terminal is too narrow for it."""
+    text = line.rstrip()
+    yield from (StyledLine(piece) for piece in (wrap(text, width) if len(text) > width else [text]))
+
+
+def _row(change: Change) -> list[str]:
+    figures = [format_figure(change.old), format_figure(change.new), format_change(change.change)]
+    return [one_line(change.name, MOST_NAME) or NOT_KNOWN, str(change.tasks), *figures]
+
+
+def _furthest(changes: Iterable[Change]) -> list[Change]:
+    """Give those that rose most and those that fell most, in the order of their change."""
+    ordered = sorted(changes, key=lambda change: -change.change)
+    if len(ordered) <= 2 * MOST_EACH_WAY:
+        return ordered
+    up = [change for change in ordered if change.change > 0]
+    down = [change for change in ordered if change.change < 0]
+    return [*up[:MOST_EACH_WAY], *down[-MOST_EACH_WAY:]]
+
+
+def _small_text(small: Sequence[Change], moved: Sequence[Change]) -> str:
+    sizes = sorted({change.tasks for change in small})
+    tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    buckets = f"{pluralize(len(small), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
+    return f"too small for a verdict: {buckets}, {len(moved) or 'none'} moved"
+
+
+def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
+    changes = [(task, task.change) for task in suite.tasks if task.change is not None]
+    up = sum(change > UNCHANGED for _, change in changes)
+    down = sum(change < -UNCHANGED for _, change in changes)
+    yield StyledLine("")
+    same = len(changes) - up - down
+    yield from wrapped_lines(f"{pluralize(same, 'task')} as before, {up} up, {down} down", width)
+    moved = sorted((pair for pair in changes if abs(pair[1]) > UNCHANGED), key=lambda pair: pair[1])
+    if whole:
+        for task, _ in moved:
+            yield from wrapped_lines(_task_text(task), width, indent="    ")
+    elif moved and moved[0][1] < 0:
+        yield from wrapped_lines(f"Fell most: {_task_text(moved[0][0])}", width)
+    yield from _settled(suite, width)
+
+
+def _task_text(task: TaskChange) -> str:
+    old, new = (" ".join(map(format_figure, scores)) for scores in (task.old, task.new))
+    return f"{printable(task.task)}  {old} -> {new}"
+
+
+def _settled(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
+    """Name tasks that were mended or broken; with fewer repetitions too many would be so by chance alone."""
+    mended = [printable(task.task) for task in suite.tasks if task.mended]
+    broken = [printable(task.task) for task in suite.tasks if task.broken]
+    if mended:
+        yield from wrapped_lines(f"Mended (none passed, now all do): {', '.join(mended)}", width)
+    if min(suite.repetitions[0][0], suite.repetitions[1][0]) >= LEAST_TRIALS or broken:
+        by_chance = f"by chance about {suite.broken_by_chance:.1f} expected"
+        text = f"Broken (all passed, now none does): {', '.join(broken) or 'none'} ({by_chance})"
+        yield from wrapped_lines(text, width, "red" if broken else "")
+
+
+def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
+    if not suite.graders:
+        return
+    head = ["grader", "tasks", "old", "new", "change"]
+    rows = [
+        [
+            one_line(grader.grader, MOST_NAME),
+            str(grader.tasks),
+            *map(format_figure, (grader.scores.old, grader.scores.new)),
+            format_change((grader.scores.new or 0) - (grader.scores.old or 0)),
+        ]
+        for grader in suite.graders
+    ]
+    header, *lines = align_columns([head, *rows])
+    yield StyledLine("")
+    yield StyledLine(f"  {header}", "dim")
+    yield from (piece for line in lines for piece in _fitted(f"  {line}", width))
+
+
+def _cost_text(suite: SuiteComparison) -> str:
+    def both(pair: Pair, form: Callable[[float], str]) -> str:
+        return " -> ".join(NOT_KNOWN if value is None else form(value) for value in (pair.old, pair.new))
+
+    tokens = both(suite.tokens, lambda value: f"{value:,.0f}")
+    usd = both(suite.cost_usd, lambda value: f"${value:.4f}")
+    return f"a trial: {tokens} tokens, {both(suite.seconds, format_duration)}, {usd}"
+
+
+def _remarks(comparison: Comparison, width: int, whole: bool) -> Iterator[StyledLine]:
+    obstacles = comparison.obstacles
+    if obstacles:
+        yield StyledLine("")
+        yield from wrapped_lines(
+            f"{pluralize(len(obstacles), 'task')} not compared:", width, "yellow", indent=""
+        )
+    for text in map(str, obstacles if whole else obstacles[:MOST_OBSTACLES]):
+        yield from wrapped_lines(printable(text), width)
+    if not whole and len(obstacles) > MOST_OBSTACLES:
+        yield StyledLine(f"  and {len(obstacles) - MOST_OBSTACLES} more (-v)")
+    for names, where in ((comparison.unmatched_old, "old"), (comparison.unmatched_new, "new")):
+        if names:
+            yield from wrapped_lines(f"only in {where}: {printable(', '.join(names))}", width, indent="")
