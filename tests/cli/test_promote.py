@@ -32,7 +32,8 @@ def greetings(root: Path, **wants: str) -> None:
         f"evals/{id}.json": task(id, wants=wants.get(id, "Mina"), metadata={"failure_bucket": bucket})
         for id, bucket in buckets.items()
     }
-    write(root, {"evals/suite.yaml": SUITE, **tasks})
+    held_out = task("night", wants="Juna", split="held_out", metadata={"failure_bucket": "polite"})
+    write(root, {"evals/suite.yaml": SUITE, "evals/night.json": held_out, **tasks})
 
 
 def try_all(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:
@@ -64,8 +65,8 @@ def test_what_always_passed_is_promoted_and_then_fails(
     assert "greetings: 2 of 2 mature runs with scripted: " in shown
     assert "+++ evals/suite.yaml\n" in shown
     assert "+regression:\n+  buckets:\n+    - polite\n" in shown
-    assert "  polite (2 tasks): 8 trials passed\n" in shown
-    assert "  short  0 of 2 runs: 4 of 8 trials missed, the newest in 2" in shown
+    assert "  polite (2 tasks and 1 held out): 8 trials passed\n" in shown
+    assert "  0 of 2 runs: short: 4 of 8 trials missed, the newest in 2" in shown
 
     written = printed(capsys, "promote", "--runs=2", "--model=scripted", "--write")
     assert file.read_text() == PROMOTED
@@ -77,7 +78,7 @@ def test_what_always_passed_is_promoted_and_then_fails(
     try_all(pytester).assert_outcomes(passed=4, failed=2, xfailed=2)
     candidates = printed(capsys, "demote", "--model=scripted")
     assert "greetings: polite: 2 of 12 trials missed, the newest in 2" in candidates
-    assert "agenteval demote greetings polite --write" in candidates
+    assert "agenteval demote greetings polite --write moves them back\n" in candidates
 
     assert "-    - polite" in printed(capsys, "demote", "polite")
     assert file.read_text() == PROMOTED
@@ -107,9 +108,10 @@ def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.C
 
     assert "greetings: 0 of 5 mature runs with a model that is not offline\n" in offline
     assert "greetings: nothing to promote\n" in offline
+    assert "  not counted: offline models (scripted); --model=NAME counts one\n" in offline
     assert "greetings: 1 of 5 mature runs with scripted: 2" in few
     assert ": 1 of 4 tasks\n" in few
-    assert "  polite  1 of 5 runs: too few mature runs\n" in few
+    assert "  1 of 5 runs: polite: too few mature runs\n" in few
     assert "---" not in few
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from pytest_agenteval.cli.output import print_lines
+from pytest_agenteval.cli.output import print_lines, wrapped
 from pytest_agenteval.cli.suite_files import SuiteFile, change_lines, holds_suite, suites_meant, todays_tasks
 from pytest_agenteval.cli.suite_runs import add_run_arguments, suite_runs
 from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.loop.promotion import Lapse, TaskGroup, lapse, promoted
+from pytest_agenteval.loop.promotion import Lapse, lapse, promoted
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.tasks.spec import Regression
+
+MOST_NAMES = 3
+"""Names that the command to be pasted says in full."""
 
 
 def demote(args: argparse.Namespace) -> int:
@@ -84,14 +88,12 @@ def _demotable(file: SuiteFile, args: argparse.Namespace) -> Iterator[str]:
     for each in lapses:
         yield f"{name}: {_lapse_text(each)}"
     if lapses:
-        names = _names((each.group for each in lapses), " ")
-        yield f"agenteval demote {name} {names} --write moves them back"
+        names = [each.group.name for each in lapses] if len(lapses) <= MOST_NAMES else ["NAME", "..."]
+        yield f"{shlex.join(['agenteval', 'demote', name, *names, '--write'])} moves them back"
     else:
-        yield f"{name}: {_names(groups, ', ')}: no trial missed in the last {pluralize(len(runs), 'run')}"
-
-
-def _names(groups: Iterable[TaskGroup], between: str) -> str:
-    return between.join(group.name for group in groups)
+        which = ", ".join(group.name for group in groups)
+        missed = f"no trial missed in the last {pluralize(len(runs), 'run')}" if runs else "no runs yet"
+        yield from wrapped(f"{name}: {which}: {missed}")
 
 
 def _lapse_text(each: Lapse) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,3 +40,10 @@ def print_lines(lines: Iterable[StyledLine]) -> None:
         look = LOOKS.get(line.style) if looked_at else None
         text = KNOWN_SECRETS.text(line.text)
         print(f"\x1b[{look}m{text}\x1b[0m" if look else text)
+
+
+def wrapped(line: str, width: int = 100) -> Iterator[str]:
+    """Break a long line between words, never within a name."""
+    yield from textwrap.wrap(
+        line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_agenteval.cli.output import print_lines
+from pytest_agenteval.cli.output import print_lines, wrapped
 from pytest_agenteval.cli.suite_files import SuiteFile, change_lines, suites_meant, todays_tasks
-from pytest_agenteval.cli.suite_runs import add_run_arguments, suite_runs
+from pytest_agenteval.cli.suite_runs import add_run_arguments, offline_models, suite_runs
 from pytest_agenteval.loop.promotion import (
     STRAGGLER_TRIALS,
     Standing,
@@ -22,7 +22,7 @@ from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.tasks.spec import Regression
 
 MOST_ROWS = 30
-"""Groups that are listed with what they lack."""
+"""Lines of groups with what they lack."""
 
 
 def promote(args: argparse.Namespace) -> int:
@@ -40,19 +40,18 @@ def _promote(file: SuiteFile, args: argparse.Namespace) -> Iterator[str]:
     tasks = todays_tasks(file)
     history = suite_history(suite_runs(name, args), tasks, args.runs)
     yield from _history_lines(name, history, args)
-    found = [standing(bucket, history) for bucket in unpromoted(tasks, regression, single=False)]
-    ready = [each for each in found if not each.reason]
-    wider = _wider(regression, buckets=ready)
+    standings = [standing(bucket, history) for bucket in unpromoted(tasks, regression, single=False)]
+    wider = _wider(regression, buckets=[each for each in standings if not each.reason])
     if args.tasks:
-        found = [standing(task, history) for task in unpromoted(tasks, wider, single=True)]
-        ready_tasks = [each for each in found if not each.reason]
-        wider, ready = _wider(wider, tasks=ready_tasks), [*ready, *ready_tasks]
-    yield from change_lines(file, wider, args.write)
-    yield from map(_ready_line, ready)
-    if not ready:
+        single = [standing(task, history) for task in unpromoted(tasks, wider, single=True)]
+        wider = _wider(wider, tasks=[each for each in single if not each.reason])
+        standings = [*(each for each in standings if not each.reason), *single]
+    if wider == regression:
         yield f"{name}: nothing to promote"
-    yield from _lacking_lines([each for each in found if each.reason], history)
+    yield from (_ready_line(each) for each in standings if not each.reason)
+    yield from _lacking_lines([each for each in standings if each.reason], history)
     yield from _suspect_lines(tasks, history)
+    yield from change_lines(file, wider, args.write)
 
 
 def _wider(
@@ -73,29 +72,46 @@ def _history_lines(name: str, history: SuiteHistory, args: argparse.Namespace) -
     for run, reason in history.runs:
         if reason:
             yield f"  not counted: {run.name}: {reason}"
+    offline = [] if args.model or len(runs) == history.needed else offline_models(name, args)
+    if offline:
+        yield f"  not counted: offline models ({', '.join(offline)}); --model=NAME counts one"
 
 
 def _ready_line(ready: Standing) -> str:
-    tasks = f" ({pluralize(len(ready.group.tasks), 'task')})" if len(ready.group.tasks) > 1 else ""
     unproven = f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
-    return f"  {ready.group.name}{tasks}: {pluralize(ready.trials, 'trial')} passed{unproven}"
+    return f"  {ready.group.name}{_size(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
+
+
+def _size(ready: Standing) -> str:
+    held_out = sum(task.is_held_out for task in ready.group.tasks)
+    if len(ready.group.tasks) == 1:
+        return ""
+    more = f" and {held_out} held out" if held_out else ""
+    return f" ({pluralize(len(ready.group.tasks) - held_out, 'task')}{more})"
 
 
 def _lacking_lines(lacking: Sequence[Standing], history: SuiteHistory) -> Iterator[str]:
-    rows = sorted(lacking, key=lambda each: -each.in_a_row)
-    width = max((len(each.group.name) for each in rows[:MOST_ROWS]), default=0)
-    for each in rows[:MOST_ROWS]:
-        runs = f"{each.in_a_row} of {pluralize(history.needed, 'run')}"
-        yield f"  {each.group.name:{width}}  {runs}: {each.reason}"
-    if len(rows) > MOST_ROWS:
-        yield f"  and {len(rows) - MOST_ROWS} more"
+    """Say what each group lacks, once for those that lack the same, those that have come furthest first."""
+    if not history.mature:
+        return
+    alike: dict[tuple[int, str], list[str]] = {}
+    for each in lacking:
+        alike.setdefault((-each.in_a_row, each.reason), []).append(each.group.name)
+    for (runs, reason), names in sorted(alike.items())[:MOST_ROWS]:
+        yield from wrapped(f"  {-runs} of {pluralize(history.needed, 'run')}: {', '.join(names)}: {reason}")
+    if len(alike) > MOST_ROWS:
+        yield f"  and {len(alike) - MOST_ROWS} lines more"
 
 
 def _suspect_lines(tasks: Sequence[SuiteTask], history: SuiteHistory) -> Iterator[str]:
     if names := stragglers(tasks, history):
-        yield f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {', '.join(names)}"
+        yield from wrapped(
+            f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {', '.join(names)}"
+        )
     if names := broken(tasks, history):
-        yield f"broken (passed in every run before, in no trial of the newest): {', '.join(names)}"
+        yield from wrapped(
+            f"broken (passed in every run before, in no trial of the newest): {', '.join(names)}"
+        )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,6 +21,13 @@ def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
                 yield run
 
 
+def offline_models(name: str, args: argparse.Namespace) -> list[str]:
+    """Name the offline models that the suite's runs were made with."""
+    headers = (folder.header for folder in list_runs(Path(args.results)))
+    of_suite = (header for header in headers if any(suite.name == name for suite in header.suites))
+    return sorted({model.name for header in of_suite for model in header.models if model.offline})
+
+
 def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
     """Declare which runs count, ``runs`` being what their number means, and whether a file is changed."""
     add = parser.add_argument
