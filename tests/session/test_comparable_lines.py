@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.canonical import digest, digest_text
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
@@ -16,17 +17,24 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 import_multiprocessing()
 
+ACTING = """
+def act(task_input, ctx):
+    return "Hello, Mina!"
+"""
 CONFTEST = """
+from acting import act
+
 class Bot:
     def run(self, task_input, ctx):
         return "Hello, Mina!"
 
-def act(task_input, ctx):
+def wave(task_input, ctx):
     return "Hello, Mina!"
 
 def pytest_agenteval_register(registry):
     registry.agent("bot", Bot)
     registry.agent("act", act)
+    registry.agent("wave", wave)
 """
 
 
@@ -38,13 +46,14 @@ def entries(pytester: pytest.Pytester) -> dict[str, JournalEntry]:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """Give a project with two tasks in one file and one in another, of two agents of its own."""
-    first: list[dict[str, Any]] = [task("a", agent="bot"), task("b", agent="act")]
+    """Give a project with two tasks in one file and one in another, of agents in its conftest and beside it."""
+    first: list[dict[str, Any]] = [task("a", agent="wave"), task("b", agent="act")]
     write(
         pytester.path,
         {
             "pytest.ini": "[pytest]\n",
             "conftest.py": CONFTEST,
+            "acting.py": ACTING,
             "evals/suite.yaml": suite(),
             "evals/two.json": first,
             "evals/deep/c.json": task("c", agent="bot"),
@@ -65,8 +74,9 @@ def test_lines_say_the_same_wherever_and_however_a_run_is_carried_out(
         "b": "evals/two.json",
         "c": "evals/deep/c.json",
     }
-    assert len({entry.digests.code for entry in expected.values()}) == 1  # all stand in one file
-    assert all(entry.digests.code for entry in expected.values())
+    conftest = digest([digest_text(CONFTEST)])
+    code = {name: entry.digests.code for name, entry in expected.items()}
+    assert code == {"a": conftest, "b": digest([digest_text(ACTING)]), "c": conftest}
     assert all(entry.digests.graders.keys() == {"answer_contains"} for entry in expected.values())
 
     if how == "from below":
