@@ -46,7 +46,7 @@ def entries(pytester: pytest.Pytester) -> dict[str, JournalEntry]:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """Give a project with two tasks in one file and one in another, of agents in its conftest and beside it."""
+    """Give a project with two tasks in one file and one in another, of agents of its own."""
     first: list[dict[str, Any]] = [task("a", agent="wave"), task("b", agent="act")]
     write(
         pytester.path,

@@ -62,9 +62,7 @@ def _places(thing: object) -> Iterator[CodePlace]:
     """Give the places of a class, of a function and whatever it wraps, or of what else can be called."""
     if isinstance(thing, type):
         for kind in thing.__mro__:
-            if (
-                "_is_protocol" not in vars(kind) or not vars(kind)["_is_protocol"]
-            ):  # which says, and does nothing
+            if not vars(kind).get("_is_protocol"):  # which only says what a class has
                 yield from _class_places(kind)
     elif isinstance(thing, FunctionType):
         yield CodePlace(thing.__globals__.get("__name__", ""), thing.__code__.co_filename)
