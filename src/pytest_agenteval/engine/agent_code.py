@@ -79,7 +79,7 @@ def _places(thing: object) -> Iterator[CodePlace]:
 def _class_places(kind: type) -> Iterator[CodePlace]:
     # Of conftests, which all may be called "conftest", sys.modules knows the last: functions know their own.
     module = vars(sys.modules.get(kind.__module__, sys))
-    if any(value is kind for value in module.values()):
+    if any(value is kind for value in tuple(module.values())):  # other threads may import meanwhile
         yield CodePlace(kind.__module__, module.get("__file__") or "")
     for member in vars(kind).values():
         function = member.__func__ if isinstance(member, staticmethod | classmethod) else member

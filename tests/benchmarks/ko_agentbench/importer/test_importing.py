@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
+from pytest_agenteval.benchmarks.ko_agentbench.graders.single_tool import KoToolAcc
 from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
@@ -198,6 +200,10 @@ def test_a_logged_result_becomes_a_trial_with_everything_the_log_says(clone: Pat
     assert trial.outcome.answer.state["ko_agentbench"]["success"] is True
     assert grades["SR"].score is None
     assert grades["ToolAcc"].score == 1.0
+    assert trial.file == "evals/ko-agentbench/L1/L1-001.yaml"
+    assert trial.digests.graders.keys() == grades.keys()
+    versions = {label: entry.partition(":")[0] for label, entry in trial.digests.graders.items()}
+    assert (versions["SR"], versions["ToolAcc"]) == (KoSuccess.version, KoToolAcc.version)
     assert trial.ending == "passed"
     assert not (to / "evals").exists()
 
