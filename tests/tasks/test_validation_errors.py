@@ -18,7 +18,7 @@ TASK_KEYS = (
     "reference_solution, script, settings, split, tags, timeout_seconds, trials_per_run"
 )
 SUITE_KEYS = (
-    "agent, cassettes, defaults, description, kind, live, name, on_miss, prompts, "
+    "acts, agent, cassettes, defaults, description, kind, live, name, on_miss, prompts, regression, "
     "require_reference_solution, settings, task_pass_threshold, tools"
 )
 GRADER_KEYS = "config, label, require, threshold, weight"
@@ -247,7 +247,7 @@ def test_a_file_that_is_no_map_is_told_what_a_map_needs() -> None:
     assert (
         problem_text("suite.json", "[1]")
         .splitlines()[1]
-        .startswith("  expected: a map with name (and, as needed, agent, ")
+        .startswith("  expected: a map with name (and, as needed, acts, ")
     )
 
 

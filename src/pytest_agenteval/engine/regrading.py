@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import JudgeChat
+from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import grader_digests, input_digest
 from pytest_agenteval.engine.grading import UNGRADED, GradingResult
 from pytest_agenteval.engine.trial_resources import TrialJudge, TrialJudges, judge_role
@@ -92,6 +93,8 @@ def _regraded_trial(plan: Plan, stored: Trial, graded: GradingResult) -> Trial:
         bucket=plan.task.bucket,
         tags=plan.task.tags,
         file=plan.task.file_in_root,
+        label=plan.task.label,
+        acted=None if graded.error else has_acted(plan.task, stored.transcript, stored.outcome),
         cause=error.cause,
         message=error.message,
         traceback=error.traceback,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.engine.agent_run import OwnRequests, as_end_state, run_within_limits, user_turns
+from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grading import GradingResult, no_judges
@@ -215,7 +216,7 @@ class _TrialRun:
     def trial(self) -> Trial:
         """Put everything together."""
         plan, task, graded = self.plan, self.plan.task, self.graded
-        error = self.error or NO_ERROR
+        error, transcript, outcome = self.error or NO_ERROR, self.recorder.transcript(), self._outcome()
         is_kept = plan.conditions.keep_workspaces and self.workspace.exists
         return Trial(
             key=plan.key,
@@ -223,8 +224,8 @@ class _TrialRun:
             ending="errored" if self.error else graded.ending(task.kind),
             score=None if self.error else graded.score,
             grades=graded.grades,
-            transcript=self.recorder.transcript(),
-            outcome=self._outcome(),
+            transcript=transcript,
+            outcome=outcome,
             digests=self.digests,
             kind=task.kind,
             bucket=task.bucket,
@@ -241,6 +242,8 @@ class _TrialRun:
             output=self.output.output,
             log=self.output.log_text,
             workspace=str(self.workspace.path) if is_kept else "",
+            label=task.label,
+            acted=None if self.error else has_acted(task, transcript, outcome),
         )
 
 

@@ -13,6 +13,8 @@ from pytest_agenteval.records.record import NOTHING, Record, read_versioned, ver
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 Kind = Literal["capability", "regression", "mixed"]
 """What a suite is for: in a capability suite a low score is missed, in any other it fails."""
+Label = Literal["", "positive", "negative"]
+"""Whether the agent should act or had better not; empty where a task does not say."""
 
 
 class TrialKey(NamedTuple):
@@ -73,6 +75,8 @@ class PlannedTask(Record, frozen=True):
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
     are asked after it. ``tools`` are tool files, or names of toolsets; ``faults`` say which
     tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
+    ``label`` says whether the agent should act; that it did shows a change of one of ``acting_files`` (paths
+    and globs of the workspace), or a call of one of ``acting_tools``.
     """
 
     suite: str
@@ -103,6 +107,9 @@ class PlannedTask(Record, frozen=True):
     faults: tuple[Mapping[str, Any], ...] = ()
     on_miss: Literal["error", "tool_error"] = "error"
     live: bool = False
+    label: Label = ""
+    acting_files: tuple[str, ...] = ()
+    acting_tools: tuple[str, ...] = ()
 
 
 class Conditions(Record, frozen=True):

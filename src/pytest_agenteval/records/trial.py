@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.plan import Kind, Plan, TrialKey
+from pytest_agenteval.records.plan import Kind, Label, Plan, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
@@ -62,7 +62,8 @@ class Trial(Record, frozen=True):
     ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.
     ``file`` is the task's file, from pytest's rootdir. ``limit`` names the trial's own limit that ran out, if
     one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the agent's and its
-    tools' own time.
+    tools' own time. ``label`` says whether the agent should act, ``acted`` whether it did; that is None where
+    the task has no label, or its suite does not say what acting is.
     """
 
     key: TrialKey
@@ -88,6 +89,8 @@ class Trial(Record, frozen=True):
     output: str = ""
     log: str = ""
     workspace: str = ""
+    label: Label = ""
+    acted: bool | None = None
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
@@ -110,6 +113,7 @@ class Trial(Record, frozen=True):
             message=error.message,
             traceback=error.traceback,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            label=task.label,
         )
 
     @property

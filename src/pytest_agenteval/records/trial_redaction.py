@@ -13,8 +13,18 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets, forms
 from pytest_agenteval.redaction.spellings import SHORTEST_NUMBER
 
-NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace")
-FIGURES = ("attempt", "ending", "score", "digests", "started_at", "seconds", "tool_tape", "chat_tape")
+NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace", "label")
+FIGURES = (
+    "attempt",
+    "ending",
+    "score",
+    "digests",
+    "started_at",
+    "seconds",
+    "tool_tape",
+    "chat_tape",
+    "acted",
+)
 """What authors and users named, and what was computed: neither is a place for what an agent says."""
 
 LEAST_NUMBER = 10 ** (SHORTEST_NUMBER - 1)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.reports.decisions import decisions_text
 from pytest_agenteval.reports.formatting import (
     MOST_NAME,
     NOT_KNOWN,
@@ -103,6 +104,8 @@ def suite_notes(suite: SuiteView) -> Iterator[Note]:
     full = mark_unjudged(format_figure(total.full), total.unscored)
     tasks = pluralize(total.tasks_decided, "task")
     yield Note(f"{passed} of {tasks} passed; full score in {full} of trials")
+    if suite.decisions:
+        yield Note(decisions_text(suite.decisions))
     yield from _incomplete(suite)
     yield from _doubtful(total)
     yield Note("; ".join(_resources(total)))

@@ -12,6 +12,7 @@ from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Ending
+from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.formatting import model_label, pluralize, printable
 from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, group_by_task, group_statistics
@@ -34,6 +35,7 @@ class SuiteView(FrozenValue, frozen=True):
 
     ``note`` says what an offline model is. ``begun`` counts trials of ``total.not_run`` that were begun.
     ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
+    ``decisions`` say whether the agent acted where it should, where tasks are labelled.
     """
 
     suite: str
@@ -45,6 +47,7 @@ class SuiteView(FrozenValue, frozen=True):
     total: GroupStatistics
     begun: int = 0
     promoted: int = 0
+    decisions: Decisions | None = None
 
     @property
     def kinds(self) -> str:
@@ -160,6 +163,7 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
         total=total,
         begun=len(begun),
         promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
+        decisions=decisions_of(entries),
     )
 
 

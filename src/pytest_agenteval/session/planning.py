@@ -16,6 +16,7 @@ from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
 from pytest_agenteval.session.author_hints import add_placement_hints
 from pytest_agenteval.session.grader_planning import GraderPlanning, Graders, graders_key
+from pytest_agenteval.session.labels import label_of, label_problems
 from pytest_agenteval.session.promoted_names import PromotedNames
 from pytest_agenteval.session.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
@@ -135,6 +136,7 @@ class Planner:
         if graders is None:
             loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
         wrong = [*unread, *self._id_conflict(suite.name if suite else "", loaded)]
+        wrong += self._problems_of(label_problems(task, suite), loaded, loaded_suite)
         if not unread:
             wrong += self._agent_problems(loaded, settings, loaded_suite)
             wrong += self._grader_problems(loaded, agent, loaded_suite) if graders is None else ()
@@ -192,6 +194,9 @@ class Planner:
             faults=tuple([fault.to_json() for fault in task.faults]),
             on_miss=suite.on_miss if suite else "error",
             live=suite.live if suite else False,
+            label=label_of(task, suite),
+            acting_files=suite.acts.files if suite else (),
+            acting_tools=suite.acts.tools if suite else (),
         )
 
     def _with_problems(

@@ -45,7 +45,9 @@ def finished_line(trial: Trial) -> Line:
     add(line, limit=trial.limit, cause=trial.cause, message=shorten(trial.message, SHORT_MESSAGE))
     add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
     line["task_kind"] = trial.kind
-    add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags, file=trial.file)
+    add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags, file=trial.file, label=trial.label)
+    if trial.acted is not None:
+        line["acted"] = trial.acted
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
     add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
     line["grades"] = [_grade(grade) for grade in trial.grades]
@@ -121,6 +123,8 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         seconds=get("seconds", 0.0),
         tool_tape=TapeCounts(**tapes["tools"]) if "tools" in tapes else NO_TAPE,
         chat_tape=TapeCounts(**tapes["chats"]) if "chats" in tapes else NO_TAPE,
+        label=get("label", ""),
+        acted=get("acted"),
     )
 
 

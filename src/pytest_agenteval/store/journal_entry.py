@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 from msgspec.structs import astuple
 
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.plan import Kind, TrialKey
+from pytest_agenteval.records.plan import Kind, Label, TrialKey
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts
@@ -63,6 +63,8 @@ class JournalEntry(Record, frozen=True):
     attempts: int = 1
     earlier: tuple[Usage, ...] = ()
     earlier_seconds: float = 0.0
+    label: Label = ""
+    acted: bool | None = None
 
     @property
     def averaged(self) -> bool:
@@ -77,7 +79,7 @@ class StartedAttempt(NamedTuple):
     attempt: int
 
 
-_ENDINGS, _KINDS = get_args(Ending), get_args(Kind)
+_ENDINGS, _KINDS, _LABELS = get_args(Ending), get_args(Kind), get_args(Label)
 _NUMBERS = (int, float)
 _MOST = sys.float_info.max
 """Reports reckon with floats: a whole number may be larger than any."""
@@ -90,6 +92,10 @@ def check_entry(entry: JournalEntry) -> None:
         raise ValueError(f"the ending {entry.ending!r}, and not one of {', '.join(_ENDINGS)}")
     if entry.kind not in _KINDS:
         raise ValueError(f"the kind {entry.kind!r}, and not one of {', '.join(_KINDS)}")
+    if entry.label not in _LABELS:
+        raise ValueError(f"the label {entry.label!r}, and not positive or negative")
+    if not isinstance(entry.acted, bool | None):
+        raise ValueError(f"{entry.acted!r} in the place of true or false")
     if not isinstance(entry.full, bool):
         raise ValueError(f"{entry.full!r} in the place of true or false")
     if entry.score is not None:

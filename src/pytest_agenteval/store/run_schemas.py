@@ -92,6 +92,8 @@ FINISHED = object_schema(
         "bucket": TEXT,
         "tags": list_schema(TEXT),
         "file": {**TEXT, "description": "the task's file, from pytest's rootdir"},
+        "label": {"enum": ["positive", "negative"], "description": "whether the agent should act"},
+        "acted": {**FLAG, "description": "whether it did, where there is a label"},
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}

@@ -47,6 +47,8 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         line.get("output", ""),
         line.get("log", ""),
         line.get("workspace", ""),
+        entry.label,
+        entry.acted,
     )
 
 

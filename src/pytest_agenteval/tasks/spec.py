@@ -202,6 +202,16 @@ class Regression(Spec, frozen=True, kw_only=True):
 NOTHING_PROMOTED = Regression()
 
 
+class Acts(Spec, frozen=True, kw_only=True):
+    """What shows that an agent acted, where tasks say by a label whether it should; any of it is enough."""
+
+    files: Annotated[tuple[Named, ...], expects("a list of paths and globs of the workspace")] = ()
+    tools: Annotated[tuple[Named, ...], expects("a list of names of tools")] = ()
+
+
+NOTHING_ACTS = Acts()
+
+
 class Suite(TwoSpellings, frozen=True, kw_only=True):
     """What the tasks below a folder have in common."""
 
@@ -212,6 +222,10 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     regression: Annotated[
         Regression, expects("a map of `buckets` and `tasks`: those of which a miss is a failure")
     ] = NOTHING_PROMOTED
+    acts: Annotated[
+        Acts,
+        expects("a map of `files` and `tools`: a trial that changed or called one of them is one that acted"),
+    ] = NOTHING_ACTS
     defaults: Annotated[SuiteDefaults, expects("a map: what holds for each task")] = SuiteDefaults()
     prompts: Annotated[Paths, expects("a map from names of prompts to paths of files")] = NOTHING
     settings: Annotated[Map, expects("a map of the agent's settings")] = NOTHING

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.decisions import decisions_json
 from pytest_agenteval.reports.scorecard import (
     Metric,
     MetricGroup,
@@ -146,6 +147,8 @@ def _standing(row: Standing) -> dict[str, Any]:
         "all": _figures(row.view.total),
         "buckets": {bucket.name: _figures(bucket) for bucket in row.view.rows},
     }
+    if row.view.decisions:
+        data["decisions"] = decisions_json(row.view.decisions)
     if row.scorecard is not None:
         data |= _scorecard(row.scorecard)
     return data
