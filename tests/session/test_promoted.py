@@ -52,14 +52,14 @@ def test_promoted_trials_fail_and_the_others_of_the_suite_miss(
     pytester: pytest.Pytester, workers: int
 ) -> None:
     """A bucket or a task that is promoted is of kind regression, in journal, table and exit status."""
-    greetings(pytester, "regression: {buckets: [other], tasks: [long]}\n")
+    greetings(pytester, "regression: {buckets: [other], tasks: [short]}\n")
 
     result = run(pytester, "-p", "pytest_agenteval.plugin", "evals", workers=workers)
 
     result.assert_outcomes(failed=4, xfailed=2)
     endings, kinds = stored(pytester)
-    assert endings == {"short": "missed", "long": "failed", "rude": "failed"}
-    assert kinds == {"short": "capability", "long": "regression", "rude": "regression"}
+    assert endings == {"long": "missed", "short": "failed", "rude": "failed"}
+    assert kinds == {"long": "capability", "short": "regression", "rude": "regression"}
     (folder,) = (pytester.path / ".agenteval" / "runs").glob("2*")
     header = json.loads((folder / "run.json").read_text())
     assert [each["kind"] for each in header["suites"]] == ["capability"]

@@ -93,6 +93,7 @@ def test_what_is_empty_is_taken_out() -> None:
         "name: s\nregression:\n  tasks: [t]\nkind: capability\n"
     )
     assert edited(text, NOTHING_PROMOTED) == "name: s\nkind: capability\n"
+    assert edited("name: s\nregression:\n  tasks: [t]", NOTHING_PROMOTED) == "name: s"
 
 
 def test_what_cannot_be_edited_in_place_is_refused() -> None:

@@ -104,4 +104,4 @@ def _diff(before: str, after: str, name: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text.removeprefix("\ufeff"))
+    return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)

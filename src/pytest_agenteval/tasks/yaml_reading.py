@@ -13,8 +13,9 @@ import yaml
 
 from pytest_agenteval.canonical import JSON
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
-from pytest_agenteval.tasks.text_spans import SpanPart, TextSpan
 
+if TYPE_CHECKING:
+    from pytest_agenteval.tasks.text_spans import TextSpan
 if TYPE_CHECKING or yaml.__with_libyaml__:
     from yaml._yaml import CParser as _Parser
 else:
@@ -109,6 +110,8 @@ def yaml_span(text: str) -> TextSpan:
 
 
 def _span(node: yaml.Node) -> TextSpan:
+    from pytest_agenteval.tasks.text_spans import SpanPart, TextSpan  # no run edits files
+
     start, end = node.start_mark.index, node.end_mark.index
     if not isinstance(node, yaml.CollectionNode):
         return TextSpan(start, end)
