@@ -17,9 +17,9 @@ SUMMARY = r"""## Agent evals
 
 | bucket | tasks | passed | score | 95 % | trials | full | pass@1 | pass^2 | pass@2 |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| x | 2 | 2 | 0.83 | 0.00-1.00 | 3 of 4 | 0.67 | 0.75 | 0.00 | 1.00 |
+| x | 2 | 2 | 0.88 | - | 3 of 4 | 0.67 | 0.75 | 0.00 | 1.00 |
 | y | 2 | 0 | 0.00 | - | 2 of 4 | 0.00 | 0.00 | 0.00 | 0.00 |
-| all | 4 | 2 | 0.50 | 0.00-1.00 | 5 of 8 | 0.40 | 0.50 | 0.00 | 0.50 |
+| all | 4 | 2 | 0.58 | - | 5 of 8 | 0.40 | 0.50 | 0.00 | 0.50 |
 
 - 2 of 3 tasks passed; full score in 0.40 of trials
 - 1 errored, in no average: 1 provider

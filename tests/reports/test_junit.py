@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.grade import Grade
@@ -75,12 +76,15 @@ def test_nothing_is_rounded_to_a_full_score_or_to_none() -> None:
     assert [each.get("message") for each in case.iter("skipped")] == ["MISSED 0.99: g 0.99: found 0.996"]
 
 
-def test_an_interval_that_one_task_cannot_give_is_not_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tasks", "interval"), [("abcd", None), ("abcde", "0.62-1.00")])
+def test_an_interval_that_four_tasks_cannot_give_is_not_there(
+    tmp_path: Path, tasks: str, interval: str | None
+) -> None:
     """A dash is no interval: whoever reads the file would have to know that."""
-    found = dict(suite_properties(view_of(store_run(tmp_path, [trial("a", 1, 0.5)]))))
+    found = dict(suite_properties(view_of(store_run(tmp_path, [trial(task, 1, 1.0) for task in tasks]))))
 
-    assert found["agenteval.s[rules].mean_score"] == "0.5000"
-    assert "agenteval.s[rules].interval_95" not in found
+    assert found["agenteval.s[rules].mean_score"] == "1.0000"
+    assert found.get("agenteval.s[rules].interval_95") == interval
 
 
 def test_an_errored_trial_has_a_cause_and_no_score() -> None:
@@ -125,8 +129,7 @@ def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:
 
     assert found.pop("agenteval.run") == str(run.folder)
     assert {name.removeprefix("agenteval.s[rules]."): value for name, value in found.items()} == {
-        "mean_score": "0.5000",
-        "interval_95": "0.00-1.00",
+        "mean_score": "0.5833",
         "pass@1": "0.5000",
         "pass^2": "0.0000",
         "pass@2": "0.5000",

@@ -62,14 +62,15 @@ def test_hangul_counts_double() -> None:
 
 
 def test_other_suites_stand_side_by_side_by_bucket(tmp_path: Path) -> None:
-    """Score and interval of each bucket; no groups and no total."""
-    found = board(store_run(tmp_path, MIXED, PLANNED), store_run(tmp_path, MIXED[:3], PLANNED))
+    """Score and interval of each bucket that has five tasks; no groups and no total."""
+    passed = [trial(f"e{task}", 1, 1.0, "y") for task in range(5)]
+    found = board(store_run(tmp_path, MIXED, PLANNED), store_run(tmp_path, MIXED[:3] + passed, PLANNED))
     head, *rows = text(found)[1:4]
 
     assert not found.has_scorecard
     assert head.split() == ["model", "score", "95", "%", "trials", "x", "y"]
-    assert rows[0].endswith("3 of 8  0.83 0.00-1.00       -")
-    assert rows[1].endswith("5 of 8  0.83 0.00-1.00  0.00 -")
+    assert rows[0].endswith("8 of 8  0.88  1.00 0.62-1.00")
+    assert rows[1].endswith("5 of 8  0.88            0.00")
 
 
 def test_groups_and_total_are_drawn_under_the_names_that_the_benchmark_gives_them(tmp_path: Path) -> None:

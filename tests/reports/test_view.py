@@ -23,14 +23,14 @@ from .runs import CAPABILITY, MIXED, PLANNED, key, store_run, trial
 
 
 def test_averages_are_over_what_was_averaged_and_say_of_how_many(tmp_path: Path) -> None:
-    """Of 8 planned trials 1 is errored and 2 never ran: the mean is (1 + .5 + 1 + 0 + 0) / 5."""
+    """Of 8 planned trials 1 is errored and 2 never ran: the mean is (.75 + 1 + 0) / 3 tasks."""
     [suite] = view_of(store_run(tmp_path, MIXED, PLANNED)).suites
     total = suite.total
 
     assert (total.tasks, total.planned, total.averaged, total.not_run) == (4, 8, 5, 2)
     assert total.errored == {"provider": 1}
     assert total.mean is not None
-    assert (total.mean.mean, total.mean.trials, total.mean.clusters) == (0.5, 5, 3)
+    assert (total.mean.mean, total.mean.trials, total.mean.tasks) == (pytest.approx(1.75 / 3), 5, 3)
     assert total.full == 0.4
 
 
@@ -72,7 +72,7 @@ def test_buckets_are_rows_in_the_order_of_planning(tmp_path: Path) -> None:
         ("x", 2, 3, 4),
     ]
     assert suite.rows[1].mean is not None
-    assert suite.rows[1].mean.mean == pytest.approx(2.5 / 3)
+    assert suite.rows[1].mean.mean == 1.75 / 2
     assert suite.rows[0].mean is not None
     assert suite.rows[0].mean.interval is None
 

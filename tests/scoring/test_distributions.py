@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.distributions import normal_quantile, t_quantile
+from pytest_agenteval.scoring.distributions import beta_quantile, normal_quantile, t_quantile
 
 DEGREES = [1, 1.5, 2, 3, 4, 5, 7, 10, 20, 31, 56, 99, 500, 999, 2000, 5000, 9999, 10_000, 10_001, 1e5, 1e8]
 CHANCES = [1e-6, 0.001, 0.025, 0.1, 0.3, 0.49, 0.5, 0.51, 0.6, 0.75, 0.9, 0.95, 0.975, 0.995, 1 - 1e-6]
@@ -52,3 +52,22 @@ def test_a_quantile_that_does_not_exist_is_refused(p: float, df: float) -> None:
     """Chances of 0 and 1 and less than one degree of freedom have no answer."""
     with pytest.raises(ValueError, match="not"):
         t_quantile(p, df)
+
+
+SHAPES = [0.1, 0.5, 1.0, 2.5, 20.0, 1000.5, 2e5]
+
+
+@pytest.mark.parametrize("a", SHAPES)
+@pytest.mark.parametrize("b", SHAPES)
+def test_the_beta_quantile_is_scipys(stats: Any, a: float, b: float) -> None:
+    """In both tails and the middle, for shapes from nearly two points to nearly one."""
+    for p in (0.0005, 0.025, 0.5, 0.9, 0.975):
+        expected = float(stats.beta.ppf(p, a, b))
+        assert beta_quantile(p, a, b) == pytest.approx(expected, rel=1e-8, abs=1e-12), p
+
+
+@pytest.mark.parametrize(("p", "a", "b"), [(0.0, 1, 1), (1.0, 1, 1), (0.5, 0, 1), (0.5, 1, -1)])
+def test_a_beta_quantile_that_is_none_is_refused(p: float, a: float, b: float) -> None:
+    """Of no probability, and of shapes that no distribution has."""
+    with pytest.raises(ValueError):
+        beta_quantile(p, a, b)

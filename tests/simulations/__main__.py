@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import pkgutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 
-import tests.simulations
 from tests.simulations.rows import Row
 
 QUICK, FULL = 0.02, 1.0
@@ -21,9 +20,12 @@ Simulation = Callable[[float, int], Iterable[Row]]
 
 
 def simulations() -> dict[str, Simulation]:
-    """Give the modules of this folder that have a ``run``, by name."""
-    names = [module.name for module in pkgutil.iter_modules(tests.simulations.__path__)]
-    modules = {name: import_module(f"tests.simulations.{name}") for name in names if name != "__main__"}
+    """Give the modules of this folder that have a ``run``, by name, and those of benchmarks, by theirs."""
+    here = Path(__file__).parent
+    paths = {path.stem: f"tests.simulations.{path.stem}" for path in sorted(here.glob("*.py"))}
+    for path in sorted(here.parent.glob("benchmarks/*/simulations.py")):
+        paths[path.parent.name] = f"tests.benchmarks.{path.parent.name}.simulations"
+    modules = {name: import_module(path) for name, path in paths.items() if not name.startswith("__")}
     return {name: module.run for name, module in modules.items() if hasattr(module, "run")}
 
 

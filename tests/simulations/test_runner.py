@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulations.__main__ import main, simulations
+from tests.simulations.__main__ import PATIENCE, main, simulations
+from tests.simulations.intervals import run
 from tests.simulations.rows import Row, share_row
 
 
@@ -38,3 +39,11 @@ def test_a_name_that_is_no_simulation_is_refused(capsys: pytest.CaptureFixture[s
 def test_every_simulation_says_what_it_simulates(name: str) -> None:
     """The function that gives the rows has a docstring: the model, and whose goals they are."""
     assert simulations()[name].__doc__
+
+
+def test_the_printed_interval_holds_the_truth_as_often_as_it_should() -> None:
+    """In every kind of suite, with as few draws as a test can spend."""
+    rows = list(run(scale=0.002, seed=7))
+
+    assert len(rows) == 5
+    assert [row.what for row in rows if not row.holds(PATIENCE)] == []

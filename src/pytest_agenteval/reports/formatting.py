@@ -53,11 +53,16 @@ def format_figure(value: float | None) -> str:
 
 
 def format_interval(interval: Interval | None) -> str:
-    """Write an interval: ``0.52-0.90``, or ``-0.75..0.53`` where a dash would be taken for a minus."""
+    """Write an interval: ``0.52-0.90``, or ``-0.75..0.53`` where a dash would be taken for a minus.
+
+    Ends round outwards to 0.00 and 1.00, for the figure of all tasks passed is 1.00 and lies in 0.95-1.00.
+    """
     if interval is None:
         return NOT_KNOWN
     between = ".." if interval.low < 0 else "-"
-    return f"{format_figure(interval.low)}{between}{format_figure(interval.high)}"
+    low = "0.00" if 0 <= interval.low < 0.005 else format_figure(interval.low)
+    high = "1.00" if 0.995 <= interval.high <= 1 else format_figure(interval.high)
+    return f"{low}{between}{high}"
 
 
 def format_tokens(tokens: int, untold: int) -> str:

@@ -14,7 +14,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
-from pytest_agenteval.scoring.intervals import Estimate, clustered_mean
+from pytest_agenteval.scoring.intervals import Estimate, mean_over_tasks
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 NO_JUDGE = "no_judge"
@@ -112,7 +112,7 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         tasks=max(scope.tasks, len({(entry.key.task, entry.key.agent) for entry in entries})),
         planned=planned,
         averaged=len(averaged),
-        mean=clustered_mean(((entry.key.task, entry.key.agent), entry.score) for entry in averaged),
+        mean=mean_over_tasks(((entry.key.task, entry.key.agent), entry.score) for entry in averaged),
         full=pass_rate(entry.full for entry in averaged),
         k=scope.k,
         pass_1=_rate(trials_and_passes, 1, pass_at_k),

@@ -12,9 +12,10 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.aggregates import checked_score, mean_score
-from pytest_agenteval.scoring.distributions import beta_quantile, normal_quantile, t_quantile
+from pytest_agenteval.scoring.distributions import beta_quantile, normal_quantile
 
-NO_SPREAD = 1e-12
+FEWEST_TASKS = 5
+"""Below so many an interval would be true and say nothing, 0.24-0.99 perhaps: none is given."""
 
 
 class Interval(FrozenValue, frozen=True):
@@ -26,84 +27,70 @@ class Interval(FrozenValue, frozen=True):
 
 
 class Estimate(FrozenValue, frozen=True):
-    """A mean of trial scores, and how sure it is.
+    """The mean score of tasks, and how sure it is.
 
-    ``trials`` counts the decided trials, ``clusters`` the tasks they belong to. ``interval`` is
-    None when there are fewer than two clusters: one task cannot tell how far tasks differ.
+    ``mean`` is the mean of the tasks' own means, over ``tasks`` tasks with ``trials`` decided trials.
+    ``interval`` is None when there are fewer than FEWEST_TASKS.
     """
 
     mean: float
     interval: Interval | None
     trials: int
-    clusters: int
+    tasks: int
 
 
-def clustered_mean(scores: Iterable[tuple[Hashable, float | None]], level: float = 0.95) -> Estimate | None:
-    """Give the mean of the decided trial scores with an interval clustered by task, None if none is decided.
+def mean_over_tasks(scores: Iterable[tuple[Hashable, float | None]], level: float = 0.95) -> Estimate | None:
+    """Give the mean of the tasks' mean scores with its ``beta_interval``, None if no trial is decided.
 
-    ``scores`` holds pairs of task and score, 0..1 or None for undecided (left out). Every trial
-    weighs the same. The interval is mean ± t·error, t being Student's quantile with one degree of
-    freedom less than there are tasks, and the error that of ``clustered_standard_error``; it is
-    clipped to 0..1. In simulations a 95 % interval held the truth 92 to 94 times of 100 with 5 to
-    15 tasks, about 95 times with 25 or more. Where one task has most of the trials it is far too narrow.
-
-    Where the error is 0 (all trials passed, say) the tasks showed no spread, which proves no
-    certainty. The widest spread takes its place that scores from 0 to 1 with this mean can have,
-    mean·(1-mean): the Wilson interval with the number of tasks as n.
+    ``scores`` holds pairs of task and score, 0..1 or None for undecided (left out). Every task weighs the
+    same: where some have more decided trials than others, this is not the mean of the trials.
 
     Raises ValueError for a score outside 0..1 and for a level not between 0 and 1.
     """
     decided = [(task, checked_score(score)) for task, score in scores if score is not None]
-    mean = mean_score(score for _, score in decided)
+    means = _task_means(decided)
+    mean = mean_score(means)
     if mean is None:
         return None
-    clusters = by_cluster(decided)
-    return Estimate(mean, _interval(mean, clusters, level), len(decided), len(clusters))
+    interval = beta_interval(means, level)
+    return Estimate(mean, interval if len(means) >= FEWEST_TASKS else None, len(decided), len(means))
 
 
 def beta_interval(task_means: Sequence[float], level: float = 0.95) -> Interval | None:
     """Give the interval of the mean over tasks like these, None without any.
 
-    ``task_means`` holds one mean score 0..1 for each task, G of them. With half a task at 0 and half a task
-    at 1 added, let m be their mean and s their variance (divided by G + 1): the ends are quantiles of the
-    beta distribution with the mean m and the variance s/(G + 2). Where every task is at 0 or 1 that is
-    Jeffreys' interval of a share; scores in between vary less, which narrows it. It lies within 0..1 and
-    always has a width. How often it holds the truth: ``python -m tests.simulations intervals``.
+    ``task_means`` holds one mean score 0..1 for each task. Where every one is 0 or 1 this is Jeffreys'
+    interval of a share; scores in between vary less, which narrows it. How often it holds the truth:
+    ``python -m tests.simulations intervals``.
 
     Raises ValueError for a mean outside 0..1 and for a level not between 0 and 1.
     """
-    tail = (1 - _checked_level(level)) / 2
-    if not task_means:
+    _checked_level(level)
+    mean = mean_score(task_means)
+    if mean is None:
         return None
-    m, v = shrunk_moments([checked_score(mean) for mean in task_means])
-    k = m * (1 - m) / v - 1
-    low, high = beta_quantile(tail, m * k, (1 - m) * k), beta_quantile(tail, (1 - m) * k, m * k)
-    return Interval(low, 1 - high, level)
+    squares = math.fsum((own - mean) ** 2 for own in task_means)
+    return moment_interval(mean, squares, len(task_means), level)
 
 
-def shrunk_moments(values: Sequence[float]) -> tuple[float, float]:
-    """Give the mean of the values and half a task at 0 and half a task at 1, and that mean's variance."""
-    n = len(values) + 1
-    m = (math.fsum(values) + 0.5) / n
-    squares = math.fsum((value - m) ** 2 for value in values) + (m * m + (1 - m) ** 2) / 2
-    return m, squares / n / (n + 1)
+def moment_interval(mean: float, squares: float, tasks: float, level: float = 0.95) -> Interval:
+    """Give the interval of a mean 0..1 of as many tasks, the squares of whose distances from it sum to this.
 
+    Half a task at 0 and half a task at 1 are added, as in Jeffreys' prior. Of all these let m be the mean and
+    s the variance (divided by tasks + 1): the ends are quantiles of the beta distribution with the mean m and
+    the variance s / (tasks + 2). They lie within 0..1 and always apart. ``tasks`` need not be whole: where
+    tasks weigh differently, it is how many that weigh the same would tell as much.
 
-def clustered_standard_error(clusters: Sequence[Sequence[float]]) -> float | None:
-    """Give the cluster-robust standard error of the mean of all values, None with fewer than two clusters.
-
-    sqrt(G/(G-1) · Σ_g (Σ_i (x_gi - mean))²) / N over G clusters and N values (Liang and Zeger 1986, the
-    sandwich of a regression on a constant, with the usual small-sample factor: CR1). The values may be
-    any finite numbers, differences too. No cluster may be empty (ValueError).
+    Raises ValueError for a level not between 0 and 1.
     """
-    if len(clusters) < 2:
-        return None
-    if not all(clusters):
-        raise ValueError("a cluster without values says nothing: leave it out")
-    values = [value for cluster in clusters for value in cluster]
-    mean = math.fsum(values) / len(values)
-    squares = math.fsum(math.fsum(value - mean for value in cluster) ** 2 for cluster in clusters)
-    return math.sqrt(squares * len(clusters) / (len(clusters) - 1)) / len(values)
+    tail = (1 - _checked_level(level)) / 2
+    m = (tasks * mean + 0.5) / (tasks + 1)
+    added = tasks * (mean - m) ** 2 + (m**2 + (1 - m) ** 2) / 2
+    variance = (squares + added) / (tasks + 1) / (tasks + 2)
+    # Unequal weights can spread more than scores of 0 and 1 with this mean do: no flatter than the prior.
+    k = max(1.0, m * (1 - m) / variance - 1)
+    low, missing = beta_quantile(tail, m * k, (1 - m) * k), beta_quantile(tail, (1 - m) * k, m * k)
+    return Interval(low, 1 - missing, level)
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
@@ -123,23 +110,12 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
     return Interval(_wilson_low(share, n, z), 1 - _wilson_low(1 - share, n, z), level)
 
 
-def by_cluster(scores: Iterable[tuple[Hashable, float]]) -> list[list[float]]:
-    """Put the values that share a key into one list, in the order of each key's first appearance."""
-    clusters: dict[Hashable, list[float]] = {}
-    for key, score in scores:
-        clusters.setdefault(key, []).append(score)
-    return list(clusters.values())
-
-
-def _interval(mean: float, clusters: Sequence[Sequence[float]], level: float) -> Interval | None:
-    p = (1 + _checked_level(level)) / 2
-    error = clustered_standard_error(clusters)
-    if error is None:
-        return None
-    if error < NO_SPREAD:
-        return wilson(mean * len(clusters), len(clusters), level)
-    reach = t_quantile(p, len(clusters) - 1) * error
-    return Interval(max(0.0, mean - reach), min(1.0, mean + reach), level)
+def _task_means(scores: Iterable[tuple[Hashable, float]]) -> list[float]:
+    """Give the mean of each task's scores, in the order of each task's first appearance."""
+    by_task: dict[Hashable, list[float]] = {}
+    for task, score in scores:
+        by_task.setdefault(task, []).append(score)
+    return [mean for own in by_task.values() if (mean := mean_score(own)) is not None]
 
 
 def _two_sided(level: float) -> float:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from random import Random
-from statistics import fmean, stdev
-from typing import Any
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -15,16 +13,21 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
     LEVEL_METRICS,
     TrialMetric,
-    interval_over_tasks,
     levels_of,
 )
-from pytest_agenteval.reports.scorecard import MetricGroup
-from pytest_agenteval.scoring.intervals import clustered_mean
+from pytest_agenteval.reports.scorecard import Metric, MetricGroup
+from pytest_agenteval.scoring.intervals import Interval, beta_interval
 
 
-def oracle(name: str) -> Any:
-    """Import a library that only checks our figures, or skip."""
-    return pytest.importorskip(name, reason=f"{name} is this test's oracle: pip install scipy")
+def ends_of(interval: Interval | None) -> tuple[float, float]:
+    """Give the ends of an interval that there is."""
+    assert interval is not None
+    return interval.low, interval.high
+
+
+def ends(metric: Metric) -> tuple[float, float]:
+    """Give the ends of a metric's interval."""
+    return ends_of(metric.interval)
 
 
 def level(observed: list[TrialMetric], name: str) -> MetricGroup:
@@ -88,10 +91,9 @@ def test_no_metric_belongs_to_two_levels_or_to_all_of_them() -> None:
     assert not set(names) & set(COMMON_METRICS)
 
 
-@pytest.mark.parametrize("size", [2, 5, 11, 30])
-def test_the_interval_is_that_of_students_t_over_tasks(size: int) -> None:
-    """Scipy's interval of the mean of the tasks' own means has the same ends."""
-    stats = oracle("scipy.stats")
+@pytest.mark.parametrize("size", [5, 11, 30])
+def test_the_interval_of_a_level_is_that_of_its_tasks_means(size: int) -> None:
+    """Where every task decided every metric, a level is the mean of one figure for each task."""
     random = Random(size)
     scores = {metric: [random.random() for _ in range(size)] for metric in LEVEL_METRICS["L6"]}
     observed = [
@@ -100,24 +102,33 @@ def test_the_interval_is_that_of_students_t_over_tasks(size: int) -> None:
         for task, score in enumerate(total)
     ]
     tasks = [fmean(task) for task in zip(*scores.values(), strict=True)]
-    low, high = stats.t.interval(0.95, size - 1, loc=fmean(tasks), scale=stats.sem(tasks))
 
     total = level(observed, "L6").total
 
     assert total.value == pytest.approx(fmean(tasks))
-    assert total.interval is not None
-    assert total.interval.low == pytest.approx(max(0.0, float(low)), abs=1e-9)
-    assert total.interval.high == pytest.approx(min(1.0, float(high)), abs=1e-9)
+    assert ends(total) == pytest.approx(ends_of(beta_interval(tasks)))
 
 
-def test_a_metric_alone_has_the_interval_of_the_clustered_mean() -> None:
+def test_a_metric_alone_has_the_interval_of_any_mean_over_tasks() -> None:
     """With one trial for each task both figures answer the same question."""
-    random = Random(3)
-    scores = [random.random() for _ in range(15)]
-    mean = clustered_mean(enumerate(scores))
+    scores = [Random(3).random() for _ in range(15)]
+    observed = [TrialMetric("L6", "EffScore", task, score) for task, score in enumerate(scores)]
 
-    assert mean is not None
-    assert interval_over_tasks(scores) == mean.interval
+    assert ends(level(observed, "L6").total) == pytest.approx(ends_of(beta_interval(scores)))
+
+
+def test_the_fewer_tasks_decide_a_metric_the_less_sure_is_its_level() -> None:
+    """A metric that two of ten tasks decided leaves its level as unsure as two or three tasks would."""
+
+    def width(decided: int) -> float:
+        observed = [TrialMetric("L5", LEVEL_METRICS["L5"][0], task, 0.5) for task in range(10)]
+        observed += [TrialMetric("L5", LEVEL_METRICS["L5"][1], task, 0.5) for task in range(decided)]
+        low, high = ends(level(observed, "L5").total)
+        return high - low
+
+    widths = [width(decided) for decided in (1, 2, 5, 10)]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 2 * widths[-1]
 
 
 def test_the_interval_knows_that_some_tasks_decide_fewer_metrics() -> None:
@@ -144,77 +155,37 @@ def test_the_interval_knows_that_some_tasks_decide_fewer_metrics() -> None:
 
 
 def test_tasks_that_are_all_alike_prove_no_certainty() -> None:
-    """Ten full scores leave room below 1; one task alone has no interval at all."""
-    interval = interval_over_tasks([1.0] * 10)
+    """Ten full scores leave room below 1; four have no interval at all."""
+    low, high = ends(level([TrialMetric("L6", "EffScore", task, 1.0) for task in range(10)], "L6").total)
 
-    assert interval is not None
-    assert interval.high == 1.0
-    assert 0.6 < interval.low < 0.8
-    assert interval_over_tasks([1.0]) is None
-    assert interval_over_tasks([]) is None
-
-
-def test_an_interval_stays_on_the_scale() -> None:
-    """A metric of the benchmark's own way may lie below 0: the interval still ends at 0 and 1."""
-    interval = interval_over_tasks([-8.0, 1.0, 1.0])
-
-    assert interval is not None
-    assert (interval.low, interval.high) == (0.0, 1.0)
-    assert not math.isnan(interval.low)
+    assert 0.75 < low < 0.85
+    assert 0.9999 < high < 1
+    four = level([TrialMetric("L6", "EffScore", task, 1.0) for task in range(4)], "L6")
+    assert four.total.interval is None
 
 
-def test_a_metric_below_nothing_is_averaged_as_it_is() -> None:
-    """One task at -8 pulls the mean of fifteen to 0.30, and the interval reaches below 0."""
+def test_a_metric_below_nothing_is_averaged_as_it_is_and_has_no_interval() -> None:
+    """One task at -8 pulls the mean of fifteen to 0.30; how often one comes, fifteen tasks cannot tell."""
     scores = [1.0] * 12 + [-8.0, 0.5, 0.0]
     observed = [TrialMetric("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
     observed += [TrialMetric("L6", "EffScore", task, 0.5) for task in range(15)]
 
     group = level(observed, "L6")
-    rate = group.metrics[1]
+    values = {metric.name: metric for metric in group.metrics}
 
-    assert rate.value == pytest.approx(0.30)
-    assert rate.interval is not None
-    assert rate.interval.low == pytest.approx(0.30 - 2.144787 * stdev(scores) / math.sqrt(15), abs=1e-6)
-    assert rate.interval.high == 1.0
-    assert group.value == pytest.approx(0.40)
-    assert group.total.interval is not None
-    assert group.total.interval.low < 0 < group.value < group.total.interval.high
+    assert values["RedundantCallRate"].value == pytest.approx(0.30)
+    assert values["RedundantCallRate"].interval is None
+    assert values["EffScore"].interval is not None
+    assert (group.value, group.total.interval) == (pytest.approx(0.40), None)
 
 
-@given(scores=st.lists(st.floats(-50, 1), min_size=2, max_size=12))
-def test_an_interval_holds_its_mean_however_far_below_nothing(scores: list[float]) -> None:
-    """Clipping moves an end of the interval, never past the figure that it is about."""
+@given(scores=st.lists(st.floats(-1, 1), min_size=5, max_size=12))
+def test_an_interval_ends_where_its_scale_does(scores: list[float]) -> None:
+    """Where no value lies below 0 the interval lies within 0..1, and else there is none."""
     observed = [TrialMetric("L6", "RedundantCallRate", task, score) for task, score in enumerate(scores)]
-    metric = level(observed, "L6").metrics[1]
+    metric = level(observed, "L6").total
 
     assert metric.value == pytest.approx(fmean(scores))
+    assert (metric.interval is None) == (min(scores) < 0)
     if metric.interval is not None:
-        assert metric.interval.low - 1e-9 <= metric.value <= metric.interval.high + 1e-9
-
-
-def test_an_interval_ends_where_its_scale_does() -> None:
-    """Where no value lies below 0 there is nothing below 0 to be expected: of a metric, and of its level."""
-    metrics = ("RedundantCallRate", "EffScore")
-    observed = [TrialMetric("L6", name, task, float(task == 3)) for name in metrics for task in range(4)]
-    group = level(observed, "L6")
-
-    measured = [metric for metric in (*group.metrics, group.total) if metric.value is not None]
-    assert [metric.value for metric in measured] == [0.25] * 3
-    assert [metric.interval and (metric.interval.low, metric.interval.high) for metric in measured] == [
-        (0.0, 1.0)
-    ] * 3
-
-
-def test_tasks_that_are_all_alike_below_nothing_have_no_interval() -> None:
-    """The Wilson interval that stands for no spread ends at 0: it would not hold the figure."""
-    alike = [TrialMetric("L6", "RedundantCallRate", task, -2.0) for task in "abc"]
-
-    assert (level(alike, "L6").value, level(alike, "L6").total.interval) == (-2.0, None)
-
-
-def test_nothing_but_zeros_have_an_interval_where_values_may_lie_below_too() -> None:
-    """0 is on the scale: only where all tasks are alike below it is nothing known of the spread."""
-    zeros = [0.0] * 5
-
-    assert interval_over_tasks(zeros, endless=True) == interval_over_tasks(zeros) is not None
-    assert interval_over_tasks([-1.0] * 5, endless=True) is None
+        assert 0 < metric.interval.low < metric.interval.high <= 1

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from pytest_agenteval import (
-    Interval,
     JournalEntry,
     Metric,
     MetricGroup,
@@ -22,8 +21,10 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     COMMON_METRICS,
     LEVEL_METRICS,
     TrialMetric,
+    level_means,
     levels_of,
 )
+from pytest_agenteval.benchmarks.ko_agentbench.weighted_means import WeightedMean, weighted_sum
 from pytest_agenteval.reports.statistics import NO_JUDGE, grades_lacking_judge
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -38,31 +39,29 @@ NAME, BESIDE = "composite", "L4"
 ROUNDING = 1e-9
 
 
-def composite(levels: Iterable[MetricGroup], weights: Mapping[str, float] = WEIGHTS) -> Total:
+def composite(levels: Mapping[str, WeightedMean], weights: Mapping[str, float] = WEIGHTS) -> Total:
     """Give 0.40·mean(L1, L2, L3) + 0.20·L5 + 0.25·L6 + 0.15·L7, or the same with other weights.
 
-    The interval is put together from those of the levels, whose tasks are drawn independently: its lower
-    end lies sqrt(Σ c²·(value - low)²) below the composite, c being a level's share of it, and its upper end
-    correspondingly (Zou and Donner 2008, the method of variance estimates recovery). So it keeps what the
-    levels' intervals know: few tasks, no spread, the ends of the scale. Nothing is drawn by lot. It is None
-    where a level that counts has none.
+    The interval is that of one mean over all tasks that count, each level's drawn independently of the
+    others': the half task at either end of the scale, which a level alone is given, is given once to the
+    whole. So levels that happen to show no spread neither widen it by what they alone would not know, nor
+    draw it towards the middle. It is None where a level that counts has none.
 
-    Raises ValueError for weights that ``checked_weights`` refuses.
+    ``levels`` has those that are decided. Raises ValueError for weights that ``checked_weights`` refuses.
     """
     shares = level_shares(checked_weights(weights))
-    by_name = {level.name: level for level in levels}
-    values = {name: by_name[name].value if name in by_name else None for name in shares}
+    values = {name: levels[name].value if name in levels else None for name in shares}
     counted = [name for name, share in shares.items() if share > 0]
-    missing = tuple(name for name in counted if values[name] is None)
+    missing = tuple(name for name in counted if name not in levels)
     parts = tuple(
         TotalPart(part, _mean([values[name] for name in names]), weights[part], names)
         for part, names in PARTS.items()
     )
     if missing:
         return Total(NAME, None, None, parts, missing, BESIDE)
-    value = _weighted_mean([(shares[name], values[name] or 0.0) for name in counted])
-    interval = _interval(value, [(shares[name], by_name[name]) for name in counted])
-    return Total(NAME, value, interval, parts, (), BESIDE)
+    whole = weighted_sum([(shares[name], levels[name]) for name in counted])
+    sure = all(levels[name].interval() for name in counted)
+    return Total(NAME, whole.value, whole.interval() if sure else None, parts, (), BESIDE)
 
 
 def checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
@@ -97,26 +96,6 @@ def level_shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: weights[part] / len(names) for part, names in PARTS.items() for name in names}
 
 
-def _interval(value: float, counted: Sequence[tuple[float, MetricGroup]]) -> Interval | None:
-    below, above, level = [], [], 0.95
-    for share, group in counted:
-        interval, middle = group.total.interval, group.total.value
-        if interval is None or middle is None:
-            return None
-        below.append(share * (middle - interval.low))
-        above.append(share * (interval.high - middle))
-        level = interval.level
-    low = value - math.hypot(*below)
-    endless = any(group.total.interval and group.total.interval.low < 0 for _, group in counted)
-    return Interval(low if endless else max(0.0, low), min(1.0, value + math.hypot(*above)), level)
-
-
-def _weighted_mean(shares: Sequence[tuple[float, float]]) -> float:
-    """Give the weighted mean; rounding never carries it past the values it is the mean of."""
-    values = [value for _, value in shares]
-    return min(max(math.fsum(share * value for share, value in shares), min(values)), max(values))
-
-
 def _mean(values: Sequence[float | None]) -> float | None:
     decided = [value for value in values if value is not None]
     return math.fsum(decided) / len(decided) if len(decided) == len(values) else None
@@ -148,8 +127,9 @@ def scorecard(entries: Sequence[JournalEntry], weights: Mapping[str, float] = WE
     if not has_levels(entries):
         return None
     lacking = _count_unjudged(entries)
-    levels = tuple(_with_unjudged(level, lacking, entries) for level in levels_of(_trial_metrics(entries)))
-    return Scorecard(levels, composite(levels, weights))
+    observed = list(_trial_metrics(entries))
+    levels = tuple(_with_unjudged(level, lacking, entries) for level in levels_of(observed))
+    return Scorecard(levels, composite(level_means(observed), weights))
 
 
 def has_levels(entries: Iterable[JournalEntry]) -> bool:

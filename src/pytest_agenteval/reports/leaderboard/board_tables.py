@@ -157,7 +157,8 @@ def _bucket(row: Standing, name: str) -> str:
     bucket = next((bucket for bucket in row.view.rows if bucket.name == name), None)
     if bucket is None or bucket.mean is None:
         return NOT_KNOWN
-    return f"{mean_cell(bucket)} {interval_cell(bucket)}"
+    interval = f" {interval_cell(bucket)}" if bucket.mean.interval else ""
+    return f"{mean_cell(bucket)}{interval}"
 
 
 def _formula(rows: Sequence[Standing]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_agenteval.graders.judge.aggregation import mean_of_known
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.view import model_note
-from pytest_agenteval.scoring.intervals import clustered_mean
+from pytest_agenteval.scoring.intervals import mean_over_tasks
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
@@ -128,7 +128,7 @@ def _run_model(header: RunHeader, name: str) -> RunModel:
 
 def _mean(entries: Iterable[JournalEntry]) -> float | None:
     """Give the mean score as the tables of a run have it."""
-    estimate = clustered_mean(
+    estimate = mean_over_tasks(
         ((entry.key.task, entry.key.agent), entry.score) for entry in entries if entry.averaged
     )
     return estimate.mean if estimate else None

@@ -80,7 +80,7 @@ def test_the_leaderboard_goes_by_what_was_measured(
     assert [row["model"] for row in rows] == ["plain", "repeats"]
     level = rows[1]["levels"]["L6"]
     assert level["metrics"]["RedundantCallRate"]["value"] == pytest.approx(0.30)
-    assert level["metrics"]["RedundantCallRate"]["low"] < 0
+    assert level["metrics"]["RedundantCallRate"]["low"] is None
     assert level["value"] == pytest.approx(0.45)
     assert rows[1]["composite"]["value"] == pytest.approx(0.75 * 0.6 + 0.25 * 0.45)
     assert "composite" in table
