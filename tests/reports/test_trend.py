@@ -200,7 +200,7 @@ def test_errored_trials_are_in_no_score_and_a_run_full_of_them_is_left_out(tmp_p
 
     (point,) = series.points
     assert point.incomplete == "1 of 8 trials errored"
-    assert point.total.score == pytest.approx(5.5 / 7)
+    assert point.total.score == pytest.approx((0.75 * 3 + 1.0) / 4)
     assert [absence.why for absence in series.left_out] == ["0 of 4 tasks"]
 
 
