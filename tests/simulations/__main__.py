@@ -22,10 +22,11 @@ Simulation = Callable[[float, int], Iterable[Row]]
 def simulations() -> dict[str, Simulation]:
     """Give the modules of this folder that have a ``run``, by name, and those of benchmarks, by theirs."""
     here = Path(__file__).parent
-    paths = {path.stem: f"tests.simulations.{path.stem}" for path in sorted(here.glob("*.py"))}
+    files = [path for path in sorted(here.glob("*.py")) if not path.stem.startswith(("__", "test_"))]
+    paths = {path.stem: f"tests.simulations.{path.stem}" for path in files}
     for path in sorted(here.parent.glob("benchmarks/*/simulations.py")):
         paths[path.parent.name] = f"tests.benchmarks.{path.parent.name}.simulations"
-    modules = {name: import_module(path) for name, path in paths.items() if not name.startswith("__")}
+    modules = {name: import_module(path) for name, path in paths.items()}
     return {name: module.run for name, module in modules.items() if hasattr(module, "run")}
 
 

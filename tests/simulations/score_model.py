@@ -1,0 +1,104 @@
+"""The model of scores that comparisons are simulated with: tasks whose true scores, and changes, are known.
+
+Trials score 0, 1/4, 1/2, 3/4 or 1, on average 0.675. Two tasks of 5 are frozen: they score the same in each
+trial. The others waver, mostly between the ends: a trial's score is beta-binomial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from typing import TypeAlias
+
+from pytest_agenteval.scoring.exact_tests import PairedScores
+
+SCORES = (0.0, 0.25, 0.5, 0.75, 1.0)
+MEAN = 0.675
+FROZEN, DRAWN_ANEW = 0.4, 0.3
+LEVELS = (8 * MEAN, 8 * (1 - MEAN))
+"""Beta parameters of the true means of the tasks that waver: they differ, by 0.16 as a rule."""
+WITHIN = 0.7
+"""Concentration of one task's trials about its mean; below 1 the ends are the likeliest."""
+
+Task: TypeAlias = tuple[float, ...]
+"""How likely each of the five scores is."""
+
+Suite: TypeAlias = Sequence[Task]
+
+
+def drawn_suite(tasks: int, random: Random) -> list[Task]:
+    """Draw tasks, some frozen, some wavering."""
+    return [_drawn_task(random) for _ in range(tasks)]
+
+
+def _drawn_task(random: Random) -> Task:
+    if random.random() < FROZEN:
+        always = random.choices(range(5), _beta_binomial(MEAN))[0]
+        return tuple(float(score == always) for score in range(5))
+    return _beta_binomial(round(random.betavariate(*LEVELS), 2))
+
+
+@cache
+def _beta_binomial(mean: float) -> Task:
+    """Give the chances of 0 to 4 quarters; they are highest at the ends."""
+    mean = min(max(mean, 0.01), 0.99)
+    high, low = mean * WITHIN, (1 - mean) * WITHIN
+
+    def rising(start: float, steps: int) -> float:
+        return math.prod(start + step for step in range(steps))
+
+    return tuple(
+        math.comb(4, quarters) * rising(high, quarters) * rising(low, 4 - quarters) / rising(WITHIN, 4)
+        for quarters in range(5)
+    )
+
+
+def true_mean(task: Task) -> float:
+    """Give the mean score of infinitely many trials."""
+    return sum(score * chance for score, chance in zip(SCORES, task, strict=True))
+
+
+def moved(suite: Suite, random: Random) -> list[Task]:
+    """Draw 3 tasks of 10 anew: a change that moves tasks, on average by nothing (the null ``hetero``)."""
+    return [_drawn_task(random) if random.random() < DRAWN_ANEW else task for task in suite]
+
+
+def diffuse(suite: Suite, rise: float) -> list[Task]:
+    """Mend every miss with the same chance, so that the true mean rises by ``rise`` (or to 1)."""
+    misses = sum(1 - true_mean(task) for task in suite)
+    share = min(1.0, rise * len(suite) / misses) if misses else 0.0
+    return [_mended(task, share) for task in suite]
+
+
+def focused(suite: Suite, rise: float, random: Random) -> list[Task]:
+    """Make tasks perfect, one after the other in random order, until the true mean has risen by ``rise``."""
+    left, after = rise * len(suite), list(suite)
+    for at in random.sample(range(len(suite)), len(suite)):
+        misses = 1 - true_mean(suite[at])
+        share = min(1.0, left / misses) if misses > 0 else 0.0
+        after[at] = _mended(suite[at], share)
+        left -= share * misses
+    return after
+
+
+def _mended(task: Task, share: float) -> Task:
+    """Make this share of what is not a 1 a 1."""
+    below = [chance * (1 - share) for chance in task[:-1]]
+    return (*below, 1 - sum(below))
+
+
+def trials(task: Task, repetitions: int, random: Random) -> list[float]:
+    """Try a task."""
+    return random.choices(SCORES, task, k=repetitions)
+
+
+def compared(
+    before: Suite, after: Suite, old_repetitions: int, new_repetitions: int, random: Random
+) -> list[PairedScores]:
+    """Try every task so many times before and after."""
+    return [
+        (trials(old, old_repetitions, random), trials(new, new_repetitions, random))
+        for old, new in zip(before, after, strict=True)
+    ]
