@@ -6,14 +6,16 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.reports.run_summary import summary_lines
+from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
+from pytest_agenteval.reports.run_screen import ScreenParts, screen_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -123,11 +125,21 @@ def _readme_says(model: str) -> dict[str, tuple[str, str]]:
     return dict(zip(("card", "pkm", "ko"), zip(cells[::2], cells[1::2], strict=False), strict=True))
 
 
-def _table_in_readme() -> list[str]:
-    """Give the lines of the table that README shows."""
+def _screen_in_readme() -> list[str]:
+    """Give the end of a run that README shows, without what differs from run to run: its name, and times."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (table,) = re.findall(r"^```text\n(card with rules.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-    return str(table).splitlines()
+    (screen,) = re.findall(r"^```text\n(card .*?)^run: .*?^```$", readme, re.MULTILINE | re.DOTALL)
+    return _timeless(screen.splitlines())
+
+
+def _parts(run: Run) -> ScreenParts:
+    """Give what stands on a run's screen beside its own figures."""
+    registry = installed_registry()
+    return ScreenParts(totals=list(scorecard_lines(run, registry.scorecards(), 100, whole=False)))
+
+
+def _timeless(lines: Iterable[str]) -> list[str]:
+    return [re.sub(r" +[\d.]+ s ", " ? s ", line) for line in lines]
 
 
 def _figures(run: Run) -> dict[str, tuple[str, str]]:
@@ -223,8 +235,8 @@ def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytest
 def test_rules_gets_some_right_and_some_half_right(rules: Run) -> None:
     """A newcomer's first run, offline, shows partial scores, half credits, and the figures of README."""
     assert _figures(rules) == _readme_says("rules")
-    table = {line.text for line in summary_lines(view_of(rules), 80)}
-    assert {line for line in _table_in_readme() if "…" not in line} <= table
+    screen = [line.text for line in screen_lines(view_of(rules), 100, parts=_parts(rules))]
+    assert _timeless(screen) == _screen_in_readme()
     for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
         entries = _of(rules, suite)
         scores = [entry.score or 0.0 for entry in entries]

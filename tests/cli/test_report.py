@@ -13,7 +13,7 @@ import pytest
 from pytest_agenteval.cli.report import add_arguments, add_scorecard_options, report
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.reports.run_summary import summary_lines
+from pytest_agenteval.reports.run_screen import ScreenParts, screen_lines
 from pytest_agenteval.reports.scorecard import ReportOption
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import Run
@@ -42,13 +42,31 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_run_is_shown_as_after_pytest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Line for line what the terminal said then, from what was kept; no colour where nobody looks."""
+def as_after_pytest(run: Run, verbosity: int = 0) -> list[str]:
+    """Give the screen that the terminal showed at the end of a run."""
+    steps = () if verbosity else ("agenteval report latest -v",)
+    parts = ScreenParts(place=str(run.folder), next_steps=steps)
+    return [line.text for line in screen_lines(view_of(run), 80, verbosity, parts)]
+
+
+@pytest.mark.parametrize(
+    ("options", "verbosity", "misses"), [([], 0, 3), (["-v"], 1, 4), (["-vv"], 2, 4), (["-q"], -1, 0)]
+)
+def test_a_run_is_shown_as_after_pytest(
+    options: list[str], verbosity: int, misses: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line for line the screen that the terminal showed; above it what pytest had told of failures too.
+
+    No colour where nobody looks.
+    """
     run = store_run(Path(RUNS), MIXED, PLANNED)
 
-    assert run_report("latest") == 0
+    assert run_report("latest", *options) == 0
 
-    assert capsys.readouterr().out.splitlines() == [line.text for line in summary_lines(view_of(run), 80)]
+    lines, screen = capsys.readouterr().out.splitlines(), as_after_pytest(run, verbosity)
+    assert lines[-len(screen) :] == screen
+    assert sum(line.startswith(("MISSED ", "ERROR ")) for line in lines) == misses
+    assert (lines == screen) == (misses == 0)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +141,8 @@ def test_a_scorecard_that_raises_takes_no_table_away(capsys: pytest.CaptureFixtu
 
     printed = capsys.readouterr()
     assert "the scorecard 'bad' cannot be made: ZeroDivisionError" in printed.err
-    assert printed.out.splitlines() == [line.text for line in summary_lines(view_of(run), 80)]
+    screen = as_after_pytest(run)
+    assert printed.out.splitlines()[-len(screen) :] == screen
 
 
 def _write_half(runs: Sequence[Run], folder: Path) -> Sequence[Path]:

@@ -1,17 +1,41 @@
-"""The job summary: the table, in which no foreign text is taken for markup."""
+"""The job summary: what the screen says, in which no foreign text is taken for markup."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from pytest_agenteval.reports.run_summary import append_summary, escape_markdown, summary_markdown
+from pytest_agenteval.reports.formatting import escape_markdown
+from pytest_agenteval.reports.run_markdown import append_summary, summary_markdown
+from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import load_run
 
 from .runs import MIXED, PLANNED, store_run, trial
 
 SUMMARY = r"""## Agent evals
+
+worse: s
+
+| suite | score | 95 % | tasks passed | trials | agent time |
+| --- | ---: | ---: | ---: | ---: | ---: |
+| s | 0.58 | - | 2 of 3 | 5 of 8 | 0.0 s |
+
+rules: rule-based, no LLM
+
+pass^2: s 0.00 (2 of 4 tasks)
+
+| s, worst first (2 buckets) | score | 95 % | tasks passed |
+| --- | ---: | ---: | ---: |
+| y | 0.00 | - | 0 of 1 |
+| x | 0.88 | - | 2 of 2 |
+
+- 1 of s's 8 trials errored, in no average: 1 provider
+- 2 of s's 8 trials not run
+
+gate: broken
+
+<details><summary>all buckets</summary>
 
 ### s with rules: rule-based, no LLM (capability)
 
@@ -27,7 +51,7 @@ SUMMARY = r"""## Agent evals
 - pass^2 and pass@2 are over the 2 of 4 tasks with 2 averaged trials
 - 0.0 s of agent time
 
-- rules: rule-based, no LLM
+</details>
 
 <details><summary>4 trials not passed</summary>
 
@@ -42,11 +66,13 @@ run: RUN
 """
 
 
-def test_the_summary_has_the_table_and_folds_the_misses(tmp_path: Path) -> None:
-    """The same figures and words as in the terminal."""
+def test_the_summary_is_the_screen_with_tables_and_misses_folded(tmp_path: Path) -> None:
+    """The same figures and words as in the terminal, a verdict above them and gates below."""
     run = store_run(tmp_path, MIXED, PLANNED)
 
-    assert summary_markdown(view_of(run)) == SUMMARY.replace("RUN", escape_markdown(str(run.folder)))
+    summary = summary_markdown(view_of(run), [StyledLine("worse: s", "red")], [StyledLine("gate: broken")])
+
+    assert summary == SUMMARY.replace("RUN", escape_markdown(str(run.folder)))
 
 
 def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
@@ -56,9 +82,9 @@ def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
     text = summary_markdown(view)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
 
-    assert len(rows) == 5
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
-    assert re.findall(r"<[^>]*>", text) == ["<details>", "<summary>", "</summary>", "</details>"]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [7] * 3 + [5] * 3 + [9] * 5
+    fold = ["<details>", "<summary>", "</summary>", "</details>"]
+    assert re.findall(r"<[^>]*>", text) == fold * 2
     assert escape_markdown("a|b`*_[&<") == r"a\|b\`\*\_\[&amp;&lt;"
 
 

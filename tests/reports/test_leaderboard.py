@@ -89,14 +89,11 @@ def test_groups_and_total_are_drawn_under_the_names_that_the_benchmark_gives_the
 
 
 def test_one_model_has_one_line_or_the_whole_scorecard(tmp_path: Path) -> None:
-    """In brief: each group that was tried, or why it has no value; else every metric."""
+    """In brief: the total, or which groups it lacks and why these have no value; else every metric."""
     run = two_runs(tmp_path)[1]
 
-    brief, _ = (line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=False))
-    assert brief == (
-        "categories of s with other: pace 1.00, care - (nobody looked); "
-        "index - (lacks care) (-v: each metric)"
-    )
+    (brief,) = (line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=False))
+    assert brief == "s index -: lacks care (nobody looked)"
     whole = [line.text for line in scorecard_lines(run, [SAMPLE], 120, whole=True)]
     assert whole[0] == "categories of s with other"
     assert whole[1].split() == ["category", "value", "95", "%", "tasks"]
@@ -105,14 +102,18 @@ def test_one_model_has_one_line_or_the_whole_scorecard(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_without_a_total_is_ordered_by_the_mean_score(tmp_path: Path) -> None:
-    """Its groups stand beside the score, as buckets do."""
+    """Its groups stand beside the score, as buckets do, and in the one line after a run."""
 
     def groups_only(entries: Sequence[JournalEntry]) -> Scorecard | None:
         made = scorecard(entries)
         return replace(made, total=None, notes=()) if made else None
 
-    lines = text(board(*two_runs(tmp_path), scorecards=[replace(SAMPLE, load=lambda: groups_only)]))
+    without_total = replace(SAMPLE, load=lambda: groups_only)
+    runs = two_runs(tmp_path)
+    lines = text(board(*runs, scorecards=[without_total]))
+    (brief,) = (line.text for line in scorecard_lines(runs[1], [without_total], 120, whole=False))
 
+    assert brief == "categories of s with other: pace 1.00, care - (nobody looked)"
     assert lines[1].split() == ["model", "score", "95", "%", "trials", "pace", "care"]
     assert not any("index" in line for line in lines)
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.reports.formatting import format_cost, format_duration, format_figure
-from pytest_agenteval.reports.run_summary import miss_lines, summary_lines
+from pytest_agenteval.reports.misses import miss_lines
+from pytest_agenteval.reports.run_screen import screen_lines
 from pytest_agenteval.reports.text_width import align_columns, cell_width, shorten_middle, wrap
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.view import RunView, view_of
 
 from .runs import MIXED, PLANNED, store_run, trial
 
@@ -39,6 +40,12 @@ NARROW = """\
 """
 
 
+def tables(view: RunView, width: int) -> list[str]:
+    """Give what -v shows below the suites."""
+    lines = [line.text for line in screen_lines(view, width, 1)]
+    return lines[lines.index("") + 1 :]
+
+
 def _text(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
@@ -46,7 +53,7 @@ def _text(lines: list[str]) -> str:
 def test_the_table_at_80_columns(tmp_path: Path) -> None:
     """Every figure stands below its title, errors and what never ran stand beside the averages."""
     run = store_run(tmp_path, MIXED, PLANNED)
-    lines = [line.text for line in summary_lines(view_of(run), 80)]
+    lines = tables(view_of(run), 80)
 
     assert _text(lines) == f"{WHOLE}\nrun: {run.folder}\n"
 
@@ -55,13 +62,13 @@ def test_what_has_no_room_is_named(tmp_path: Path) -> None:
     """At 48 columns some figures are left out, and the table says which; at 30 no line is wider."""
     view = view_of(store_run(tmp_path, MIXED, PLANNED))
 
-    assert _text([line.text for line in summary_lines(view, 48)][1:6]) == NARROW
-    assert all(cell_width(line.text) <= 30 for line in summary_lines(view, 30)[:-1])
+    assert _text(tables(view, 48)[1:6]) == NARROW
+    assert all(cell_width(line.text) <= 30 for line in screen_lines(view, 30, 1)[:-1])
 
 
 def test_one_bucket_and_one_repetition_need_no_more_than_that(tmp_path: Path) -> None:
     """No second line for all, and nothing of k where k is 1."""
-    lines = [line.text for line in summary_lines(view_of(store_run(tmp_path, [trial("a", 1, 1.0)])), 80)]
+    lines = tables(view_of(store_run(tmp_path, [trial("a", 1, 1.0)])), 80)
 
     assert lines[1].split() == ["bucket", "tasks", "passed", "score", "95", "%", "trials", "full", "pass@1"]
     assert lines[2].split() == ["x", "1", "1", "1.00", "-", "1", "of", "1", "1.00", "1.00"]
@@ -80,7 +87,7 @@ BUCKETS = [
 def test_columns_stay_aligned_whatever_the_names(tmp_path: Path, width: int) -> None:
     """Long, Korean and emoji names stand whole, beside their figures or above; no line is too wide."""
     trials = [trial(f"t{place}", 1, 0.5, bucket) for place, bucket in enumerate(BUCKETS)]
-    lines = [line.text for line in summary_lines(view_of(store_run(tmp_path, trials)), width)][1:-4]
+    lines = tables(view_of(store_run(tmp_path, trials)), width)[1:-4]
 
     figures = [line for line in lines if line.endswith(("0.50", "0.00", "pass@1"))]
     assert len(figures) == 6
@@ -90,7 +97,7 @@ def test_columns_stay_aligned_whatever_the_names(tmp_path: Path, width: int) -> 
 
 
 def test_misses_say_who_and_why(tmp_path: Path) -> None:
-    """What each grader found, worst first; with a limit, one trial of each task, the rest counted."""
+    """What each grader found, worst first."""
     grade = Grade("needles", 0.5, "", (Check("has x", True), Check("has y", False, "y", "z")))
     trials = [
         trial("a", 2, 0.6),
@@ -99,12 +106,11 @@ def test_misses_say_who_and_why(tmp_path: Path) -> None:
         trial("c", 1, None),
     ]
     run = store_run(tmp_path, trials)
-    lines = [line.text for line in miss_lines(run, 1)]
+    lines = [line.text for line in miss_lines(run)]
     named = [line.text for line in miss_lines(run) if line.text.startswith(("MISSED", "ERROR"))]
 
     assert lines[:2] == ["MISSED 0.50  s/a[rules-1]", "    needles  0.50  1 of 2 checks failed"]
     assert "      no: has y" in lines
-    assert lines[-1] == "and 2 more tasks"
     assert [name.split()[-1] for name in named] == [
         f"s/{name}" for name in ("a[rules-1]", "a[rules-2]", "b[rules-1]", "c[rules-1]")
     ]
@@ -121,7 +127,7 @@ def test_errored_trials_are_among_the_misses(tmp_path: Path) -> None:
 def test_a_name_cannot_paint_the_terminal(tmp_path: Path) -> None:
     """Escapes in foreign text are written out."""
     run = store_run(tmp_path, [trial("\x1b[31m", 1, 0.5, "\x1b[2J")])
-    text = _text([line.text for line in [*summary_lines(view_of(run)), *miss_lines(run)]])
+    text = _text([line.text for line in [*screen_lines(view_of(run)), *miss_lines(run)]])
 
     assert "\x1b" not in text
     assert "\\x1b[31m" in text

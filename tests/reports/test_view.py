@@ -12,7 +12,7 @@ from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.junit import trial_properties
-from pytest_agenteval.reports.run_summary import summary_lines
+from pytest_agenteval.reports.run_screen import screen_lines
 from pytest_agenteval.reports.statistics import Rate
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
@@ -160,7 +160,7 @@ def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
             trial(f"t{at}", 1, 1.0, transcript=Transcript(usage=each)) for at, each in enumerate(usages)
         ]
         run = store_run(tmp_path / str(len(list(tmp_path.iterdir()))), trials)
-        return " ".join(line.text for line in summary_lines(view_of(run)))
+        return " ".join(line.text for line in screen_lines(view_of(run), verbosity=1))
 
     assert "; tokens unknown; cost unknown" in took(uncounted)
     assert "; 75 tokens + 1 trial untold; cost unknown" in took(uncounted, counted)

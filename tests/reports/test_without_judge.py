@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.reports.junit import suite_properties
-from pytest_agenteval.reports.run_summary import summary_lines, summary_markdown
+from pytest_agenteval.reports.run_markdown import summary_markdown
+from pytest_agenteval.reports.run_screen import screen_lines
 from pytest_agenteval.reports.view import view_of
 
 from .runs import store_run, trial
@@ -31,7 +32,7 @@ def test_a_pass_that_a_judge_could_undo_is_marked_before_it_is_counted(tmp_path:
             trial("c", 1, 0.0, "y", grades=(Grade("words", 0.0, ""), judged_grade(0.0))),
         ],
     )
-    lines = [line.text for line in summary_lines(view_of(run), 120)]
+    lines = [line.text for line in screen_lines(view_of(run), 120, 1)]
     line_number = next(
         n for n, line in enumerate(lines) if "without what only a judge decides (1 main)" in line
     )

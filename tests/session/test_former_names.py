@@ -35,7 +35,7 @@ def test_an_old_run_is_read_and_shown_as_it_is(
     (folder,) = (pytester.path / ".agenteval" / "runs").glob("2*")
     old = as_it_was(folder)
     assert main(["report", old]) == 0
-    assert "greetings with baseline: rule-based, no LLM" in capsys.readouterr().out
+    assert "\nbaseline: rule-based, no LLM\n" in capsys.readouterr().out
     regraded = run(pytester, "evals", f"--agent-regrade={old}", "-v")
     regraded.assert_outcomes(passed=1)
     regraded.stdout.fnmatch_lines(["*::good?baseline-1? PASSED 1.00*"])

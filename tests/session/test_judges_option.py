@@ -94,7 +94,7 @@ def test_without_a_judge_the_summary_says_which_flag_decides(judging_project: py
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["*[*] 1 of 2 trials without what only a judge decides (1 liked)*", "*--agent-judge=MODEL decides"]
+        ["! [*] not judged: 1 of greetings's 2 trials; passes may be fewer;", "  --agent-judge=MODEL"]
     )
     (line,) = [line for line in journal(judging_project.path, "finished") if line["task"] == "liked"]
     assert line["grades"][1] == {

@@ -92,7 +92,9 @@ def test_a_report_says_it_again_and_as_json(
     run(pytester, "evals", "other")
     capsys.readouterr()
 
-    assert main(["report", "latest", "--json", "figures.json"]) == 0
+    assert main(["report", "latest"]) == 0
+    assert "greetings acting: precision 0.50, recall 0.50, F1 0.50\n" in capsys.readouterr().out
+    assert main(["report", "latest", "-v", "--json", "figures.json"]) == 0
 
     assert TEXT in " ".join(capsys.readouterr().out.split())
     boards = json.loads(Path("figures.json").read_text(encoding="utf-8"))["boards"]

@@ -227,7 +227,7 @@ def test_a_client_that_tries_again_is_answered_at_once(pytester: pytest.Pytester
     assert time.monotonic() - began < 60
     assert server.asked == []
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*cassette_miss*/again()*", "*1 of 1 call not recorded*"])
+    result.stdout.fnmatch_lines(["*cassette_miss*/again()*", "! 1 of greetings's 1 call not recorded"])
 
 
 @pytest.mark.parametrize("option", ["--agent-live", "--agent-record=all"])
@@ -308,5 +308,5 @@ def test_a_client_of_a_model_provider_does_not_ask_again(
 
     assert server.asked == []
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*cassette_miss*POST*", "*1 of 1 call not recorded*"])
+    result.stdout.fnmatch_lines(["*cassette_miss*POST*", "! 1 of greetings's 1 call not recorded"])
     assert "once: cassettes/t.yaml: POST" in result.stdout.str()

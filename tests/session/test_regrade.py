@@ -267,15 +267,11 @@ def test_passes_that_rest_on_what_no_judge_decided_are_marked(pytester: pytest.P
 
     same = run(pytester, "evals", "-q", "--agent-regrade=latest")
     same.assert_outcomes(failed=1)
-    same.stdout.no_fnmatch_line("*without what only a judge decides*")
+    same.stdout.no_fnmatch_line("*not judged*")
 
     write(pytester.path, {"evals/polite.jinja": POLITE.replace("The reply:", "Their reply:")})
     other = run(pytester, "evals", "-q", "--agent-regrade=latest")
     other.assert_outcomes(passed=1)
-    lines = other.outlines
-    line_number = next(
-        n for n, line in enumerate(lines) if "* 1 of 1 trial without what only a judge" in line
+    other.stdout.fnmatch_lines(
+        ["greetings  1.00[*]  1[*] of 1 task passed*", "! [*] not judged: 1 of greetings's 1 trial; *"]
     )
-    table = next(n for n, line in enumerate(lines) if "pass@1" in line)
-    assert line_number < table
-    assert lines[table + 1].split()[-1] == "1.00*"

@@ -87,10 +87,9 @@ def test_the_table_keeps_names_whole_and_to_the_width(
     monkeypatch.setenv("COLUMNS", str(width))
     project(pytester)
 
-    lines = run(pytester, "-q", "--color=no", "a").outlines
+    lines = run(pytester, "-v", "--color=no", "a").outlines
 
-    start = next(place for place, line in enumerate(lines) if "agent evals" in line)
-    table = [line for line in lines[start:-1] if not line.startswith("run: ")]  # a path stays whole
+    table = of_the_screen(lines)
     assert all(len(line) <= width for line in table)
     assert f"  {BUCKET}" in table
     head = next(line for line in table if line.strip().startswith("bucket"))
@@ -99,3 +98,36 @@ def test_the_table_keeps_names_whole_and_to_the_width(
         titles = ["tasks", "passed", *titles[:4], "full", "pass@1", "pass^2", "pass@2"]
     assert head.split() == ["bucket", *titles]
     assert any("no room for tasks, passed, full," in line for line in table) == (width == 40)
+
+
+def of_the_screen(lines: list[str]) -> list[str]:
+    """Give the lines of a run's end, but for those that are there to be copied and stay whole."""
+    start = next(place for place, line in enumerate(lines) if "agent evals" in line)
+    return [line for line in lines[start:-1] if not line.startswith(("run: ", "next: "))]
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_the_screen_names_the_bucket_that_missed_and_the_next_command(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int, workers: int
+) -> None:
+    """Whole, whatever the width; what is typed next shows all of it."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    project(pytester)
+
+    result = run(pytester, "--color=no", "a", workers=workers)
+
+    lines = of_the_screen(result.outlines)
+    assert all(len(line) <= max(width, len(BUCKET) + 2) for line in lines)
+    assert any(line.split()[:1] == [BUCKET] for line in lines)
+    result.stdout.fnmatch_lines(["*next: agenteval report latest -v"])
+
+
+def test_a_quiet_run_has_its_suites_and_what_makes_them_doubtful(pytester: pytest.Pytester) -> None:
+    """No bucket, no miss, no command: a line each for both suites and for the trial that broke."""
+    project(pytester)
+
+    lines = of_the_screen(run(pytester, "-q", "--color=no").outlines)
+
+    summary = next(at for at, line in enumerate(lines) if "short test summary" in line)
+    assert [line.split()[0] for line in lines[1:summary]] == ["capability", "greetings", "!"]
+    assert lines[summary - 1] == "! 1 of greetings's 2 trials errored, in no average: 1 crash"

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
-from pytest_agenteval.reports.run_summary import miss_lines, summary_lines
+from pytest_agenteval.reports.misses import miss_lines
+from pytest_agenteval.reports.run_screen import screen_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
@@ -168,7 +169,7 @@ def test_no_line_blinds_the_reader(keys: dict[str, Any]) -> None:
         run = load_run(folder)
 
         assert len(run.entries) + len(run.odd) >= 2 or keys.get("kind") == "started"
-        assert "run: " in summary_lines(view_of(run))[-1].text
+        assert all("run: " in screen_lines(view_of(run), 80, much)[-1].text for much in (0, 1))
         assert json.dumps(leaderboards_json(leaderboards_of([run])), allow_nan=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD; several are put side by side")  # fmt: skip  # noqa: E501
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    add("-v", "--verbose", action="count", default=0, help="of one run: every bucket with all figures, every miss at length")  # fmt: skip  # noqa: E501
+    add(
+        "-q", "--quiet", action="count", default=0, help="of one run: suites, and what makes figures doubtful"
+    )
     add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
     add("--markdown", metavar="FILE", help="write the tables as Markdown (- for the standard output)")
     registry = installed_registry()
@@ -165,6 +170,7 @@ def _print_paths(paths: object, args: argparse.Namespace) -> int:
 
 def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace) -> int:
     from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
+    from pytest_agenteval.reports.text_width import clamp_width
 
     boards = leaderboards_of(runs, scorecards)
     broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
@@ -176,28 +182,29 @@ def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: 
     if args.markdown:
         write_text(args.markdown, _markdown(runs, boards))
     if STDOUT not in (args.json, args.markdown):
-        print_lines(_lines(runs, boards, shutil.get_terminal_size().columns))
+        width = clamp_width(shutil.get_terminal_size().columns)
+        print_lines(_lines(runs, boards, args, width))
     return 1 if broken else 0
 
 
-def _lines(runs: Sequence[Run], boards: Sequence[Leaderboard], width: int) -> Iterator[StyledLine]:
-    """Give one run as after pytest, with its scorecards; several side by side."""
-    from pytest_agenteval.reports.run_summary import summary_lines
-    from pytest_agenteval.reports.tables import table_lines
-    from pytest_agenteval.reports.text_width import StyledLine, clamp_width
-    from pytest_agenteval.reports.view import view_of
+def _lines(
+    runs: Sequence[Run], boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
+) -> Iterable[StyledLine]:
+    """Give one run as after pytest; several side by side."""
+    if len(runs) > 1:
+        from pytest_agenteval.reports.leaderboard.board_tables import board_lines
 
-    width = clamp_width(width)
-    if len(runs) == 1:
-        yield from summary_lines(view_of(runs[0]), width)
-    for number, table in enumerate(_tables(runs, boards)):
-        if number or len(runs) == 1:
-            yield StyledLine("")
-        yield from table_lines(table, width)
+        return board_lines(boards, width)
+    from pytest_agenteval.cli.one_run import one_run_lines
+    from pytest_agenteval.store.runs import ROOT
+
+    elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
+    name = shlex.join([*args.runs, *elsewhere])
+    return one_run_lines(runs[0], boards, name, width, args.verbose - args.quiet)
 
 
 def _markdown(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> str:
-    from pytest_agenteval.reports.run_summary import summary_markdown
+    from pytest_agenteval.reports.run_markdown import summary_markdown
     from pytest_agenteval.reports.tables import table_markdown
     from pytest_agenteval.reports.view import view_of
 

@@ -34,15 +34,19 @@ def decisions_of(entries: Iterable[JournalEntry]) -> Decisions | None:
 def decisions_text(decisions: Decisions) -> str:
     """Say it in one line: the figures, what they are over, and what is left out."""
     counts = decisions.counts
-    shares = {"precision": counts.precision, "recall": counts.recall, "F1": counts.f1}
-    figures = ", ".join(f"{name} {format_figure(share)}" for name, share in shares.items())
     ways = (
         f"{counts.true_positives} acted rightly, {counts.false_positives} wrongly, "
         f"{counts.false_negatives} did not and should have, {counts.true_negatives} rightly did not"
     )
-    return (
-        f"acting: {figures} over {pluralize(counts.decided, 'labelled trial')} ({ways}){_left_out(decisions)}"
-    )
+    over = f"{decision_figures(decisions)} over {pluralize(counts.decided, 'labelled trial')}"
+    return f"acting: {over} ({ways}){_left_out(decisions)}"
+
+
+def decision_figures(decisions: Decisions) -> str:
+    """Give precision, recall and their mean alone."""
+    counts = decisions.counts
+    shares = {"precision": counts.precision, "recall": counts.recall, "F1": counts.f1}
+    return ", ".join(f"{name} {format_figure(share)}" for name, share in shares.items())
 
 
 def _left_out(decisions: Decisions) -> str:

@@ -130,18 +130,32 @@ def _doubtful(total: GroupStatistics) -> Iterator[Note]:
     if total.limited:
         limits = {f"by {limit}": number for limit, number in total.limited.items()}
         yield Note(f"{sum(limits.values())} limited: {tally(limits)}")
-    undecided = Counter(total.undecided) - Counter(total.lacking)  # the caveats name those
-    if undecided:
-        grades, unjudged = undecided.total(), total.unjudged - sum(total.lacking.values())
-        how = "; --agent-judge=MODEL decides them" if unjudged == grades else ""
-        if 0 < unjudged < grades:
-            how = f"; --agent-judge=MODEL decides {unjudged} of them"
-        yield Note(f"{pluralize(grades, 'grade')} undecided: {tally(undecided)}{how}")
+    if undecided := undecided_beside(total):
+        grades = undecided.total()
+        hint = judge_hint(grades, undecided_unjudged(total))
+        yield Note(f"{pluralize(grades, 'grade')} undecided: {tally(undecided)}{hint}")
     if total.tools.misses:
         calls = total.tools.hits + total.tools.misses + total.tools.recorded
         yield Note(f"{total.tools.misses} of {pluralize(calls, 'call')} not recorded", bad=True)
     if total.retried:
         yield Note(f"{pluralize(total.retried, 'trial')} begun more than once; the last attempt counts")
+
+
+def undecided_beside(total: GroupStatistics) -> Counter[str]:
+    """Count the undecided grades by grader, without those that the caveats name."""
+    return Counter(total.undecided) - Counter(total.lacking)
+
+
+def judge_hint(grades: int, unjudged: int) -> str:
+    """Say how many of some undecided grades a judge would decide; nothing where it is none."""
+    if not unjudged:
+        return ""
+    return f"; --agent-judge=MODEL decides {'them' if unjudged == grades else f'{unjudged} of them'}"
+
+
+def undecided_unjudged(total: GroupStatistics) -> int:
+    """Count those of ``undecided_beside`` that a judge would decide."""
+    return max(0, total.unjudged - sum(total.lacking.values()))
 
 
 def _resources(total: GroupStatistics) -> Iterator[str]:

@@ -6,7 +6,7 @@ same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
@@ -83,6 +83,14 @@ def table_lines(table: ReportTable, width: int) -> Iterator[StyledLine]:
         yield from wrapped_lines(note.text, width, "red" if note.bad else "")
 
 
+def stacked_lines(tables: Iterable[ReportTable], width: int) -> Iterator[StyledLine]:
+    """Give tables below each other with an empty line between them; see ``table_lines``."""
+    for number, table in enumerate(tables):
+        if number:
+            yield StyledLine("")
+        yield from table_lines(table, width)
+
+
 def body_lines(table: ReportTable, width: int, indent: str = INDENT) -> Iterator[StyledLine]:
     """Give the head and the rows of a table as lines of at most ``width`` columns.
 
@@ -103,13 +111,18 @@ def table_markdown(table: ReportTable) -> str:
     columns = table.columns
     rows = [[table.head, *(column.title for column in columns)]]
     rows += [[name, *(column.cells[at] for column in columns)] for at, name in enumerate(table.names)]
-    head, *body = [f"| {' | '.join(escape_markdown(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
-    rule = f"| {' | '.join(['---', *('---:' for _ in columns)])} |"
     title = f"### {escape_markdown(table.title)}"
-    parts = [title, *map(escape_markdown, table.caveats), "\n".join([head, rule, *body])]
+    parts = [title, *map(escape_markdown, table.caveats), markdown_rows(rows)]
     if table.notes:
         parts.append("\n".join(f"- {escape_markdown(note.text)}" for note in table.notes))
     return "\n\n".join(parts)
+
+
+def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Give rows as a table in Markdown: the first is the head, the first column stands to the left."""
+    head, *body = [f"| {' | '.join(escape_markdown(cell) or NOT_KNOWN for cell in row)} |" for row in rows]
+    rule = f"| {' | '.join(['---', *('---:' for _ in rows[0][1:])])} |"
+    return "\n".join([head, rule, *body])
 
 
 def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:

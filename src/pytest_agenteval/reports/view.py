@@ -14,7 +14,14 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
-from pytest_agenteval.reports.formatting import model_label, pluralize, printable
+from pytest_agenteval.reports.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+)
 from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, group_by_task, group_statistics
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
@@ -87,6 +94,12 @@ class RunView(FrozenValue, frozen=True):
     misses: tuple[Miss, ...]
     odd: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def label(self, suite: SuiteView) -> str:
+        """Give what a suite is called in this run: its name, with the model where there are several."""
+        name = one_line(suite.suite, MOST_NAME) or NOT_KNOWN
+        several = len({other.who for other in self.suites}) > 1
+        return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
 
 
 def view_of(run: Run) -> RunView:

@@ -17,13 +17,8 @@ from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
-from pytest_agenteval.reports.run_summary import (
-    append_summary,
-    code_block,
-    miss_lines,
-    summary_lines,
-    summary_markdown,
-)
+from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
+from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.text_width import StyledLine, wrap, wrapped_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
@@ -42,9 +37,6 @@ WIDE = 120
 
 MOST_MISSING = 50
 """Questions without a recording that are named under -v."""
-
-SHOWN = 5
-"""Tasks whose worst miss is told at length where nobody asked for more."""
 
 
 def collection_header(evals: EvalSession) -> list[str]:
@@ -110,27 +102,59 @@ def _end_xml(config: pytest.Config) -> None:
 
 @garbage_uncollected()
 def summarize(reporter: Any, config: pytest.Config) -> None:
-    """Write the misses and the tables, and leave a summary where CI wants one."""
+    """Write the end of a run, the misses above it, and leave a summary where CI wants one."""
     run = _run(config)
     view = view_of(run)
-    quiet, talkative = config.getoption("verbose") < 0, config.getoption("verbose") > 0
-    width = reporter._tw.fullwidth
-    if not quiet:
-        _write_misses(reporter, run, view, talkative, width)
-    if talkative:
+    verbosity, width = config.getoption("verbose"), reporter._tw.fullwidth
+    calibrations = list(_calibrations(config, width))
+    parts = _screen_parts(config, run, width, verbosity)
+    screen = [*calibrations, *screen_lines(view, width, verbosity, parts)]
+    if verbosity > 0:
+        _write_misses(reporter, run, view, width)
         _write_unrecorded(reporter, run, width)
+    elif verbosity == 0:
+        _write_worst(reporter, worst_misses(run, width, MOST_LINES - len(screen) - 2, ("missed",)))
     reporter.write_sep("=", "agent evals")
-    *tables, where = summary_lines(view, width)
-    for line in (*_calibrations(config, width), *tables, *_scorecards(config, run, width, talkative), where):
-        _write(reporter, _run_folder_line(line, config))
+    for line in screen:
+        _write(reporter, line)
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        _leave_markdown(config, view, parts)
+
+
+def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:
+    """Give what stands around a run's own figures; the place of one that goes is not named."""
+    scorecards = list(_scorecards(config, run, width, whole=verbosity > 0))
+    if verbosity < 0:
+        scorecards = [line for line in scorecards if line.style == "red"]
+    is_kept = config.stash[run_info_key].is_kept
+    return ScreenParts(
+        totals=scorecards,
+        footer=list(_remarks(config, width)),
+        place=str(_relative(_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
+        next_steps=list(_next_steps(config)) if is_kept and verbosity == 0 else (),
+    )
+
+
+def _next_steps(config: pytest.Config) -> Iterator[str]:
+    from pytest_agenteval.session.next_steps import next_steps
+
+    return next_steps(_folder(config), config.invocation_params.dir)
+
+
+def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     for remark in remark_lines(config):
         first, *traceback = remark.splitlines()
-        for piece in (*wrap(first, width), *traceback):
-            reporter.write_line(piece)
-    if os.environ.get("GITHUB_STEP_SUMMARY"):
-        calibrations = [line.text for line in _calibrations(config, WIDE)]
-        markdown = summary_markdown(view) + (code_block(calibrations) if calibrations else "")
-        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), markdown)
+        yield from map(StyledLine, (*wrap(first, width), *traceback))
+
+
+def _leave_markdown(config: pytest.Config, view: RunView, parts: ScreenParts) -> None:
+    from pytest_agenteval.reports.run_markdown import append_summary, code_block, summary_markdown
+
+    calibrations = [line.text for line in _calibrations(config, WIDE)]
+    markdown = summary_markdown(view, parts.headline)
+    append_summary(
+        Path(os.environ["GITHUB_STEP_SUMMARY"]), markdown + (code_block(calibrations) if calibrations else "")
+    )
 
 
 def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
@@ -139,14 +163,14 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
         reporter.write_line(f"agenteval: {line}")
 
 
-def _scorecards(config: pytest.Config, run: Run, width: int, talkative: bool) -> Iterator[StyledLine]:
+def _scorecards(config: pytest.Config, run: Run, width: int, *, whole: bool) -> Iterator[StyledLine]:
     """Give what benchmarks make of suites whose graders are theirs."""
     scorecards = relevant_scorecards(run.entries, config.stash[registry_key].scorecards())
     if scorecards:
         from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
 
         try:
-            yield from scorecard_lines(run, scorecards, width, whole=talkative)
+            yield from scorecard_lines(run, scorecards, width, whole=whole)
         except AgentEvalError as mistake:  # a benchmark's own code: the run's tables stand all the same
             yield from wrapped_lines(str(mistake), width, "red", indent="")
 
@@ -169,13 +193,19 @@ def remove_unwanted_run(config: pytest.Config) -> None:
         shutil.rmtree(info.folder.parent, ignore_errors=True)
 
 
-def _write_misses(reporter: Any, run: Run, view: RunView, talkative: bool, width: int) -> None:
+def _write_misses(reporter: Any, run: Run, view: RunView, width: int) -> None:
     # Failed and errored trials were told by pytest itself.
-    if not any(miss.ending == "missed" for miss in view.misses):
-        return
-    reporter.write_sep("=", "misses" if talkative else "misses, the worst first (-v shows all)")
-    for line in miss_lines(run, None if talkative else SHOWN, width, ("missed",)):
-        _write(reporter, line)
+    if any(miss.ending == "missed" for miss in view.misses):
+        reporter.write_sep("=", "misses")
+        for line in miss_lines(run, width, ("missed",)):
+            _write(reporter, line)
+
+
+def _write_worst(reporter: Any, misses: WorstMisses | None) -> None:
+    if misses:
+        reporter.write_sep("=", misses.title)
+        for line in misses.lines:
+            _write(reporter, line)
 
 
 def _write_unrecorded(reporter: Any, run: Run, width: int) -> None:
@@ -194,15 +224,6 @@ def _write(reporter: Any, line: StyledLine) -> None:
         "yellow": {"yellow": True},
     }
     reporter.write_line(line.text, **looks.get(line.style, {}))
-
-
-def _run_folder_line(line: StyledLine, config: pytest.Config) -> StyledLine:
-    """Do not send anyone to a folder that is about to go; name one below the working folder shortly."""
-    if not line.text.startswith("run: "):
-        return line
-    if not config.stash[run_info_key].is_kept:
-        return StyledLine("run: not kept (--agent-results=none)")
-    return StyledLine(f"run: {_relative(_folder(config), config)}")
 
 
 def _relative(folder: Path, config: pytest.Config) -> Path:

@@ -343,5 +343,5 @@ def test_an_executor_that_cannot_be_made_is_told_with_every_trial(
 
     result.assert_outcomes(errors=1)
     assert f"executor: {why}" in result.stdout.str()
-    assert "1 errored, in no average: 1 executor" in result.stdout.str()
+    assert "! 1 of greetings's 1 trial errored, in no average: 1 executor" in result.stdout.str()
     assert "Traceback" not in result.stdout.str() + result.stderr.str()

@@ -27,7 +27,8 @@ from pytest_agenteval.reports.suite_table import (
     mean_cell,
     trials_cell,
 )
-from pytest_agenteval.reports.tables import Column, Note, ReportTable
+from pytest_agenteval.reports.tables import Column, Note, ReportTable, stacked_lines
+from pytest_agenteval.reports.text_width import StyledLine
 
 
 def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
@@ -37,6 +38,11 @@ def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
         yield from _metric_tables(board)
     else:
         yield _by_bucket(board)
+
+
+def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLine]:
+    """Give the tables of boards as lines of a terminal."""
+    return stacked_lines((table for board in boards for table in leaderboard_tables(board)), width)
 
 
 def _by_group(board: Leaderboard) -> ReportTable:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agenteval.reports.formatting import format_figure, format_interval, one_line, plural
 from pytest_agenteval.reports.leaderboard.standings import Standing, standings_of
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup, RegisteredScorecard, Scorecard, Total
 from pytest_agenteval.reports.suite_table import judge_caveat, mark_unjudged
-from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
+from pytest_agenteval.reports.tables import Column, Note, ReportTable, stacked_lines
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
 from pytest_agenteval.store.run_reader import Run
 
@@ -22,19 +22,23 @@ def scorecard_lines(
 
     What a benchmark has wrong is a line, once; the scorecards of others are drawn.
     """
-    width = clamp_width(width)
     standings = list(standings_of(run, scorecards))
     for broken in dict.fromkeys(standing.broken for standing in standings if standing.broken):
-        yield from wrapped_lines(broken, width, "red", indent="")
-    for standing in standings:
-        if standing.scorecard is None:
-            continue
-        if whole:
-            for table in scorecard_tables(standing, standing.scorecard):
-                yield from table_lines(table, width)
-        else:
-            yield from wrapped_lines(_in_brief(standing, standing.scorecard), width, indent="")
-        yield StyledLine("")
+        yield from wrapped_lines(broken, clamp_width(width), "red", indent="")
+    yield from standing_lines(standings, width, whole=whole)
+
+
+def standing_lines(standings: Sequence[Standing], width: int, *, whole: bool) -> Iterator[StyledLine]:
+    """Give the scorecards of these suites and models, as tables or a line each."""
+    width = clamp_width(width)
+    with_one = [(standing, standing.scorecard) for standing in standings if standing.scorecard]
+    if whole:
+        tables = (table for standing, card in with_one for table in scorecard_tables(standing, card))
+        yield from stacked_lines(tables, width)
+        return
+    several = len({standing.view.who for standing in standings}) > 1
+    for standing, card in with_one:
+        yield from wrapped_lines(_in_brief(standing, card, several), width, indent="")
 
 
 def scorecard_tables(standing: Standing, scorecard: Scorecard) -> Iterator[ReportTable]:
@@ -97,12 +101,21 @@ def beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
     return next((metric for metric in group.beside if metric.name == name), None) if group else None
 
 
-def _in_brief(standing: Standing, scorecard: Scorecard) -> str:
-    groups = [_group_text(group) for group in scorecard.groups if group.value is not None or group.reason]
-    total = f"; {_total_text(scorecard, scorecard.total)}" if scorecard.total else ""
-    if scorecard.total and scorecard.total.missing:
-        total += f" (lacks {', '.join(scorecard.total.missing)})"
-    return f"{_groups_of(standing, scorecard)}: {', '.join(groups)}{total} (-v: each metric)"
+def _in_brief(standing: Standing, scorecard: Scorecard, several: bool) -> str:
+    """Give the total and what it lacks; where a benchmark makes none, its groups."""
+    view, total = standing.view, scorecard.total
+    if total is None:
+        groups = [_group_text(group) for group in scorecard.groups if group.value is not None or group.reason]
+        return f"{_groups_of(standing, scorecard)}: {', '.join(groups)}"
+    name = f"{view.suite}[{view.who}]" if several else view.suite
+    between = f" ({format_interval(total.interval)})" if total.interval else ""
+    lacking = ", ".join(_lack_text(scorecard, missing) for missing in total.missing)
+    return f"{name} {total.name} {format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
+
+
+def _lack_text(scorecard: Scorecard, name: str) -> str:
+    group = scorecard.group(name)
+    return f"{name} ({group.reason})" if group and group.reason else name
 
 
 def _groups_of(standing: Standing, scorecard: Scorecard) -> str:

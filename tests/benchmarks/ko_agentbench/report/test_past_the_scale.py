@@ -87,7 +87,7 @@ def test_the_leaderboard_goes_by_what_was_measured(
     assert table.index("plain") < table.index("repeats")
     assert "0.30" in table
     assert "0.83" not in table + Path("all.md").read_text(encoding="utf-8")
-    run_report("repeats@20261121")
+    run_report("repeats@20261121", "-v")
     alone = capsys.readouterr().out
     assert any(line.split()[:3] == ["L6", "RedundantCallRate", "0.30"] for line in alone.splitlines())
     run_report("repeats@20261121", "--as", "ko-agentbench", "-o", "out")

@@ -16,21 +16,25 @@ __all__ = ["here"]
 
 
 def test_a_run_of_the_korean_benchmark_has_its_levels(capsys: pytest.CaptureFixture[str]) -> None:
-    """They follow the run's own table, with the composite; other weights make another one."""
+    """The composite in a line, with -v the levels below the tables; other weights make another one."""
     trials = [trial for trial in every_level(0.5) if trial.bucket != "L7"] + [
         trial for trial in every_level(1.0) if trial.bucket == "L7"
     ]
     ko_run(Path(RUNS), trials)
 
+    run_report("gpt@20261121", "-v")
+    whole = capsys.readouterr().out
     run_report("gpt@20261121")
     first = capsys.readouterr().out
     run_report("latest", "--weights", "basic=0.25, robustness=0.25, efficiency=0.25, context=0.25")
     second = capsys.readouterr().out
 
-    assert "ko with gpt (capability)" in first
-    assert "levels of ko with gpt" in first
-    assert "composite 0.57 " in first
-    assert "composite 0.62 " in second
+    assert "ko with gpt (capability)" in whole
+    assert "levels of ko with gpt" in whole
+    assert "composite 0.57 " in whole
+    assert "\nko composite 0.57\n" in first
+    assert "\nko composite 0.62\n" in second
+    assert "next: agenteval report gpt@20261121 -v" in first
 
 
 def test_several_runs_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +60,7 @@ def test_machines_and_pages_get_files(here: Path, capsys: pytest.CaptureFixture[
     data = json.loads(capsys.readouterr().out)
     run_report("latest", "--markdown", "-")
 
-    assert "levels of ko" in printed
+    assert "ko composite 0.50" in printed
     assert json.loads((here / "found.json").read_text(encoding="utf-8")) == data
     assert data["boards"][0]["rows"][0]["composite"]["value"] == 0.5
     assert capsys.readouterr().out == (here / "found.md").read_text(encoding="utf-8")

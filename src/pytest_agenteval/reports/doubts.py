@@ -1,0 +1,90 @@
+"""What makes a run's figures doubtful: one sentence for each kind of doubt, over all suites."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pytest_agenteval.reports.formatting import pluralize, printable, tally
+from pytest_agenteval.reports.statistics import GroupStatistics
+from pytest_agenteval.reports.suite_table import MARK, judge_hint, undecided_beside, undecided_unjudged
+from pytest_agenteval.reports.tables import Note
+from pytest_agenteval.reports.view import RunView
+
+Count = Callable[[GroupStatistics], int]
+
+
+def doubts(view: RunView) -> Iterator[Note]:
+    """Give what has to be known of the figures, the gravest first; with nothing to say there is none."""
+    yield from (Note(printable(odd), bad=True) for odd in view.odd)
+    yield from _missing_trials(view)
+    if misses := _shares(view, "call", lambda total: total.tools.misses, _calls):
+        yield Note(f"{misses} not recorded", bad=True)
+    if limited := _shares(view, "trial", lambda total: sum(total.limited.values()), _planned):
+        causes = _sum(total.limited for total in _totals(view))
+        yield Note(f"{limited} limited: {tally({f'by {limit}': count for limit, count in causes.items()})}")
+    if unjudged := _shares(view, "trial", _unjudged_trials, lambda total: total.averaged):
+        yield Note(f"{MARK} not judged: {unjudged}; passes may be fewer; --agent-judge=MODEL")
+    yield from _undecided_grades(view)
+    yield from map(Note, view.warnings)
+
+
+def _missing_trials(view: RunView) -> Iterator[Note]:
+    """Name the trials that are in no average: errored by cause, and not run."""
+    if errored := _shares(view, "trial", lambda total: sum(total.errored.values()), _planned):
+        causes = _sum(total.errored for total in _totals(view))
+        yield Note(f"{errored} errored, in no average: {tally(causes)}", bad=True)
+    if not_run := _shares(view, "trial", lambda total: total.not_run, _planned):
+        begun = sum(suite.begun for suite in view.suites)
+        yield Note(f"{not_run} not run{f' ({begun} begun)' if begun else ''}", bad=True)
+
+
+def _undecided_grades(view: RunView) -> Iterator[Note]:
+    numbers = [
+        (view.label(suite), undecided_beside(suite.total).total(), undecided_unjudged(suite.total))
+        for suite in view.suites
+    ]
+    parts = [(label, grades) for label, grades, _ in numbers if grades]
+    if not parts:
+        return
+    (label, first), *others = parts
+    where = [f"{first:,} of {label}'s {'grade' if first == 1 else 'grades'}"]
+    where += [f"{grades:,} of {other}'s" for other, grades in others]
+    hint = judge_hint(sum(grades for _, grades in parts), sum(unjudged for _, _, unjudged in numbers))
+    yield Note(f"{', '.join(where)} undecided{hint}")
+
+
+def _shares(view: RunView, thing: str, count: Count, whole: Count) -> str:
+    """Write the share of each suite that has any: ``85 of ko's 91 trials, 58 of pkm's 82``; or nothing."""
+    shares = [
+        (f"{number:,} of {view.label(suite)}'s", whole(suite.total))
+        for suite in view.suites
+        if (number := count(suite.total))
+    ]
+    if not shares:
+        return ""
+    (first, size), *others = shares
+    return ", ".join([f"{first} {pluralize(size, thing)}", *(f"{share} {all:,}" for share, all in others)])
+
+
+def _totals(view: RunView) -> list[GroupStatistics]:
+    return [suite.total for suite in view.suites]
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for part in counts:
+        total.update(part)
+    return total
+
+
+def _planned(total: GroupStatistics) -> int:
+    return total.planned
+
+
+def _calls(total: GroupStatistics) -> int:
+    return total.tools.hits + total.tools.misses + total.tools.recorded
+
+
+def _unjudged_trials(total: GroupStatistics) -> int:
+    return max(total.unscored, total.unproven) if total.lacking else 0

@@ -1,0 +1,107 @@
+"""The trials that did not pass, worst first: at length, or the worst of them in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.explanations import ending_reason, explain_trial, grade_lines, short_reason
+from pytest_agenteval.reports.formatting import format_figure, pluralize, trial_name
+from pytest_agenteval.reports.text_width import (
+    CUT,
+    INDENT,
+    Style,
+    StyledLine,
+    cell_width,
+    truncate,
+    wrap,
+)
+from pytest_agenteval.reports.view import worst_first
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
+
+SHOWN = 5
+"""Tasks whose worst miss is told where nobody asked for more."""
+
+LEAST_REASON = 30
+"""Columns of a reason beside its trial's name; with fewer it stands on a line below."""
+
+NOT_PASSED = ("failed", "missed", "errored")
+
+
+def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED) -> list[StyledLine]:
+    """Give the trials that did not pass, worst first, with all that is to be said of each."""
+    not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
+    return [line for entry in not_passed for line in _miss_block(run, entry, width)]
+
+
+class WorstMisses(FrozenValue, frozen=True):
+    """Lines about the worst misses, of ``shown`` of the ``tasks`` that have any."""
+
+    lines: tuple[StyledLine, ...]
+    shown: int
+    tasks: int
+
+    @property
+    def title(self) -> str:
+        """What the lines are, and how to see the others."""
+        if self.shown == self.tasks:
+            return "misses, the worst first"
+        return f"misses, the worst {self.shown} of {pluralize(self.tasks, 'task')} (-v shows all)"
+
+
+def worst_misses(
+    run: Run, width: int, room: int, endings: Collection[str] = NOT_PASSED
+) -> WorstMisses | None:
+    """Give the worst miss of each of the worst tasks in at most ``room`` lines, None where nothing has room.
+
+    All of them at length where they fit, and always a single one, which is what somebody works on; else in
+    brief.
+    """
+    not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
+    # Reversed, so that of a task's repetitions the worst is the last to take its place.
+    by_task = {entry.key._replace(repetition=0): entry for entry in reversed(not_passed)}
+    worst = list(by_task.values())[::-1]
+    if len(worst) <= SHOWN:
+        at_length = [line for entry in worst for line in _miss_block(run, entry, width)]
+        if len(worst) == 1 or len(at_length) <= room:
+            return WorstMisses(tuple(at_length), len(worst), len(worst)) if worst else None
+    briefs = [list(_in_brief(entry, width)) for entry in worst[:SHOWN]]
+    while briefs and sum(map(len, briefs)) > room:
+        briefs.pop()
+    lines = tuple(line for brief in briefs for line in brief)
+    return WorstMisses(lines, len(briefs), len(worst)) if lines else None
+
+
+def _in_brief(entry: JournalEntry, width: int) -> Iterator[StyledLine]:
+    head = f"{_word(entry)}  {trial_name(entry.key)}"
+    reason, left = ending_reason(entry), width - cell_width(head) - len(INDENT)
+    if left >= LEAST_REASON or cell_width(reason) <= left:
+        yield StyledLine(f"{head}{INDENT}{_cut(reason, left)}".rstrip(), _style(entry))
+        return
+    pieces = [head] if cell_width(head) <= width else [_word(entry), INDENT + trial_name(entry.key)]
+    yield from (StyledLine(piece, _style(entry)) for piece in pieces)
+    if reason:
+        yield StyledLine(INDENT + _cut(reason, width - len(INDENT)))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if cell_width(text) <= most else truncate(text, most - 1) + CUT
+
+
+def _word(entry: JournalEntry) -> str:
+    return "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
+
+
+def _style(entry: JournalEntry) -> Style:
+    return "yellow" if entry.ending == "missed" else "red"
+
+
+def _miss_block(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLine]:
+    head = f"{_word(entry)}  {trial_name(entry.key)}"
+    yield from (StyledLine(piece, _style(entry)) for piece in wrap(head, width))
+    trial = run.trial_if_readable(entry)
+    lines = explain_trial(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]
+    if entry.ending != "errored":  # the first line says in brief what the others say at length
+        lines = lines[1:]
+    yield from (StyledLine(piece) for line in lines for piece in wrap(INDENT + line, width))

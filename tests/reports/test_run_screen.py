@@ -1,0 +1,120 @@
+"""The end of a run: reviewed screens, 40 lines for three suites, and names that can be copied whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.reports.misses import worst_misses
+from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, fold_rows, screen_lines
+from pytest_agenteval.reports.text_width import StyledLine, cell_width
+from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.store.run_reader import Run
+from tests.reports import screen_runs
+from tests.reports.runs import store_run
+
+SCREENS = Path(__file__).parent / "screens"
+PARTS = ScreenParts(
+    place=".agenteval/runs/20261121-093015-rules",
+    next_steps=("agenteval compare 20261120-181502-rules latest", "agenteval report latest -v"),
+)
+KEPT = {
+    "three_suites": [(100, 0), (80, 0), (60, 0), (30, 0), (100, -1)],
+    "doubtful": [(100, 0), (60, 0)],
+    "several_models": [(100, 0), (80, 0)],
+    "hangul": [(100, 0), (40, 0)],
+    "all_missed": [(100, 0), (60, 0)],
+    "all_passed": [(100, 0), (100, 1)],
+    "one_task": [(80, 0)],
+}
+
+
+def made(name: str, root: Path) -> Run:
+    """Give the run of a screen."""
+    maker: Callable[[Path], Run] = getattr(screen_runs, name)
+    return maker(root)
+
+
+def screen(run: Run, width: int, verbosity: int = 0, parts: ScreenParts = PARTS) -> list[str]:
+    """Give all that is printed of a run, as after pytest, but for the lines that separate."""
+    figures = screen_lines(view_of(run), width, verbosity, parts)
+    lines = [line.text for line in figures]
+    if verbosity == 0 and (misses := worst_misses(run, width, MOST_LINES - len(lines) - 2)):
+        lines = [f"== {misses.title}", *(line.text for line in misses.lines), "== agent evals", *lines]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "verbosity"),
+    [(name, *how) for name, kept in KEPT.items() for how in kept],
+)
+def test_a_screen_is_as_reviewed(tmp_path: Path, name: str, width: int, verbosity: int) -> None:
+    """Line for line; who changes it on purpose writes the file anew, and reads it."""
+    file = SCREENS / f"{name}_{width}{'_quiet' if verbosity < 0 else '_v' if verbosity else ''}.txt"
+
+    text = "\n".join(screen(made(name, tmp_path), width, verbosity)) + "\n"
+
+    assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["three_suites", "all_missed"])
+def test_three_suites_take_at_most_40_lines(tmp_path: Path, name: str) -> None:
+    """With the worst misses, the lines that separate, and two commands: whatever went wrong."""
+    assert len(screen(made(name, tmp_path), 100)) <= MOST_LINES
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 200])
+@pytest.mark.parametrize("name", KEPT)
+def test_names_are_whole_and_lines_fit(tmp_path: Path, name: str, width: int) -> None:
+    """No bucket is cut or broken, as it is to be pasted; no line is wider but for a name, path or command."""
+    run = made(name, tmp_path)
+    buckets = {entry.bucket for entry in run.entries}
+    lines = [line.text for line in screen_lines(view_of(run), width, 0, PARTS)]
+
+    assert "…" not in "".join(lines)
+    rows = [line.strip() for line in lines if line.startswith("  ") and "_" in line and "--" not in line]
+    named = [word.strip(",") for row in rows for word in row.split() if "_" in word]
+    assert set(named) <= buckets
+    wide = [line for line in lines if cell_width(line) > width]
+    assert all(line.startswith(("run: ", "next: ", "or: ")) or line.strip(" ,") in buckets for line in wide)
+
+
+def test_large_buckets_with_misses_are_always_there_and_small_ones_while_worst(tmp_path: Path) -> None:
+    """Eight small ones are worse than a large one: it is named all the same; the others are counted."""
+    buckets = {**{f"small_{at}": 1 for at in range(8)}, "large": 10, "fine": 5}
+    scores = [*(at / 10 for at in range(8)), *[1.0] * 9, 0.9, *[1.0] * 5]
+    run = store_run(tmp_path, screen_runs.suite_trials("s", buckets, scores), suites=screen_runs.suites("s"))
+    lines = [line.text for line in screen_lines(view_of(run), 100, 0, PARTS)]
+
+    head = next(at for at, line in enumerate(lines) if "worst first" in line)
+    assert lines[head].startswith("s, worst first (10 buckets, 1 passed in full)")
+    names = [line.split()[0] for line in lines[head + 1 : head + 8]]
+    assert names == [*(f"small_{at}" for at in range(5)), "large", "3"]
+    assert lines[head + 7] == "  3 more with misses (-v)"
+
+
+def test_a_verdict_stands_above_and_gates_below(tmp_path: Path) -> None:
+    """Whatever the verbosity: the first line is the verdict, the gate is said before where the run is."""
+    parts = ScreenParts(
+        headline=[StyledLine("card is worse.", "red")], footer=[StyledLine("gate: broken")], place="here"
+    )
+    view = view_of(screen_runs.one_task(tmp_path))
+    for verbosity in (-1, 0, 1):
+        lines = [line.text for line in screen_lines(view, 80, verbosity, parts)]
+        assert lines[0] == "card is worse."
+        assert lines[-1 if verbosity < 0 else -2] == "gate: broken"
+
+
+def test_a_row_goes_on_below_where_it_has_no_room() -> None:
+    """Columns stay columns; a name that is wider than the terminal is not cut."""
+    rows = [["a", "0.50", "1 of 2", "3 of 4"], ["이름이_긴_모음", "1.00*", "10 of 20", "3 of 40"]]
+
+    assert list(fold_rows(rows, 32)) == [
+        "a               0.50     1 of 2",
+        "   3 of 4",
+        "이름이_긴_모음  1.00*  10 of 20",
+        "  3 of 40",
+    ]
+    assert next(iter(fold_rows([["x" * 40, "0.50"]], 30))) == "x" * 40
