@@ -148,6 +148,21 @@ def test_changed_graders_and_tasks_break_the_line(tmp_path: Path, field: str) ->
     assert "▅|▅" in printed
 
 
+def test_digests_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    """As many digits as it takes; one digest stands for all where tasks have prompts of their own."""
+    for day, prompt in enumerate(["3f2a01", "3f2a02"], start=1):
+        store(tmp_path, day, trials(ALL_HALF, digests=Digests(prompt=prompt)))
+    mixed = trials({"a": (1.0,), "b": (1.0,)}, digests=Digests(prompt="3f2a02"))
+    store(tmp_path, 3, [*mixed, *trials({"c": (1.0,)}, digests=Digests(prompt="91bc"))])
+
+    _, second, third = only(trend(tmp_path)).points
+
+    assert [(each.before, each.after) for each in second.changes] == [("3f2a01", "3f2a02")]
+    (change,) = third.changes
+    assert (change.tasks, change.before) == (1, "3f2a")
+    assert change.after not in ("3f2a", "91bc")
+
+
 def test_what_else_changed_is_told_and_spoils_nothing(tmp_path: Path) -> None:
     """The agent's code, its settings and its model; what graders say each of their own is not compared."""
     for day, value in enumerate(["1111", "2222"], start=1):
@@ -185,9 +200,9 @@ def test_a_run_of_a_few_tasks_is_left_out_and_one_of_most_is_marked(tmp_path: Pa
 
     series = only(found)
     assert [point.incomplete for point in series.points] == ["", "3 of 4 tasks"]
-    assert [(absence.run, absence.why) for absence in series.left_out] == [(few, "1 of 4 tasks")]
+    assert [(absence.run, absence.why) for absence in series.left_out] == [(few, "1 of 4 tasks graded")]
     printed = text(found)
-    assert f"left out: {few}: 1 of 4 tasks" in printed
+    assert f"left out: {few}: 1 of 4 tasks graded" in printed
     assert f"run 2, {most}: 3 of 4 tasks" in printed
 
 
@@ -201,15 +216,30 @@ def test_errored_trials_are_in_no_score_and_a_run_full_of_them_is_left_out(tmp_p
     (point,) = series.points
     assert point.incomplete == "1 of 8 trials errored"
     assert point.total.score == pytest.approx((0.75 * 3 + 1.0) / 4)
-    assert [absence.why for absence in series.left_out] == ["0 of 4 tasks"]
+    assert [absence.why for absence in series.left_out] == ["0 of 4 tasks graded"]
 
 
-def test_runs_that_graded_others_again_are_none_of_a_trend(tmp_path: Path) -> None:
-    """No agent was tried: its trials would count twice."""
+def test_runs_that_graded_others_again_are_left_out_and_counted(tmp_path: Path) -> None:
+    """No agent was tried: its trials would count twice; nor is it one of the last N."""
     first = store(tmp_path, 1, trials(ALL_HALF))
-    store(tmp_path, 2, trials(ALL_HALF), regraded=(first,))
+    second = store(tmp_path, 2, trials(ALL_HALF))
+    again = store(tmp_path, 3, trials(ALL_HALF), regraded=(second,))
 
-    assert trend(tmp_path).runs == (first,)
+    found = trend(tmp_path, last=2)
+
+    assert (found.runs, found.regraded) == ((first, second), (again,))
+    assert "left out: 1 run that graded trials again: no agent was tried" in text(found)
+
+
+def test_many_runs_that_are_left_out_are_counted_and_the_newest_named(tmp_path: Path) -> None:
+    """Who tries one task again and again has a short list all the same."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    few = [store(tmp_path, day, trials({"a": (0.0, 0.0)})) for day in range(2, 8)]
+
+    printed = " ".join(text(trend(tmp_path)).split())
+
+    assert [name for name in few if f"left out: {name}" in printed] == few[-3:]
+    assert "left out in all: 6 runs with less than half of the suite" in printed
 
 
 def test_whole_names_stand_in_80_columns(tmp_path: Path) -> None:

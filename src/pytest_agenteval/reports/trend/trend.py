@@ -80,13 +80,15 @@ class Series(Record, frozen=True):
 class Trend(Record, frozen=True):
     """A suite over so many runs, oldest first, and the tasks that they make suspect.
 
-    ``odd`` says what of the runs could not be read.
+    ``regraded`` are runs in between that graded trials of others again: no agent was tried, and none of
+    their trials is counted a second time. ``odd`` says what of the runs could not be read.
     """
 
     suite: str
     runs: tuple[str, ...]
     series: tuple[Series, ...]
     suspects: Suspects
+    regraded: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
 
 
@@ -98,18 +100,25 @@ def suite_names(folders: Iterable[RunFolder]) -> list[str]:
 def last_runs(
     folders: Sequence[RunFolder], suite: str, last: int, models: Sequence[str] = ()
 ) -> list[RunFolder]:
-    """Give the last runs of a suite, oldest first; ``folders`` come newest first.
+    """Give the last runs of a suite, oldest first, with those in between that graded trials of others again.
 
-    Runs that graded trials of others again are none of them: no agent was tried.
+    ``folders`` come newest first. Of ``last`` runs only those count that tried agents.
     """
-    of_suite = [
-        folder
-        for folder in folders
-        if not folder.header.regraded
-        and any(of_run.name == suite for of_run in folder.header.suites)
-        and (not models or any(model.name in models for model in folder.header.models))
-    ]
-    return of_suite[:last][::-1]
+    chosen: list[RunFolder] = []
+    tried = 0
+    for folder in folders:
+        if tried == last:
+            break
+        if _has(folder, suite, models):
+            chosen.append(folder)
+            tried += not folder.header.regraded
+    return chosen[::-1]
+
+
+def _has(folder: RunFolder, suite: str, models: Sequence[str]) -> bool:
+    header = folder.header
+    of_model = not models or any(model.name in models for model in header.models)
+    return of_model and any(of_run.name == suite for of_run in header.suites)
 
 
 def trend_of(
@@ -119,14 +128,16 @@ def trend_of(
     samples: list[Sample] = []
     odd: list[str] = []
     for folder in folders:
-        run = load_run(folder.path)
-        samples += samples_of(run, suite, models, variants)
-        odd += [f"{run.folder.name}: {line}" for line in run.odd]
+        if not folder.header.regraded:
+            run = load_run(folder.path)
+            samples += samples_of(run, suite, models, variants)
+            odd += [f"{run.folder.name}: {line}" for line in run.odd]
     return Trend(
         suite=suite,
         runs=tuple(dict.fromkeys(sample.run for sample in samples)),
         series=tuple(_all_series(samples)),
         suspects=suspects_among(samples),
+        regraded=tuple(folder.path.name for folder in folders if folder.header.regraded),
         odd=tuple(odd),
     )
 
@@ -160,7 +171,7 @@ def _too_little(sample: Sample, tasks: set[str]) -> str:
     """Say why a sample tells too little of a suite to be part of its series; empty where it does not."""
     tried, averaged = len(sample.tried & tasks), sum(tally.averaged for tally in sample.tasks.values())
     if tried < LEAST_SHARE * len(tasks):
-        return f"{tried} of {pluralize(len(tasks), 'task')}"
+        return f"{tried} of {pluralize(len(tasks), 'task')} graded"
     if averaged < LEAST_SHARE * sample.planned:
         return f"{averaged} of {pluralize(sample.planned, 'trial')} graded"
     return ""
@@ -211,7 +222,7 @@ def changes_between(before: Sample, after: Sample) -> Iterator[Change]:
         both = sorted(old.keys() & new.keys())
         changed = sum(old[task] != new[task] for task in both)
         if changed:
-            yield Change(what, changed, _in_short(old, both), _in_short(new, both))
+            yield Change(what, changed, *_in_short(_of_all(old, both), _of_all(new, both)))
 
 
 def _together(sample: Sample, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -220,9 +231,17 @@ def _together(sample: Sample, names: Iterable[str]) -> dict[str, tuple[str, ...]
     return {task: each for task, each in digests.items() if any(each)}
 
 
-def _in_short(digests: Mapping[str, tuple[str, ...]], tasks: Sequence[str]) -> str:
-    """Give the first digits of what the tasks have in common, else those of all of it together."""
+def _of_all(digests: Mapping[str, tuple[str, ...]], tasks: Sequence[str]) -> str:
+    """Give the digest that the tasks have in common, else one of all of theirs."""
     distinct = {digests[task] for task in tasks}
     if len(distinct) == 1 and len(only := distinct.pop()) == 1:
-        return only[0][:DIGITS]
-    return digest([[task, *digests[task]] for task in tasks])[:DIGITS]
+        return only[0]
+    return digest([[task, *digests[task]] for task in tasks])
+
+
+def _in_short(before: str, after: str) -> tuple[str, str]:
+    """Give the first digits of two digests, as many as tell them apart."""
+    digits = DIGITS
+    while before[:digits] == after[:digits] and digits < max(len(before), len(after)):
+        digits += 1
+    return before[:digits], after[:digits]

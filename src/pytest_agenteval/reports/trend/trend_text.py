@@ -29,6 +29,9 @@ from pytest_agenteval.reports.trend.trend import Change, Figures, Point, Series,
 MOST_DRAWN = 24
 """Runs of a series that are drawn, the newest ones: more have no room beside names and figures."""
 
+MOST_LISTED = 3
+"""Runs that are left out of a series and named, the newest ones."""
+
 NOTHING_KNOWN = Figures(None, None)
 
 
@@ -37,6 +40,9 @@ def trend_lines(trend: Trend, width: int, ascii_only: bool = False) -> Iterator[
     for series in trend.series:
         yield from _series_lines(trend.suite, series, width, ascii_only)
         yield StyledLine("")
+    if trend.regraded:
+        again = f"{pluralize(len(trend.regraded), 'run')} that graded trials again: no agent was tried"
+        yield from wrapped_lines(f"left out: {again}", width, indent="")
     yield from wrapped_lines(f"scale: {ASCII_LEGEND if ascii_only else LEGEND}", width, "dim", indent="")
     yield StyledLine("")
     yield from suspect_lines(trend, width)
@@ -158,7 +164,8 @@ def _change_text(change: Change) -> str:
 
 
 def _absences(series: Series) -> Iterator[Note]:
-    for absence in series.left_out:
+    for absence in series.left_out[-MOST_LISTED:]:
         yield Note(f"left out: {printable(absence.run)}: {absence.why}")
     if series.left_out:
-        yield Note("runs that tried less than half of the suite are left out; --last N looks further back")
+        runs = pluralize(len(series.left_out), "run")
+        yield Note(f"left out in all: {runs} with less than half of the suite; --last N looks further back")
