@@ -18,7 +18,7 @@ TASK_KEYS = (
     "reference_solution, script, settings, split, tags, timeout_seconds, trials_per_run"
 )
 SUITE_KEYS = (
-    "acts, agent, cassettes, defaults, description, kind, live, name, on_miss, prompts, regression, "
+    "acts, agent, cassettes, defaults, description, gate, kind, live, name, on_miss, prompts, regression, "
     "require_reference_solution, settings, task_pass_threshold, tools"
 )
 GRADER_KEYS = "config, label, require, threshold, weight"

@@ -79,11 +79,9 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
 
 
 def _load_side(name: str, results: Path) -> Side:
-    from pytest_agenteval.compare.sides import side_of
-    from pytest_agenteval.store.run_reader import load_run
-    from pytest_agenteval.store.runs import find_run
+    from pytest_agenteval.compare.baseline import find_side
 
-    return side_of(load_run(find_run(results, name)))
+    return find_side(results, name)
 
 
 def _two(text: str, flag: str) -> tuple[str, str]:

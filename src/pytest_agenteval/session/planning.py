@@ -23,7 +23,7 @@ from pytest_agenteval.session.registration_check import ConfigProblem, Registrat
 from pytest_agenteval.session.suites import LoadedSuite, Suites
 from pytest_agenteval.session.task_inputs import allowance_of, complete_input, inline_file_settings, text_of
 from pytest_agenteval.tasks.documents import path_in_root, read_document, short_path
-from pytest_agenteval.tasks.file_names import folder_of, is_task_name
+from pytest_agenteval.tasks.file_names import folder_of, holds_baseline, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.spec import Suite, Task, TaskSettings, resolve_settings
@@ -83,7 +83,7 @@ class Planner:
         if not named and path in loaded_suite.names:
             return ()
         loaded = self._load(path, loaded_suite, named)
-        if not loaded and loaded_suite.suite is not None:
+        if not loaded and loaded_suite.suite is not None and not holds_baseline(path):
             self._not_tasks.append(path)
         if loaded:
             self.promoted.meet(loaded_suite, loaded)

@@ -10,6 +10,8 @@ from pytest_agenteval.errors import Problem, ProblemsFound
 
 SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
 _SUFFIXES = (".json", ".yaml", ".yml")
+BASELINE_MARK = "agenteval_baseline"
+"""The first key of a baseline's file: it may lie among tasks, and is none."""
 
 
 def folder_of(path: Path) -> Path:
@@ -70,3 +72,13 @@ def is_calibration_name(path: Path) -> bool:
     """Tell whether a file's own name says that it compares judges with labels: ``NAME.calibration.yaml``."""
     stem, _, suffix = path.name.lower().rpartition(".")
     return (stem == "calibration" or stem.endswith(".calibration")) and suffix in ("yaml", "yml")
+
+
+def holds_baseline(path: Path) -> bool:
+    """Tell whether a file says in its first bytes that it is a baseline."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(2 * len(BASELINE_MARK))
+    except OSError:
+        return False
+    return head.lstrip(b" \t\r\n{").startswith(f'"{BASELINE_MARK}"'.encode())

@@ -1,0 +1,171 @@
+"""A baseline: a stored run as a small file that is reviewed in a diff, and compared with like the run.
+
+The file is JSON with one line for each task. What the trials took stands below the tasks, for seconds differ
+each time; what a suite's tasks have in common stands above them, so that a new prompt changes one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import to_builtins
+
+from pytest_agenteval.canonical import plain
+from pytest_agenteval.compare.baseline_lines import (
+    CommonLine,
+    Owner,
+    SpentLine,
+    TaskLine,
+    entries_of,
+    owner_of,
+    shared_digests,
+    spent_line,
+    task_line,
+    tasks_of,
+)
+from pytest_agenteval.compare.sides import Side, side_of
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.record import Record
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.store.journal_entry import JournalEntry, check_entry
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.runs import find_run
+from pytest_agenteval.tasks.file_names import BASELINE_MARK
+
+VERSION = 1
+NOUN = "a baseline's file, as `agenteval baseline set` writes it"
+LineT = TypeVar("LineT", bound=Record)
+
+
+def baseline_text(header: RunHeader, entries: tuple[JournalEntry, ...]) -> str:
+    """Write trials of a run as a baseline's file."""
+    tasks, shared = tasks_of(entries), shared_digests(entries)
+    suites = {entry.key.suite for entry in entries}
+    models = {entry.key.model for entry in entries}
+    lines = [task_line(task, shared.get(owner_of(task[0]), {})) for task in tasks]
+    head = {
+        BASELINE_MARK: VERSION,
+        "run": header.name,
+        "date": header.started_at,
+        "version": header.package,
+        "suites": [suite.to_json() for suite in header.suites if suite.name in suites],
+        "models": [model.to_json() for model in header.models if model.name in models],
+        "judges": [judge.to_json() for judge in header.judges],
+    }
+    body = {
+        "common": [to_builtins(CommonLine(*owner, own)) for owner, own in shared.items()],
+        "tasks": [to_builtins(line) for line in lines],
+        "spent": [to_builtins(spent_line(task)) for task in tasks],
+    }
+    return "{\n" + ",\n".join(_rows({**head, **body})) + "\n}\n"
+
+
+def write_baseline(path: Path, text: str) -> None:
+    """Replace a baseline's file; raises UsageMistake where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, KNOWN_SECRETS.text(text))
+    except OSError as refused:
+        raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None
+
+
+def read_baseline(path: Path) -> Side:
+    """Read a baseline as one side of a comparison; raises UsageMistake, naming the line, where it is none."""
+    data = _read(path)
+    shared = _shared(path, data)
+    spent = {
+        (line.task, line.suite, line.agent, line.model, line.variant): line
+        for line in _lines(path, data, "spent", SpentLine)
+    }
+    entries: list[JournalEntry] = []
+    for line in _lines(path, data, "tasks", TaskLine):
+        try:
+            own = list(entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {})))
+            for entry in own:
+                check_entry(entry)
+            entries += own
+        except (ValueError, TypeError) as odd:
+            raise UsageMistake(f"{path}: tasks: {line.task}: it has {odd}") from None
+    judges = tuple(judge["id"] for judge in _maps(data, "judges") if isinstance(judge.get("id"), str))
+    return Side(str(data.get("run", "")), tuple(sorted(entries, key=lambda entry: entry.key)), judges)
+
+
+def find_side(results: Path, name: str) -> Side:
+    """Give the side that is meant: a baseline's file, or a run as ``find_run`` finds it."""
+    return read_side(find_baseline(results, name))
+
+
+def find_baseline(results: Path, name: str) -> Path:
+    """Give the baseline's file, or the folder of the run, that is meant; raises UsageMistake for neither."""
+    path = Path(name)
+    if path.is_file() and path.name != "run.json":
+        return path
+    if path.suffix.lower() == ".json" and not path.exists():
+        raise UsageMistake(f"there is no file {name}; agenteval baseline set RUN --to {name} writes it")
+    return find_run(results, name)
+
+
+def read_side(path: Path) -> Side:
+    """Read a baseline's file, or the run in a folder."""
+    return read_baseline(path) if path.is_file() else side_of(load_run(path))
+
+
+def _rows(value: Mapping[str, Any]) -> Iterator[str]:
+    for name, part in value.items():
+        if isinstance(part, list) and part:
+            lines = ",\n  ".join(map(_line, part))
+            yield f'"{name}": [\n  {lines}\n]'
+        else:
+            yield f'"{name}": {_line(part)}'
+
+
+def _line(value: Any) -> str:
+    return json.dumps(_short(value), ensure_ascii=False, allow_nan=False, default=plain)
+
+
+def _short(value: Any) -> Any:
+    """Write whole numbers as such: 1, and not 1.0."""
+    if isinstance(value, Mapping):
+        return {name: _short(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as broken:
+        why = broken.strerror if isinstance(broken, OSError) else broken
+        raise UsageMistake(f"{path}: expected {NOUN}; it cannot be read ({why})") from None
+    if not isinstance(data, dict) or BASELINE_MARK not in data:
+        raise UsageMistake(f"{path}: expected {NOUN}; found no key {BASELINE_MARK!r}")
+    if data[BASELINE_MARK] != VERSION:
+        found = data[BASELINE_MARK]
+        raise UsageMistake(f"{path}: a baseline of form {found!r}: this pytest-agenteval knows {VERSION}")
+    return data
+
+
+def _maps(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    part = data.get(name)
+    return [each for each in part if isinstance(each, dict)] if isinstance(part, list) else []
+
+
+def _shared(path: Path, data: Mapping[str, Any]) -> dict[Owner, dict[str, str]]:
+    return {line.owner: dict(line.digests) for line in _lines(path, data, "common", CommonLine)}
+
+
+def _lines(path: Path, data: Mapping[str, Any], name: str, kind: type[LineT]) -> Iterator[LineT]:
+    part = data.get(name)
+    if not isinstance(part, list):
+        raise UsageMistake(f"{path}: {name}: expected a list; found {type(part).__name__}")
+    for number, row in enumerate(part, start=1):
+        try:
+            yield kind.from_json(row)
+        except (TypeError, ValueError) as odd:
+            raise UsageMistake(f"{path}: {name}[{number}]: {odd}") from None

@@ -1,0 +1,118 @@
+"""``agenteval baseline set``: a run becomes a file, with what changes in it, and never in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.cli.conftest import Agenteval
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+FILE = "evals/baselines/greetings.json"
+Printed = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _alone(agenteval: Agenteval) -> None:
+    """Runs load this plugin only."""
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Give what the command prints."""
+
+    def call(*args: str, status: int = 0) -> str:
+        capsys.readouterr()
+        with suppress(SystemExit):
+            assert main(list(args)) == status
+        output = capsys.readouterr()
+        return output.err if status else output.out
+
+    return call
+
+
+def greet(pytester: pytest.Pytester, *args: str, folder: str = "evals/greetings", **wants: str) -> None:
+    """Run a suite of two tasks; ``wants`` says what else than Mina's name a task's answer has to hold."""
+    files = {f"{folder}/{id}.json": task(id, wants=wants.get(id, "Mina")) for id in ("hi", "yo")}
+    write(pytester.path, {f"{folder}/suite.yaml": suite(), **files})
+    run(pytester, "-p", "pytest_agenteval.plugin", folder, "--repetitions=2", *args)
+
+
+def test_a_run_becomes_a_file_that_stands_for_it(pytester: pytest.Pytester, printed: Printed) -> None:
+    """The file goes where a run goes; written again it says what changes, graders included."""
+    greet(pytester)
+
+    assert printed("baseline", "set", "latest") == f"{FILE}: written: 2 tasks, 4 trials\n"
+    assert "greetings: identical" in printed("compare", FILE, "latest")
+
+    greet(pytester, yo="Juna")
+    assert "yo: graders:" in printed("compare", FILE, "latest", status=2)
+    lines = printed("baseline", "set", "latest").splitlines()
+    assert lines == [
+        f"{FILE}: written: 1 task changed, 1 as before",
+        "  greetings/yo[scripted]  1.00 1.00 -> 0.00 0.00  (not what it was: graders)",
+    ]
+    assert "greetings: identical" in printed("compare", FILE, "latest")
+
+
+def test_a_part_of_a_run_goes_to_a_file_of_ones_own(pytester: pytest.Pytester, printed: Printed) -> None:
+    """``--to``, ``--model`` and ``--suite``; what the run does not have is refused with what it has."""
+    greet(pytester, "--agent-model=scripted,nop")
+
+    printed("baseline", "set", "latest", "--to=mine.json", "--model=nop", "--suite=greetings")
+
+    assert '"model": "scripted"' not in (pytester.path / "mine.json").read_text()
+    assert "has no model 'gpt'; it has nop, scripted" in printed(
+        "baseline", "set", "latest", "--model=gpt", status=2
+    )
+    assert not (pytester.path / FILE).exists()
+    gone = printed("baseline", "set", "latest", "--to=mine.json", "--model=scripted")
+    assert "mine.json: written: 0 tasks changed, 2 added, 2 gone, 0 as before" in gone
+
+
+def test_the_gate_of_a_suite_says_where(pytester: pytest.Pytester, printed: Printed) -> None:
+    """The file that suite.yaml names is read from the suite's folder."""
+    greet(pytester)
+    gate = "gate:\n  baseline: ../kept/ours.json\n"
+    (pytester.path / "evals/greetings/suite.yaml").write_text(suite(more=gate))
+
+    assert printed("baseline", "set", "latest").startswith("evals/kept/ours.json: written: 2 tasks")
+
+
+def test_errored_trials_are_no_baseline_unless_allowed(pytester: pytest.Pytester, printed: Printed) -> None:
+    """Nor are trials that never ended; with --allow they are kept as what they are."""
+    files = {"hi": task("hi"), "yo": {**task("yo"), "script": []}}
+    write(pytester.path, {f"evals/{id}.json": content for id, content in files.items()})
+    write(pytester.path, {"evals/suite.yaml": suite()})
+    run(pytester, "-p", "pytest_agenteval.plugin", "evals")
+
+    refused = printed("baseline", "set", "latest", status=2)
+    assert "1 trial errored (yo): try them again (pytest --agent-only=errored,not_run)" in refused
+    assert not (pytester.path / FILE).exists()
+
+    printed("baseline", "set", "latest", "--allow")
+    assert '"scores": [null], "endings": ["errored"]' in (pytester.path / FILE).read_text()
+
+    (journal,) = (pytester.path / ".agenteval/runs/latest").glob("journal-*")
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if '"hi"' not in line))
+    assert "1 of 2 planned trials never ended" in printed("baseline", "set", "latest", status=2)
+
+
+def test_a_baseline_among_tasks_is_no_task(pytester: pytest.Pytester, printed: Printed) -> None:
+    """It is neither collected nor listed; a file that is no baseline is not written over."""
+    greet(pytester)
+    printed("baseline", "set", "latest", "--to=evals/greetings/kept/was.json")
+
+    assert printed("validate", "evals") == "2 tasks, 0 files with problems\n"
+    run(pytester, "-p", "pytest_agenteval.plugin", "evals").assert_outcomes(passed=2)
+    for place, says in (("evals/greetings/hi.json", "it is no baseline: nothing was written"),
+                        ("evals/greetings/task.json", "expected a file NAME.json that is no task"),
+                        ("was.yaml", "expected a file NAME.json")):  # fmt: skip
+        assert says in printed("baseline", "set", "latest", f"--to={place}", status=2)
+    assert Path("evals/greetings/hi.json").read_text().startswith('{\n  "id"')

@@ -1,0 +1,173 @@
+"""Baselines: a run written into a file says in every comparison what the run itself says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.compare.baseline import baseline_text, find_side, read_baseline, write_baseline
+from pytest_agenteval.compare.comparison import compare_sides
+from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import Digests
+from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite
+
+SCORES = st.sampled_from((0.0, 1 / 3, 0.5, 0.7, 1.0)) | st.floats(0, 1)
+DIGESTS = st.builds(
+    Digests,
+    input=st.sampled_from(("", "i1", "i2")),
+    prompt=st.sampled_from(("p1", "p2")),
+    ruler=st.sampled_from(("r1", "r2")),
+    model=st.sampled_from(("", "m1")),
+    graders=st.dictionaries(st.sampled_from(("exact", "near")), st.just("1:abc")),
+)
+HEADER = RunHeader(
+    "2026-11-22T01:25:12.000+00:00",
+    name="20261122-012512-6d11",
+    package="1.0",
+    models=(RunModel("claude", "anthropic/claude"),),
+    judges=(RunModel("gpt", "openai/gpt"),),
+    suites=(RunSuite("s", agent="a"),),
+)
+
+
+@st.composite
+def trial(draw: st.DrawFn, key: TrialKey) -> JournalEntry:
+    """Draw how one trial ended."""
+    errored = draw(st.integers(0, 6)) == 0
+    score = None if errored else draw(SCORES)
+    return JournalEntry(
+        key=key,
+        attempt=1,
+        ending="errored" if errored else draw(st.sampled_from(("passed", "missed", "failed"))),
+        score=score,
+        grades=tuple(Grade(label, draw(SCORES | st.none()), "why") for label in ("exact", "near")),
+        location=TranscriptLocation("transcripts-main-1.jsonl", 10, 20),
+        digests=Digests() if errored and draw(st.booleans()) else draw(DIGESTS),
+        usage=Usage(draw(st.integers(0, 10**6)), 7, cost_usd=draw(st.floats(0, 1) | st.none())),
+        bucket=key.task[:1],
+        file=f"evals/{key.task}.json",
+        seconds=draw(st.floats(0, 1000)),
+    )
+
+
+@st.composite
+def trials(draw: st.DrawFn) -> tuple[JournalEntry, ...]:
+    """Draw a run of a few tasks with one model or two."""
+    models = draw(st.sampled_from((("claude",), ("claude", "gpt"))))
+    tasks = draw(st.lists(st.sampled_from(("a1", "a2", "b1", "b2", "b3", "한글")), min_size=1, unique=True))
+    keys = [
+        TrialKey("s", task, "a", model, variant, repetition)
+        for task in sorted(tasks)
+        for model in models
+        for variant in ("", "short")[: draw(st.integers(1, 2))]
+        for repetition in draw(st.sets(st.integers(1, 4), min_size=1))
+    ]
+    return tuple(draw(trial(key)) for key in sorted(keys))
+
+
+@given(trials(), trials())
+def test_what_is_read_back_compares_like_the_run(
+    old: tuple[JournalEntry, ...], new: tuple[JournalEntry, ...]
+) -> None:
+    """Every figure is the same: scores, graders, what it took, obstacles, differences; either way round."""
+    run = Side(HEADER.name, old, ("openai/gpt",))
+    other = Side("other", new, ("openai/gpt",))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "s.json")
+        write_baseline(path, baseline_text(HEADER, old))
+        baseline = read_baseline(path)
+
+    assert compare_sides(baseline, other) == compare_sides(run, other)
+    assert compare_sides(other, baseline) == compare_sides(other, run)
+
+
+def entry(task: str, *scores: float | None) -> list[JournalEntry]:
+    """Give trials of one task with these scores, None for one that errored before it had digests."""
+    return [
+        JournalEntry(
+            key=TrialKey("s", task, "a", "claude", "", number),
+            attempt=1,
+            ending="errored" if score is None else "passed" if score == 1 else "missed",
+            score=score,
+            grades=(),
+            location=TranscriptLocation("t", 0, 0),
+            digests=Digests() if score is None else Digests(input="i", prompt="p"),
+            bucket="easy",
+            file=f"evals/{task}.json",
+        )
+        for number, score in enumerate(scores, start=1)
+    ]
+
+
+def test_the_file_has_one_line_for_each_task() -> None:
+    """A person can review it: sorted, scores in full, what is common said once, seconds apart."""
+    lines = baseline_text(HEADER, (*entry("b", 1.0, None), *entry("a", 0.5, 1 / 3))).splitlines()
+
+    tasks = [json.loads(line.rstrip(",")) for line in lines[lines.index('"tasks": [') + 1 :][:2]]
+    assert [task["task"] for task in tasks] == ["a", "b"]
+    assert tasks[0] == {
+        "suite": "s",
+        "task": "a",
+        "agent": "a",
+        "model": "claude",
+        "bucket": "easy",
+        "file": "evals/a.json",
+        "scores": [0.5, 1 / 3],
+        "endings": ["missed", "missed"],
+        "grades": {},
+        "digests": [{"input": "i"}],
+    }
+    assert tasks[1]["scores"] == [1, None]
+    assert tasks[1]["endings"] == ["passed", "errored"]
+    assert '"run": "20261122-012512-6d11",' in lines
+    assert '  {"name": "claude", "id": "anthropic/claude", "offline": false, "note": ""}' in lines
+    assert sum("prompt" in line for line in lines) == 1
+
+
+def change(**changes: Any) -> str:
+    """Give a baseline's file with a change of its only task."""
+    data = json.loads(baseline_text(HEADER, tuple(entry("a", 1.0, 0.5))))
+    data["tasks"][0] |= changes
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "expected a baseline's file, as `agenteval baseline set` writes it; it cannot be read"),
+        ("[]", "found no key 'agenteval_baseline'"),
+        ('{"agenteval_baseline": 2}', "a baseline of form 2: this pytest-agenteval knows 1"),
+        ('{"agenteval_baseline": 1, "tasks": {}}', "common: expected a list; found NoneType"),
+        (change(endings=["passed"]), "tasks: a: it has lists that are not all 2 long"),
+        (change(scores=[1, 7]), "tasks: a: it has 7.0 in the place of a number from 0 to 1"),
+        (change(scors=[1]), "tasks[1]: TaskLine: Object contains unknown field `scors`"),
+        (change(digests_of=[0, 3]), "tasks: a: it has a number in digests_of that names none of its digests"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    """It may have been edited by hand: file and line are named."""
+    path = tmp_path / "s.json"
+    path.write_text(text)
+
+    with pytest.raises(UsageMistake) as refused:
+        read_baseline(path)
+
+    assert str(refused.value).startswith(f"{path}: ")
+    assert says in str(refused.value)
+
+
+def test_a_file_that_is_not_there_says_how_it_is_written(tmp_path: Path) -> None:
+    """What ends with .json is meant as a file, not as a run's name."""
+    with pytest.raises(UsageMistake, match=r"agenteval baseline set RUN --to evals/baselines/pkm.json"):
+        find_side(tmp_path, "evals/baselines/pkm.json")
