@@ -219,6 +219,28 @@ def test_errored_trials_are_in_no_score_and_a_run_full_of_them_is_left_out(tmp_p
     assert [absence.why for absence in series.left_out] == ["0 of 4 tasks graded"]
 
 
+def test_half_of_a_suite_is_enough_and_less_is_not(tmp_path: Path) -> None:
+    """Of its tasks, and of its planned trials: one of three that is left of each task is no score."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    store(tmp_path, 2, trials({"a": (1.0, 1.0), "b": (1.0, 1.0)}))
+    store(tmp_path, 3, trials(dict.fromkeys(TASKS, (1.0, None, None))))
+
+    series = only(trend(tmp_path))
+
+    assert [point.incomplete for point in series.points] == ["", "2 of 4 tasks"]
+    assert [absence.why for absence in series.left_out] == ["4 of 12 trials graded"]
+
+
+def test_a_task_with_an_errored_repetition_says_nothing_of_k(tmp_path: Path) -> None:
+    """As in every table: pass^2 is over the tasks of which two trials are graded."""
+    store(tmp_path, 1, trials({"a": (1.0, 1.0), "b": (1.0, 0.0), "c": (1.0, None)}))
+
+    (point,) = only(trend(tmp_path)).points
+
+    assert point.total.pass_hat_k == 0.5
+    assert point.buckets["y"].pass_hat_k is None
+
+
 def test_runs_that_graded_others_again_are_left_out_and_counted(tmp_path: Path) -> None:
     """No agent was tried: its trials would count twice; nor is it one of the last N."""
     first = store(tmp_path, 1, trials(ALL_HALF))
@@ -362,8 +384,8 @@ def judged(task: str, number: int, *votes: float | None) -> Trial:
 
 
 def test_judges_split_where_their_votes_lie_on_both_sides_of_the_threshold(tmp_path: Path) -> None:
-    """0.5 and 0.9 about a threshold of 0.6; 0.7 and 0.9 are of one mind, and a single vote is none."""
-    of_run = [judged("a", 1, 0.5, 0.9), judged("a", 2, 0.7, 0.9), judged("b", 1, 0.7, 0.9)]
+    """0.5 and 0.9 about a threshold of 0.6; 0.6 and 0.9 are of one mind, and a single vote is none."""
+    of_run = [judged("a", 1, 0.5, 0.9), judged("a", 2, 0.6, 0.9), judged("b", 1, 0.7, 0.9)]
     of_run += [judged("c", 1, 0.9, None), judged("c", 2, 0.1, 0.2)]
     store(tmp_path, 1, of_run, judges=(GPT, RULES))
 
