@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -68,13 +69,12 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
         )
     if len(args.runs) == 1 and not (args.models or args.variants):
         raise UsageMistake("one run: expected two, or --models OLD,NEW or --variants OLD,NEW within one")
+    names = _two(args.models, "--models") or _two(args.variants, "--variants")
     old, new = (_load_side(name, Path(args.results)) for name in (args.runs[0], args.runs[-1]))
     if args.models:
-        before, after = _two(args.models, "--models")
-        return old.with_model(before), new.with_model(after), "model"
+        return old.with_model(names[0]), new.with_model(names[1]), "model"
     if args.variants:
-        before, after = _two(args.variants, "--variants")
-        return old.with_variant(before), new.with_variant(after), "variant"
+        return old.with_variant(names[0]), new.with_variant(names[1]), "variant"
     return old, new, ""
 
 
@@ -84,11 +84,14 @@ def _load_side(name: str, results: Path) -> Side:
     return find_side(results, name)
 
 
-def _two(text: str, flag: str) -> tuple[str, str]:
+def _two(text: str | None, flag: str) -> tuple[str, ...]:
+    """Give the two names behind a flag, none where it was not given."""
+    if text is None:
+        return ()
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or not all(names) or names[0] == names[1]:
         raise UsageMistake(f"{flag}: expected two names, as in {flag} old,new; found {text!r}")
-    return names[0], names[1]
+    return tuple(names)
 
 
 def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
@@ -109,11 +112,14 @@ def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
 def _write(comparison: Comparison, args: argparse.Namespace) -> None:
     from pytest_agenteval.reports.comparison.documents import comparison_json, comparison_markdown
     from pytest_agenteval.reports.comparison.screen import comparison_lines
+    from pytest_agenteval.reports.run_summary import append_summary
 
     if args.json:
         data = comparison_json(comparison)
         write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
     if args.markdown:
         write_text(args.markdown, comparison_markdown(comparison))
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), comparison_markdown(comparison))
     if STDOUT not in (args.json, args.markdown):
         print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))

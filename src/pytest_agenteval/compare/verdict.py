@@ -27,7 +27,8 @@ Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "ide
 
 Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 
-AS_OBSERVED: tuple[float | None, float | None] = (None, None)
+NO_SPREAD = 1e-9
+
 AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
 """What an errored trial counts as, on the old side and on the new one."""
 
@@ -110,7 +111,7 @@ def _scores(entries: Sequence[JournalEntry], errored: float | None) -> list[floa
 def _suite(name: str, scores: Buckets, finding: Finding, bounds: Sequence[Finding]) -> Change:
     interval = _interval(scores)
     change = _change(name, _tasks(scores), finding, bounds)
-    return replace(change, interval=interval, of_these_tasks=interval is None)
+    return replace(change, interval=interval, of_these_tasks=change.tasks < FEWEST_FOR_SIGNS)
 
 
 def _tasks(scores: Buckets) -> list[PairedScores]:
@@ -118,9 +119,15 @@ def _tasks(scores: Buckets) -> list[PairedScores]:
 
 
 def _interval(scores: Buckets) -> Interval | None:
-    """Give the interval that goes with the sign-flip test, None where the suite is too small for it."""
+    """Give the interval that goes with the sign-flip test, None where the suite is too small for it.
+
+    Nor is there one where all tasks moved by the same: they show no spread, which proves no certainty.
+    """
     differences = [difference(pair) for pair in _tasks(scores)]
-    return sign_flip_interval(differences, LEVEL) if len(differences) >= FEWEST_FOR_SIGNS else None
+    alike = max(differences) - min(differences) < NO_SPREAD
+    if len(differences) < FEWEST_FOR_SIGNS or (alike and abs(differences[0]) > NO_SPREAD):
+        return None
+    return sign_flip_interval(differences, LEVEL)
 
 
 def _bucket(

@@ -16,7 +16,8 @@ from pytest_agenteval.scoring.distributions import normal_quantile, t_quantile
 from pytest_agenteval.scoring.exact_tests import PairedScores
 
 POWER = 0.80
-MOST_REPETITIONS = 1_000
+MOST_REPETITIONS = 50
+"""Beyond these, tasks are the cheaper way to see more."""
 
 
 class DifferenceNoise(FrozenValue, frozen=True):

@@ -38,7 +38,7 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     yield from _first(better, "better")
     if better and not worse:
         yield "nothing is worse"
-    yield from _undecided(comparison, bool(changes))
+    yield from _undecided(comparison)
 
 
 def _spoken(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -50,7 +50,7 @@ def _spoken(comparison: Comparison) -> Iterator[tuple[str, str]]:
                 is_bucket = change is not suite.suite
                 name = one_line(change.name, MOST_NAME)
                 label = f"{_short(suite, comparison)}: {name}" if several else name
-                subject = label if is_bucket else f"{_short(suite, comparison)} as a whole"
+                subject = label if is_bucket else _whole(suite, comparison)
                 yield change.verdict, f"{subject} is {change.verdict}{_on_these(change)} ({_scores(change)})"
 
 
@@ -70,14 +70,20 @@ def _first(texts: list[str], verdict: str) -> Iterator[str]:
         yield f"{len(texts) - MOST_CHANGES} more are {verdict}"
 
 
-def _undecided(comparison: Comparison, spoken: bool) -> Iterator[str]:
+def _undecided(comparison: Comparison) -> Iterator[str]:
     """Say of the suites without a verdict what can be said of them, those alike together."""
     names: dict[str, list[str]] = {}
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict not in ("better", "worse"):
-            names.setdefault(_words(suite.suite, comparison), []).append(_short(suite, comparison))
+            names.setdefault(_words(suite.suite, comparison), []).append(_whole(suite, comparison))
     for words, suites in names.items():
-        yield f"{', '.join(suites)}{' as a whole' if spoken else ''}: {words}"
+        yield f"{', '.join(suites)}: {words}"
+
+
+def _whole(suite: SuiteComparison, comparison: Comparison) -> str:
+    """Name a suite so that it cannot be taken for a bucket of its that has been spoken of."""
+    spoken = any(change.verdict in ("better", "worse") for change in suite.buckets)
+    return f"{_short(suite, comparison)} as a whole" if spoken else _short(suite, comparison)
 
 
 def _words(change: Change, comparison: Comparison) -> str:

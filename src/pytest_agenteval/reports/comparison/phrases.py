@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.formatting import format_figure
+from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure
 
 
 def format_change(change: float) -> str:
@@ -36,7 +36,9 @@ def repetitions_text(repetitions: tuple[tuple[int, int], tuple[int, int]]) -> st
 
 
 def verdict_text(change: Change) -> str:
-    """Write the verdict on a bucket."""
+    """Write the verdict on a bucket; nothing where none is possible."""
+    if not change.testable:
+        return NOT_KNOWN
     if change.verdict in ("better", "worse"):
         return f"{change.verdict} on {'this task' if change.tasks == 1 else 'these tasks'}"
     return "cannot tell, for errored trials" if change.undone else change.verdict
@@ -53,7 +55,7 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
         yield f"{text} Repeat trials (--repetitions 3) to learn how much of this is noise."
     elif sensitivity.needed.repetitions is None:
         tasks = format_about(sensitivity.needed.tasks)
-        yield f"{text} To see {tolerance:g} no number of repetitions is enough: {tasks} tasks would be."
+        yield f"{text} To see {tolerance:g} takes more tasks, {tasks}: repetitions are not enough."
     else:
         yield f"{text} To see {tolerance:g}: {format_about(sensitivity.needed.repetitions)} repetitions."
 

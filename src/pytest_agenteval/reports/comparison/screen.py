@@ -23,11 +23,10 @@ from pytest_agenteval.reports.formatting import (
     pluralize,
     printable,
 )
+from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
 from pytest_agenteval.reports.text_width import (
     StyledLine,
-    align_columns,
     clamp_width,
-    wrap,
     wrapped_lines,
 )
 from pytest_agenteval.scoring.broken_tasks import LEAST_TRIALS
@@ -80,6 +79,8 @@ def _suite_lines(
 def _score_text(suite: SuiteComparison, change: Change) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
+    if change.interval is None and not change.of_these_tasks:
+        parts[-1] += " in every task"
     if change.interval is not None:
         low, high = format_change(change.interval.low), format_change(change.interval.high)
         parts[-1] += f", between {low} and {high} ({change.interval.level:.1%})".replace("%)", " %)")
@@ -100,38 +101,35 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison) -
 
 
 def _buckets(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
-    """Give the buckets that were tested, then the small ones that moved."""
+    """Give the buckets that were tested, then those without a verdict that moved."""
     testable = sorted((change for change in suite.buckets if change.testable), key=lambda change: change.p)
-    small = [change for change in suite.buckets if not change.testable]
-    moved = [change for change in small if abs(change.change) > UNCHANGED]
-    shown = moved if whole else _furthest(moved)
-    head = ["bucket", "tasks", "old", "new", "change", "p"]
-    rows = [[*_row(change), format_p(change.p)] for change in testable]
-    small_rows = [[*_row(change), ""] for change in shown]
-    if not suite.buckets:
-        return
-    header, *lines = align_columns([head, *rows, *small_rows])
-    yield StyledLine("")
-    if rows:
-        yield StyledLine(f"  {header}  says", "dim")
-        for change, line in zip(testable, lines, strict=False):
-            yield from _fitted(f"  {line}  {verdict_text(change)}", width)
-    if small:
-        yield from wrapped_lines(_small_text(small, moved), width, "dim")
-    yield from (piece for line in lines[len(rows) :] for piece in _fitted(f"  {line}", width))
-    if len(shown) < len(moved):
-        yield StyledLine(f"  {len(moved) - len(shown)} more (-v)", "dim")
+    others = [change for change in suite.buckets if not change.testable]
+    moved = [change for change in others if abs(change.change) > UNCHANGED]
+    moved_most = sorted(moved, key=lambda change: -change.change) if whole else _furthest(moved)
+    if testable or moved:
+        yield StyledLine("")
+        yield from body_lines(_bucket_table([*testable, *moved_most]), width)
+    if len(moved_most) < len(moved):
+        yield StyledLine(f"  {len(moved) - len(moved_most)} more that moved (-v)", "dim")
+    if others:
+        yield from wrapped_lines(_no_verdict_text(others, moved), width, "dim")
 
 
-def _fitted(line: str, width: int) -> Iterator[StyledLine]:
-    """Give a row of a table, broken at spaces only where the terminal is too narrow for it."""
-    text = line.rstrip()
-    yield from (StyledLine(piece) for piece in (wrap(text, width) if len(text) > width else [text]))
+def _bucket_table(changes: Sequence[Change]) -> ReportTable:
+    p = (format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
+    columns = (
+        Column("tasks", tuple(str(change.tasks) for change in changes)),
+        Column("old", tuple(format_figure(change.old) for change in changes)),
+        Column("new", tuple(format_figure(change.new) for change in changes)),
+        Column("change", tuple(format_change(change.change) for change in changes)),
+        Column("p", tuple(p), spare=1),
+        Column("says", tuple(map(verdict_text, changes))),
+    )
+    return ReportTable("", "bucket", tuple(_name(change.name) for change in changes), (columns,))
 
 
-def _row(change: Change) -> list[str]:
-    figures = [format_figure(change.old), format_figure(change.new), format_change(change.change)]
-    return [one_line(change.name, MOST_NAME) or NOT_KNOWN, str(change.tasks), *figures]
+def _name(text: str) -> str:
+    return one_line(text, MOST_NAME) or NOT_KNOWN
 
 
 def _furthest(changes: Iterable[Change]) -> list[Change]:
@@ -144,11 +142,11 @@ def _furthest(changes: Iterable[Change]) -> list[Change]:
     return [*up[:MOST_EACH_WAY], *down[-MOST_EACH_WAY:]]
 
 
-def _small_text(small: Sequence[Change], moved: Sequence[Change]) -> str:
-    sizes = sorted({change.tasks for change in small})
+def _no_verdict_text(others: Sequence[Change], moved: Sequence[Change]) -> str:
+    sizes = sorted({change.tasks for change in others})
     tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    buckets = f"{pluralize(len(small), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
-    return f"too small for a verdict: {buckets}, {len(moved) or 'none'} moved"
+    buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
+    return f"no verdict possible, too few trials that differ: {buckets}, {len(moved) or 'none'} moved"
 
 
 def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
@@ -187,20 +185,16 @@ def _settled(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
 def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
     if not suite.graders:
         return
-    head = ["grader", "tasks", "old", "new", "change"]
-    rows = [
-        [
-            one_line(grader.grader, MOST_NAME),
-            str(grader.tasks),
-            *map(format_figure, (grader.scores.old, grader.scores.new)),
-            format_change((grader.scores.new or 0) - (grader.scores.old or 0)),
-        ]
-        for grader in suite.graders
-    ]
-    header, *lines = align_columns([head, *rows])
+    pairs = [(grader.scores.old or 0.0, grader.scores.new or 0.0) for grader in suite.graders]
+    columns = (
+        Column("tasks", tuple(str(grader.tasks) for grader in suite.graders)),
+        Column("old", tuple(format_figure(old) for old, _ in pairs)),
+        Column("new", tuple(format_figure(new) for _, new in pairs)),
+        Column("change", tuple(format_change(new - old) for old, new in pairs)),
+    )
+    names = tuple(_name(grader.grader) for grader in suite.graders)
     yield StyledLine("")
-    yield StyledLine(f"  {header}", "dim")
-    yield from (piece for line in lines for piece in _fitted(f"  {line}", width))
+    yield from body_lines(ReportTable("", "grader", names, (columns,)), width)
 
 
 def _cost_text(suite: SuiteComparison) -> str:
@@ -208,8 +202,10 @@ def _cost_text(suite: SuiteComparison) -> str:
         return " -> ".join(NOT_KNOWN if value is None else form(value) for value in (pair.old, pair.new))
 
     tokens = both(suite.tokens, lambda value: f"{value:,.0f}")
-    usd = both(suite.cost_usd, lambda value: f"${value:.4f}")
-    return f"a trial: {tokens} tokens, {both(suite.seconds, format_duration)}, {usd}"
+    parts = [f"{tokens} tokens", both(suite.seconds, format_duration)]
+    if suite.cost_usd.old or suite.cost_usd.new:
+        parts.append(both(suite.cost_usd, lambda value: f"${value:.4f}"))
+    return f"a trial: {', '.join(parts)}"
 
 
 def _remarks(comparison: Comparison, width: int, whole: bool) -> Iterator[StyledLine]:

@@ -1,0 +1,185 @@
+"""Better, worse, not worse, cannot tell, identical: what is said of scores, and what is never said."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, compare_sides
+from pytest_agenteval.compare.verdict import Change
+from tests.compare.samples import Scores, side, tasks
+
+SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, None])
+TASKS = st.dictionaries(
+    st.tuples(st.sampled_from("xyz"), st.integers(0, 8)).map(lambda pair: f"{pair[0]}/{pair[0]}{pair[1]}"),
+    st.lists(SCORES, min_size=1, max_size=4),
+    min_size=1,
+    max_size=12,
+)
+
+
+def compared(old: Scores, new: Scores) -> SuiteComparison:
+    """The only suite of two sides."""
+    (suite,) = compare_sides(side("old", old), side("new", new)).suites
+    return suite
+
+
+def bucket(suite: SuiteComparison, name: str) -> Change:
+    """One bucket of a suite."""
+    return next(change for change in suite.buckets if change.name == name)
+
+
+def verdict(suite: SuiteComparison) -> str:
+    """What is said of the suite as a whole."""
+    assert suite.suite is not None
+    return suite.suite.verdict
+
+
+def test_a_suite_in_which_every_task_rose_is_better() -> None:
+    """Ten tasks up and none down: 2 of 2^10 sign flips are as extreme, and the interval is above 0."""
+    new = {**tasks("x", 10, 1.0, 0.5), "x/x0": (1.0, 1.0)}
+    suite = compared(tasks("x", 10, 0.0, 0.5), new)
+    assert verdict(suite) == "better"
+    assert suite.suite is not None
+    assert suite.suite.p == pytest.approx(2 / 2**10)
+    assert suite.suite.interval is not None
+    assert suite.suite.interval.low > 0
+    assert suite.suite.change == pytest.approx(0.525)
+
+
+def test_where_all_tasks_moved_alike_there_is_a_verdict_and_no_interval() -> None:
+    """No spread is no proof of certainty: an interval of width 0 would be a lie."""
+    suite = compared(tasks("x", 10, 0.0, 0.5), tasks("x", 10, 1.0, 0.5)).suite
+    assert suite is not None
+    assert (suite.verdict, suite.interval, suite.of_these_tasks) == ("better", None, False)
+
+
+def test_equal_runs_are_identical() -> None:
+    """Every trial scored as before: that is said, p is 1, and nothing is divided by 0."""
+    scores = {**tasks("x", 5, 1.0, 0.5), **tasks("y", 5, 0.0, 0.0)}
+    suite = compared(scores, scores)
+    assert {change.verdict for change in suite.changes} == {"identical"}
+    assert suite.suite is not None
+    assert suite.suite.p == 1.0
+
+
+@pytest.mark.parametrize("number", [1, 2, 6])
+def test_a_suite_of_few_tasks_speaks_of_these_tasks_alone(number: int) -> None:
+    """Below seven tasks there is no interval, and labels are exchanged within tasks."""
+    suite = compared(tasks("x", number, 0.0, 0.0, 0.0), tasks("x", number, 1.0, 1.0, 1.0)).suite
+    assert suite is not None
+    assert suite.interval is None
+    assert suite.of_these_tasks
+    assert suite.p == pytest.approx(2 / 20**number)
+    assert suite.verdict == ("cannot tell" if number == 1 else "better")
+
+
+def test_one_task_with_one_trial_says_nothing_and_breaks_nothing() -> None:
+    """One pair of labels: p is 1, and no trial could have shown anything."""
+    suite = compared({"x/a": [0.0]}, {"x/a": [1.0]}).suite
+    assert suite is not None
+    assert (suite.verdict, suite.testable, suite.p) == ("cannot tell", False, 1.0)
+
+
+def test_a_bucket_that_moved_is_named_among_many_that_are_too_small() -> None:
+    """One bucket with enough trials is tested at the whole level; 20 of one task are not tested at all."""
+    small = {f"b{number}/t{number}": (1.0, 0.5, 0.5) for number in range(20)}
+    old, new = {**tasks("x", 4, 0.0, 0.5, 0.5), **small}, {**tasks("x", 4, 1.0, 1.0, 1.0), **small}
+    suite = compared(old, new)
+    assert bucket(suite, "x").verdict == "better"
+    assert bucket(suite, "x").of_these_tasks
+    assert sum(change.testable for change in suite.buckets) == 1
+
+
+def test_a_suite_of_one_bucket_is_judged_once() -> None:
+    """The bucket would be the suite over again, at a level of its own."""
+    assert compared(tasks("x", 8, 0.0), tasks("x", 8, 1.0)).buckets == ()
+
+
+def test_a_rise_that_chance_makes_is_no_verdict() -> None:
+    """Three of ten tasks up, two down: cannot tell, and what could have been seen is said."""
+    old = {**tasks("x", 5, 0.5, 0.5), **tasks("y", 3, 0.0, 1.0), **tasks("z", 2, 1.0, 1.0)}
+    new = {**tasks("x", 5, 0.5, 0.5), **tasks("y", 3, 1.0, 1.0), **tasks("z", 2, 0.0, 1.0)}
+    suite = compared(old, new)
+    assert verdict(suite) == "cannot tell"
+    assert suite.sensitivity is not None
+    assert suite.sensitivity.visible is not None
+    assert suite.sensitivity.visible > 0.05
+
+
+def test_what_hardly_moved_is_not_worse() -> None:
+    """The interval of the change ends above minus the tolerance: what a refactoring needs to know."""
+    random = Random(3)
+    old = {f"x/t{number}": [random.choice([0.9, 1.0]) for _ in range(3)] for number in range(40)}
+    new = {task: [random.choice([0.9, 1.0]) for _ in range(3)] for task in old}
+    assert verdict(compared(old, new)) == "not worse"
+
+
+def test_errored_trials_undo_a_verdict_that_rests_on_their_absence() -> None:
+    """Better over the trials that ended; with the errored ones as 0 nobody can tell, and that is said."""
+    old = tasks("x", 10, 0.0, 0.5)
+    new: dict[str, tuple[float | None, ...]] = dict.fromkeys(old, (None, None))
+    new |= dict(list(tasks("x", 7, 1.0, 1.0).items()))
+    suite = compared(old, new).suite
+    assert suite is not None
+    assert (suite.verdict, suite.undone) == ("cannot tell", True)
+    assert suite.tasks == 7
+
+
+def test_a_few_errored_trials_leave_a_clear_verdict_standing() -> None:
+    """One of 40 trials errored: as 0 and as 1 the verdict is the same."""
+    old, new = tasks("x", 20, 0.0, 0.5), dict(tasks("x", 20, 1.0, 1.0))
+    new["x/x0"] = (1.0, None)
+    assert verdict(compared(old, new)) == "better"
+
+
+def test_a_task_that_only_errored_is_in_no_mean() -> None:
+    """It has scores on one side only; the means are over the others, and it is among the tasks shown."""
+    suite = compared({"x/a": [1.0], "x/b": [0.0]}, {"x/a": [1.0], "x/b": [None]})
+    assert suite.suite is not None
+    assert (suite.suite.tasks, suite.suite.old, suite.suite.new) == (1, 1.0, 1.0)
+    assert suite.errored == (0, 1)
+
+
+def test_where_nothing_has_scores_on_both_sides_there_is_no_verdict() -> None:
+    """All new trials errored: no mean, no verdict, no exception."""
+    suite = compared({"x/a": [1.0]}, {"x/a": [None]})
+    assert suite.suite is None
+    assert list(suite.changes) == []
+
+
+def test_broken_and_mended_are_named_from_three_repetitions_on() -> None:
+    """With two, most comparisons would name a task that nothing happened to."""
+    two = compared({"x/a": [1.0, 1.0]}, {"x/a": [0.0, 0.0]})
+    three = compared({"x/a": [1.0] * 3, "x/b": [0.5] * 3}, {"x/a": [0.0] * 3, "x/b": [1.0] * 3})
+    assert [task.broken for task in two.tasks] == [False]
+    assert [(task.broken, task.mended) for task in three.tasks] == [(True, False), (False, True)]
+    assert three.broken_by_chance == pytest.approx(2 / 20)
+
+
+@settings(max_examples=80, deadline=None)
+@given(TASKS, TASKS)
+def test_verdict_interval_and_words_agree_whatever_the_scores(old: Scores, new: Scores) -> None:
+    """No pair of runs makes a verdict contradict its interval, its direction or its own mirror image."""
+    there = compare_sides(side("old", old), side("new", new))
+    back = compare_sides(side("new", new), side("old", old))
+    for change, mirrored in zip(_changes(there), _changes(back), strict=True):
+        opposite = {"better": "worse", "worse": "better"}
+        if change.verdict in opposite or mirrored.verdict in opposite:
+            assert mirrored.verdict == opposite[change.verdict]
+        if change.verdict == "better":
+            assert change.change > 0
+            assert change.interval is None or change.interval.low > 0
+        if change.verdict in ("cannot tell", "not worse") and not change.undone and change.interval:
+            assert change.interval.low <= 0 <= change.interval.high
+        if not change.testable:
+            assert change.verdict in ("cannot tell", "identical", "not worse")
+
+
+def _changes(comparison: Comparison) -> list[Change]:
+    return sorted(
+        (change for suite in comparison.suites for change in suite.changes), key=lambda change: change.name
+    )
