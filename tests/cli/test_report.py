@@ -188,3 +188,17 @@ def test_what_a_report_format_finds_wrong_is_told_in_its_words(here: Path) -> No
 
     with pytest.raises(UsageMistake, match=r"^out: there is no such disk$"):
         report(args)
+
+
+def test_two_runs_are_compared_and_more_stand_side_by_side(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The layout of ``agenteval compare`` for two; a column for each of three."""
+    names = [store_run(Path(RUNS), MIXED, PLANNED).folder.name for _ in range(3)]
+
+    assert run_report(names[0], names[1]) == 0
+    assert capsys.readouterr().out.startswith("s: cannot tell.")
+    assert run_report(*names) == 0
+    assert "bucket" in capsys.readouterr().out.splitlines()[1].split()
+    assert run_report(names[0], names[1], "--markdown", "-") == 0
+    assert capsys.readouterr().out.startswith("### s: cannot tell.")

@@ -62,15 +62,21 @@ def test_hangul_counts_double() -> None:
 
 
 def test_other_suites_stand_side_by_side_by_bucket(tmp_path: Path) -> None:
-    """Score and interval of each bucket that has five tasks; no groups and no total."""
+    """A row for each bucket, a column for each run, best first; an interval where there are five tasks."""
     passed = [trial(f"e{task}", 1, 1.0, "y") for task in range(5)]
     found = board(store_run(tmp_path, MIXED, PLANNED), store_run(tmp_path, MIXED[:3] + passed, PLANNED))
-    head, *rows = text(found)[1:4]
+    lines = text(found)
 
     assert not found.has_scorecard
-    assert head.split() == ["model", "score", "95", "%", "trials", "x", "y"]
-    assert rows[0].endswith("8 of 8  0.88  1.00 0.62-1.00")
-    assert rows[1].endswith("5 of 8  0.88            0.00")
+    assert [line.split() for line in lines[1:7]] == [
+        ["bucket", "1", "2"],
+        ["score", "0.96", "0.58"],
+        ["95", "%", "0.69-1.00", "-"],
+        ["trials", "8", "of", "8", "5", "of", "8"],
+        ["x", "0.88", "0.88"],
+        ["y", "1.00", "0.62-1.00", "0.00"],
+    ]
+    assert lines[7] == f"  1: rules {found.standings[0].run}"
 
 
 def test_groups_and_total_are_drawn_under_the_names_that_the_benchmark_gives_them(tmp_path: Path) -> None:

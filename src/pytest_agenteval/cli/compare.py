@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--variants", metavar="OLD,NEW", help="compare these two prompt variants; base is the agent's own")
     add("--allow", action="store_true", help="compare the tasks that are the same, though others are not")
     add("--tolerance", type=_share, metavar="D", help="the fall that does not matter (default: 0.05)")
+    add("--judge-noise", nargs="*", metavar="RUN", help="say how much of the noise is the judge's: runs of --agent-regrade=OLD or NEW with --agent-judge (default: all there are)")  # fmt: skip  # noqa: E501
     add("-v", "--verbose", action="store_true", help="every bucket, grader and task")
     add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
     add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
@@ -52,6 +53,8 @@ def compare(args: argparse.Namespace) -> int:
     old, new, compared = _sides(args)
     comparison = compare_sides(old, new, compared=compared, tolerance=args.tolerance or TOLERANCE)
     _refuse_obstacles(comparison, args)
+    if args.judge_noise is not None:
+        comparison = _with_judge_noise(comparison, args)
     _write(comparison, args)
     for odd in comparison.odd:
         print(odd, file=sys.stderr)
@@ -82,6 +85,26 @@ def _load_side(name: str, results: Path) -> Side:
     from pytest_agenteval.compare.baseline import find_side
 
     return find_side(results, name)
+
+
+def _with_judge_noise(comparison: Comparison, args: argparse.Namespace) -> Comparison:
+    from pytest_agenteval.compare.judge_noise import with_judge_noise
+    from pytest_agenteval.store.run_reader import load_run
+    from pytest_agenteval.store.runs import find_run, list_runs
+
+    results = Path(args.results)
+    sides = [load_run(find_run(results, name)) for name in dict.fromkeys(args.runs)]
+    names = {side.folder.name for side in sides}
+    folders = [find_run(results, name) for name in args.judge_noise] or [
+        run.path for run in list_runs(results) if names.intersection(run.header.regraded)
+    ]
+    compared = with_judge_noise(comparison, sides, [load_run(folder) for folder in folders])
+    if all(suite.judge_share is None for suite in compared.suites):
+        how = "pytest EVALS --agent-regrade=RUN --agent-judge=JUDGE, twice or more"
+        found = ", ".join(folder.name for folder in folders) or "none"
+        expected = "expected runs that graded the same trials again, and trials that differ among themselves"
+        raise UsageMistake(f"--judge-noise: {expected}; found {found}; {how}")
+    return compared
 
 
 def _two(text: str | None, flag: str) -> tuple[str, ...]:

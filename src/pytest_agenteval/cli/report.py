@@ -18,6 +18,7 @@ from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
+    from pytest_agenteval.compare.comparison import Comparison
     from pytest_agenteval.registry import Registry
     from pytest_agenteval.reports.leaderboard.standings import Leaderboard
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
@@ -192,9 +193,7 @@ def _lines(
 ) -> Iterable[StyledLine]:
     """Give one run as after pytest; several side by side."""
     if len(runs) > 1:
-        from pytest_agenteval.reports.leaderboard.board_tables import board_lines
-
-        return board_lines(boards, width)
+        return _lines_of_several(runs, boards, args, width)
     from pytest_agenteval.cli.one_run import one_run_lines
     from pytest_agenteval.store.runs import ROOT
 
@@ -203,13 +202,52 @@ def _lines(
     return one_run_lines(runs[0], boards, name, width, args.verbose - args.quiet)
 
 
+def _lines_of_several(
+    runs: Sequence[Run], boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
+) -> Iterator[StyledLine]:
+    from pytest_agenteval.reports.comparison.screen import comparison_lines
+    from pytest_agenteval.reports.leaderboard.board_tables import board_lines
+    from pytest_agenteval.reports.text_width import StyledLine
+
+    comparison = _comparison(runs)
+    if comparison is not None:
+        yield from comparison_lines(comparison, width, whole=args.verbose > 0)
+    left = _boards_beside(boards, comparison)
+    if left and comparison is not None:
+        yield StyledLine("")
+    yield from board_lines(left, width)
+
+
+def _boards_beside(boards: Sequence[Leaderboard], comparison: Comparison | None) -> list[Leaderboard]:
+    """Give the boards that are drawn: suites that are compared need none, unless a benchmark has more to say."""
+    compared = {suite.name for suite in comparison.suites} if comparison else set()
+    return [board for board in boards if board.suite not in compared or board.has_scorecard]
+
+
+def _comparison(runs: Sequence[Run]) -> Comparison | None:
+    """Compare two runs, the first being the old one; None of any other number, or where nothing is common."""
+    if len(runs) != 2:
+        return None
+    from pytest_agenteval.compare.comparison import compare_sides
+    from pytest_agenteval.compare.sides import side_of
+
+    comparison = compare_sides(*map(side_of, runs))
+    return comparison if comparison.suites else None
+
+
 def _markdown(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> str:
     from pytest_agenteval.reports.run_markdown import summary_markdown
     from pytest_agenteval.reports.tables import table_markdown
     from pytest_agenteval.reports.view import view_of
 
     parts = [summary_markdown(view_of(runs[0]))] if len(runs) == 1 else []
-    return "\n".join([*parts, *(f"{table_markdown(table)}\n" for table in _tables(runs, boards))])
+    comparison = _comparison(runs)
+    if comparison is not None:
+        from pytest_agenteval.reports.comparison.documents import comparison_markdown
+
+        parts.append(comparison_markdown(comparison))
+    left = _boards_beside(boards, comparison)
+    return "\n".join([*parts, *(f"{table_markdown(table)}\n" for table in _tables(runs, left))])
 
 
 def _tables(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> Iterator[ReportTable]:

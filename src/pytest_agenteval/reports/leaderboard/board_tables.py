@@ -30,6 +30,9 @@ from pytest_agenteval.reports.suite_table import (
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, stacked_lines
 from pytest_agenteval.reports.text_width import StyledLine
 
+WIDEST_TITLE = 16
+"""Columns of a terminal beyond which a title would cost its column more than the figures do."""
+
 
 def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
     """Give the table of a board and, where its suite has a scorecard, one for each group of metrics."""
@@ -118,22 +121,36 @@ def _groups(rows: Sequence[Standing], name: str) -> list[MetricGroup | None]:
 
 
 def _by_bucket(board: Leaderboard) -> ReportTable:
+    """Give a row for each bucket and a column for each standing: there are more buckets than runs."""
     rows = board.standings
     buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
+    titles, legend = _column_titles(rows)
+    columns = tuple(
+        Column(title, (*_whole_cells(row), *(_bucket(row, name) for name in buckets)))
+        for title, row in zip(titles, rows, strict=True)
+    )
+    names = ("score", "95 %", "trials", *(one_line(name, MOST_NAME) or NOT_KNOWN for name in buckets))
     return ReportTable(
         title=_title(board),
-        head="model",
-        names=_names(rows),
-        groups=(
-            _score_columns(rows),
-            tuple(
-                Column(one_line(name, MOST_NAME) or NOT_KNOWN, tuple(_bucket(row, name) for row in rows))
-                for name in buckets
-            ),
-        ),
-        notes=tuple(map(Note, _remarks(board))),
+        head="bucket",
+        names=names,
+        groups=(columns,),
+        notes=tuple(map(Note, (*legend, *_remarks(board)))),
         caveats=tuple(_without_judge(rows)),
     )
+
+
+def _column_titles(rows: Sequence[Standing]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name columns by model and variant; where runs are needed to tell them apart, by number and a legend."""
+    names = _names(rows)
+    if max(map(len, names)) <= WIDEST_TITLE:
+        return names, ()
+    numbers = tuple(str(number) for number in range(1, len(names) + 1))
+    return numbers, tuple(f"{number}: {name}" for number, name in zip(numbers, names, strict=True))
+
+
+def _whole_cells(row: Standing) -> tuple[str, str, str]:
+    return mean_cell(row.view.total), interval_cell(row.view.total), trials_cell(row.view.total)
 
 
 def _title(board: Leaderboard) -> str:
