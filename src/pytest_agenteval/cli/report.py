@@ -219,7 +219,7 @@ def _lines_of_several(
 
 
 def _boards_beside(boards: Sequence[Leaderboard], comparison: Comparison | None) -> list[Leaderboard]:
-    """Give the boards that are drawn: suites that are compared need none, unless a benchmark has more to say."""
+    """Give the boards to draw: a suite that is compared needs none, unless a benchmark has more to say."""
     compared = {suite.name for suite in comparison.suites} if comparison else set()
     return [board for board in boards if board.suite not in compared or board.has_scorecard]
 
