@@ -135,7 +135,7 @@ def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
 def _write(comparison: Comparison, args: argparse.Namespace) -> None:
     from pytest_agenteval.reports.comparison.documents import comparison_json, comparison_markdown
     from pytest_agenteval.reports.comparison.screen import comparison_lines
-    from pytest_agenteval.reports.run_summary import append_summary
+    from pytest_agenteval.reports.run_markdown import append_summary
 
     if args.json:
         data = comparison_json(comparison)
