@@ -102,6 +102,15 @@ def test_with_one_repetition_both_tests_are_one(pairs: list[tuple[float, float]]
     assert labels.p == pytest.approx(sign_flip_test([new - old for old, new in pairs]).p, abs=1e-12)
 
 
+@given(st.lists(QUARTERS, min_size=7, max_size=7), st.lists(QUARTERS, min_size=7, max_size=7))
+def test_many_repetitions_are_counted_by_equal_sums(old: list[float], new: list[float]) -> None:
+    """3,432 labellings of 14 trials are not written out one by one; they come to the same."""
+    sums = all_labellings(old, new)
+    test = label_test([(old, new)])
+    assert test.p == pytest.approx(share_at_least(sums, abs(mean(new) - mean(old))), abs=1e-12)
+    assert test.smallest_p == pytest.approx(share_at_least(sums, max(map(abs, sums))), abs=1e-12)
+
+
 def test_with_scores_of_0_and_1_it_is_mcnemars_exact_test() -> None:
     """7 tasks rose and 1 fell: twice the binomial tail of 8 throws of a coin."""
     tasks: list[PairedScores] = [([0], [1])] * 7 + [([1], [0])] + [([1], [1])] * 20

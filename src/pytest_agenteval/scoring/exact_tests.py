@@ -10,8 +10,10 @@ as any.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations
 from typing import TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
@@ -30,8 +32,13 @@ LEAST = 1e-4
 SHARE_BITS = 64
 ONE = 1 << 62
 
-MOST_BITS = 8_000_000
-"""What one distribution may take; where it would take more, scores stand on a coarser grid."""
+MOST_BITS_OF_SIGNS, MOST_BITS_OF_LABELS, MOST_BITS_OF_TAIL = 8_000_000, 2_000_000, 500_000
+"""What one distribution may take; where it would take more, scores stand on a coarser grid.
+
+A task has two signs and, with three repetitions, twenty labellings; and an interval takes thirty tails.
+"""
+
+FEW_LABELLINGS = 1_000
 
 
 class ExactTest(FrozenValue, frozen=True):
@@ -52,7 +59,7 @@ def sign_flip_test(differences: Iterable[float]) -> ExactTest:
     that did not change says nothing. With m tasks that changed, ``smallest_p`` is 2 / 2^m, and 1 with none.
     """
     changed = [difference for difference in differences if abs(difference) > SAME]
-    steps = _steps(map(abs, changed), math.fsum(map(abs, changed)), len(changed) + 2)
+    steps = _steps(map(abs, changed), math.fsum(map(abs, changed)), len(changed) + 2, MOST_BITS_OF_SIGNS)
     whole = [round(abs(difference) * steps) for difference in changed]
     observed = sum(size for size, difference in zip(whole, changed, strict=True) if difference > 0)
     return _exact_test([_either_sign(size) for size in whole], observed)
@@ -96,7 +103,7 @@ def _upper_tail(differences: Sequence[float], change: float) -> float:
     To about 9 digits, on a grid: shares take 64 bits where counts of hundreds of tasks would take hundreds.
     """
     moved = [difference - change for difference in differences]
-    steps = min(GRID, _most_steps(math.fsum(map(abs, moved)), SHARE_BITS, MOST_BITS // 16))
+    steps = min(GRID, _most_steps(math.fsum(map(abs, moved)), SHARE_BITS, MOST_BITS_OF_TAIL))
     whole = [round(value * steps) for value in moved]
     # halving all digits at once moves the last bit of each to the top of the one before it: there it is
     # cleared
@@ -120,7 +127,7 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     bits = math.prod(block.labellings for block in blocks).bit_length() + 1
     weights = _whole_weights([block.weight for block in blocks])
     extent = math.fsum(block.spread * weight for block, weight in zip(blocks, weights, strict=True))
-    steps = _steps((score for block in blocks for score in block.scores), extent, bits)
+    steps = _steps((score for block in blocks for score in block.scores), extent, bits, MOST_BITS_OF_LABELS)
     ways = [
         {weight * total: count for total, count in block.new_sums(steps).items()}
         for block, weight in zip(blocks, weights, strict=True)
@@ -151,12 +158,15 @@ class _Block:
 
     def new_sums(self, steps: int) -> Ways:
         """Count the ways to choose the new ones by their sum."""
+        whole = [round(score * steps) for score in self.scores]
+        if self.labellings <= FEW_LABELLINGS:
+            return Counter(map(sum, combinations(whole, self.new)))
         width = self.labellings.bit_length() // 8 + 1
         # sums[j] holds the ways to choose j trials, those for the sum s at its byte s * width
         sums = [1, *[0] * self.new]
-        for score in self.scores:
+        for score in whole:
             for chosen in range(self.new, 0, -1):
-                sums[chosen] += sums[chosen - 1] << (8 * width * round(score * steps))
+                sums[chosen] += sums[chosen - 1] << (8 * width * score)
         digits = sums[self.new].to_bytes(sums[self.new].bit_length() // 8 + width, "little")
         ways = (int.from_bytes(digits[at : at + width], "little") for at in range(0, len(digits), width))
         return {total: count for total, count in enumerate(ways) if count}
@@ -170,12 +180,12 @@ def _whole_weights(weights: Sequence[Fraction]) -> list[int]:
     return [weight // divisor for weight in whole]
 
 
-def _steps(values: Iterable[float], extent: float, bits: int) -> int:
+def _steps(values: Iterable[float], extent: float, bits: int, most_bits: int) -> int:
     """Give by how much scores are multiplied, and then rounded, to make whole numbers of them.
 
     ``extent`` is the largest sum there can be, ``bits`` what the count for one sum takes.
     """
-    most = _most_steps(extent, bits, MOST_BITS)
+    most = _most_steps(extent, bits, most_bits)
     common = 1
     for value in set(values):
         exact = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
@@ -223,7 +233,10 @@ def _packed(ways: Iterable[Ways], bits: int) -> int:
     """
     packed = 1
     for each in ways:
-        packed = sum((packed << (total * bits)) * count for total, count in each.items())
+        shifted = (packed << (total * bits) for total in each)
+        packed = sum(
+            ways if count == 1 else ways * count for ways, count in zip(shifted, each.values(), strict=True)
+        )
     return packed
 
 
