@@ -89,7 +89,7 @@ def test_oracle_runs_on_the_imported_cache_without_a_socket(project: Path) -> No
     assert {entry.ending for entry in run.entries} <= {"passed", "missed"}
     misses = sum(entry.tool_tape.misses for entry in run.entries)
     calls = misses + sum(entry.tool_tape.hits for entry in run.entries)
-    assert f"{misses} of {calls} calls not recorded" in finished.stdout
+    assert f"! {misses} of ko-agentbench's {calls} calls not recorded" in finished.stdout
     assert 0 < misses < calls / 3
 
 
