@@ -95,6 +95,29 @@ def test_large_buckets_with_misses_are_always_there_and_small_ones_while_worst(t
     assert lines[head + 7] == "  3 more with misses (-v)"
 
 
+def test_misses_are_told_at_length_where_there_is_room_for_it(tmp_path: Path) -> None:
+    """One always, several if all of them fit; else in a line each, as many as fit, and the title says so."""
+    several = store_run(
+        tmp_path, screen_runs.suite_trials("s", {"x": 3}, (0.5,)), suites=screen_runs.suites("s")
+    )
+    one = screen_runs.one_task(tmp_path)
+
+    told = {
+        (room, run is one): (misses.title, len(misses.lines))
+        for run in (several, one)
+        for room in (6, 5, 2, 0)
+        if (misses := worst_misses(run, 80, room))
+    }
+
+    first = "misses, the worst first"
+    assert told == {
+        (6, False): (first, 6),
+        (5, False): (f"{first} (-v says more)", 3),
+        (2, False): ("misses, the worst 2 of 3 tasks (-v shows all)", 2),
+        **{(room, True): (first, 2) for room in (6, 5, 2, 0)},
+    }
+
+
 def test_a_verdict_stands_above_and_gates_below(tmp_path: Path) -> None:
     """Whatever the verbosity: the first line is the verdict, the gate is said before where the run is."""
     parts = ScreenParts(

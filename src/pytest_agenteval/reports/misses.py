@@ -36,17 +36,18 @@ def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED)
 
 
 class WorstMisses(FrozenValue, frozen=True):
-    """Lines about the worst misses, of ``shown`` of the ``tasks`` that have any."""
+    """Lines about the worst misses, of ``shown`` of the ``tasks`` that have any, in brief or at length."""
 
     lines: tuple[StyledLine, ...]
     shown: int
     tasks: int
+    at_length: bool = False
 
     @property
     def title(self) -> str:
         """What the lines are, and how to see the others."""
         if self.shown == self.tasks:
-            return "misses, the worst first"
+            return "misses, the worst first" if self.at_length else "misses, the worst first (-v says more)"
         return f"misses, the worst {self.shown} of {pluralize(self.tasks, 'task')} (-v shows all)"
 
 
@@ -65,7 +66,7 @@ def worst_misses(
     if len(worst) <= SHOWN:
         at_length = [line for entry in worst for line in _miss_block(run, entry, width)]
         if len(worst) == 1 or len(at_length) <= room:
-            return WorstMisses(tuple(at_length), len(worst), len(worst)) if worst else None
+            return WorstMisses(tuple(at_length), len(worst), len(worst), at_length=True) if worst else None
     briefs = [list(_in_brief(entry, width)) for entry in worst[:SHOWN]]
     while briefs and sum(map(len, briefs)) > room:
         briefs.pop()

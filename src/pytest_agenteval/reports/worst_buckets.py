@@ -44,11 +44,10 @@ def worst_buckets(view: RunView) -> list[WorstBuckets]:
 
     The more suites there are the fewer rows each has.
     """
-    most = max(1, min(MOST_ROWS, MOST_OF_ALL // max(1, len(view.suites))))
-    most_large = MOST_LARGE if len(view.suites) <= FEW_SUITES else most
-    several = [suite for suite in view.suites if len(suite.rows) > 1]
-    blocks = (_worst_of(view.label(suite), suite, most, most_large) for suite in several)
-    return [block for block in blocks if block.rows]
+    suites = [suite for suite in view.suites if len(suite.rows) > 1 and any(map(_misses, suite.rows))]
+    most = max(1, min(MOST_ROWS, MOST_OF_ALL // max(1, len(suites))))
+    most_large = MOST_LARGE if len(suites) <= FEW_SUITES else most
+    return [_worst_of(view.label(suite), suite, most, most_large) for suite in suites]
 
 
 def _worst_of(label: str, suite: SuiteView, most: int, most_large: int) -> WorstBuckets:

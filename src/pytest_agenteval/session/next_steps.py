@@ -15,13 +15,11 @@ MOST_LOOKED_AT = 20
 
 def next_steps(folder: Path, here: Path) -> Iterator[str]:
     """Give commands about the run that is kept in ``folder``, to be typed in the folder ``here``."""
-    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    is_default = shown.parent == ROOT
-    name = LATEST if is_default else shlex.quote(str(shown))
+    runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
+    where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
     if earlier := _run_before(folder):
-        old = earlier if is_default else shlex.quote(str(shown.parent / earlier))
-        yield f"agenteval compare {old} {name}"
-    yield f"agenteval report {name} -v"
+        yield f"agenteval compare {earlier} {LATEST}{where}"
+    yield f"agenteval report {LATEST} -v{where}"
 
 
 def _run_before(folder: Path) -> str:
