@@ -58,7 +58,7 @@ def _suite_lines(
     old, new = printable(comparison.old), printable(comparison.new)
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
     tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite.repetitions)}"
-    differs = f"   differs: {', '.join(suite.differs) or 'nothing that a run records'}"
+    differs = f"  differs: {', '.join(suite.differs) or 'nothing known'}"
     yield from wrapped_lines(f"{suite_label(suite)}  {tasks}, {runs}{differs}", width, indent="")
     if suite.suite is None:
         return
