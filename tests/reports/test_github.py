@@ -25,6 +25,8 @@ rules: rule-based, no LLM
 
 pass^2: s 0.00 (2 of 4 tasks)
 
+s index 0.5
+
 | s, worst first (2 buckets) | score | 95 % | tasks passed |
 | --- | ---: | ---: | ---: |
 | y | 0.00 | - | 0 of 1 |
@@ -66,11 +68,16 @@ run: RUN
 """
 
 
+def one_line(text: str) -> list[StyledLine]:
+    """Give what others put into a summary."""
+    return [StyledLine(text)]
+
+
 def test_the_summary_is_the_screen_with_tables_and_misses_folded(tmp_path: Path) -> None:
-    """The same figures and words as in the terminal, a verdict above them and gates below."""
+    """The same figures and words as in the terminal, a verdict above them, a total and gates below."""
     run = store_run(tmp_path, MIXED, PLANNED)
 
-    summary = summary_markdown(view_of(run), [StyledLine("worse: s", "red")], [StyledLine("gate: broken")])
+    summary = summary_markdown(view_of(run), *map(one_line, ("worse: s", "s index 0.5", "gate: broken")))
 
     assert summary == SUMMARY.replace("RUN", escape_markdown(str(run.folder)))
 

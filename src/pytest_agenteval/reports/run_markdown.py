@@ -27,18 +27,22 @@ MOST_BYTES = 1_000_000
 
 
 def summary_markdown(
-    view: RunView, headline: Sequence[StyledLine] = (), footer: Sequence[StyledLine] = ()
+    view: RunView,
+    headline: Sequence[StyledLine] = (),
+    totals: Sequence[StyledLine] = (),
+    footer: Sequence[StyledLine] = (),
 ) -> str:
     """Give a run as its screen does: suites, worst buckets and doubts; all tables and misses folded away.
 
-    ``headline`` is a comparison's verdict, ``footer`` the gates: a paragraph for each line.
+    ``headline`` is a comparison's verdict, ``totals`` are what benchmarks make of suites, ``footer`` the gates:
+    a paragraph for each line.
     """
-    parts = ["## Agent evals", *(escape_markdown(line.text) for line in headline)]
-    parts += [_suites(view), *map(escape_markdown, filter(None, remarks_on_all(view)))]
+    parts = ["## Agent evals", *_paragraphs(headline), _suites(view)]
+    parts += [*map(escape_markdown, filter(None, remarks_on_all(view))), *_paragraphs(totals)]
     parts += [_buckets(suite) for suite in worst_buckets(view)]
     if notes := [f"- {escape_markdown(note.text)}" for note in doubts(view)]:
         parts.append("\n".join(notes))
-    parts += [escape_markdown(line.text) for line in footer]
+    parts += _paragraphs(footer)
     if view.suites:
         tables = "\n\n".join(table_markdown(suite_table(suite)) for suite in view.suites)
         parts.append(_folded("all buckets", tables))
@@ -46,6 +50,10 @@ def summary_markdown(
         parts.append(_folded(f"{pluralize(len(view.misses), 'trial')} not passed", _misses(view.misses)))
     parts.append(f"run: {escape_markdown(view.path)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _paragraphs(lines: Sequence[StyledLine]) -> list[str]:
+    return [escape_markdown(line.text) for line in lines]
 
 
 def _suites(view: RunView) -> str:

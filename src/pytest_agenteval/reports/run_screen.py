@@ -36,12 +36,13 @@ class ScreenParts(FrozenValue, frozen=True):
     """What others put on a run's screen.
 
     ``headline`` stands above the suites: the verdict of a comparison. ``totals`` are what benchmarks make of
-    suites, in brief or as tables. ``footer`` stands below the doubts: gates. ``place`` is where the run is
-    kept, ``next_steps`` are commands that go on from there.
+    suites, in brief or as tables. Below the doubts stand ``remarks`` and ``footer``: gates. ``place`` is
+    where the run is kept, ``next_steps`` are commands that go on from there.
     """
 
     headline: Sequence[StyledLine] = ()
     totals: Sequence[StyledLine] = ()
+    remarks: Sequence[StyledLine] = ()
     footer: Sequence[StyledLine] = ()
     place: str = ""
     next_steps: Sequence[str] = ()
@@ -59,7 +60,7 @@ def screen_lines(
     elif verbosity == 0:
         blocks[0] = [*blocks[0], *parts.totals]
         blocks += _bucket_blocks(worst_buckets(view), width)
-    end = [*_doubts(view, width, verbosity), *parts.footer]
+    end = [*_doubts(view, width, verbosity), *parts.remarks, *parts.footer]
     if verbosity >= 0:
         end += _where(parts, width)
     return _apart([*blocks, end]) if verbosity >= 0 else [line for block in [*blocks, end] for line in block]

@@ -118,7 +118,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     for line in screen:
         _write(reporter, line)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        _leave_markdown(config, view, parts)
+        _leave_markdown(config, run, view, parts)
 
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:
@@ -129,7 +129,7 @@ def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -
     is_kept = config.stash[run_info_key].is_kept
     return ScreenParts(
         totals=scorecards,
-        footer=list(_remarks(config, width)),
+        remarks=list(_remarks(config, width)),
         place=str(_relative(_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(config)) if is_kept and verbosity == 0 else (),
     )
@@ -147,11 +147,12 @@ def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
         yield from map(StyledLine, (*wrap(first, width), *traceback))
 
 
-def _leave_markdown(config: pytest.Config, view: RunView, parts: ScreenParts) -> None:
+def _leave_markdown(config: pytest.Config, run: Run, view: RunView, parts: ScreenParts) -> None:
     from pytest_agenteval.reports.run_markdown import append_summary, code_block, summary_markdown
 
     calibrations = [line.text for line in _calibrations(config, WIDE)]
-    markdown = summary_markdown(view, parts.headline)
+    totals = list(_scorecards(config, run, WIDE, whole=False))
+    markdown = summary_markdown(view, parts.headline, totals, parts.footer)
     append_summary(
         Path(os.environ["GITHUB_STEP_SUMMARY"]), markdown + (code_block(calibrations) if calibrations else "")
     )
