@@ -109,7 +109,7 @@ def test_a_benchmark_from_outside_uses_every_seam(outside: Environment, tmp_path
     journal_text = "".join(journal.read_text(encoding="utf-8") for journal in journals)
     assert all(f'"{label}"' in journal_text for label in ("greets", "short", "judge"))
 
-    report = outside(*REPORT, "--greets", "0.5")
+    report = outside(*REPORT, "-v", "--greets", "0.5")
     assert "one question is no benchmark" in report.stdout
     data = json.loads(outside(*REPORT, "--greets", "0.5", "--json", "-").stdout)
     assert data["weights"] == {"manners": 0.5, "brevity": 0.5}

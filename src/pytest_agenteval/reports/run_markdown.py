@@ -34,7 +34,7 @@ def summary_markdown(
 ) -> str:
     """Give a run as its screen does: suites, worst buckets and doubts; all tables and misses folded away.
 
-    ``headline`` is a comparison's verdict, ``totals`` are what benchmarks make of suites, ``footer`` the gates:
+    ``headline`` is a comparison's verdict, ``totals`` what benchmarks make of suites, ``footer`` the gates:
     a paragraph for each line.
     """
     parts = ["## Agent evals", *_paragraphs(headline), _suites(view)]
