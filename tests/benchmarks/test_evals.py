@@ -15,7 +15,7 @@ import pytest
 from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
-from pytest_agenteval.reports.run_screen import ScreenParts, screen_lines
+from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -71,6 +71,8 @@ class Cheater:
 def pytest_agenteval_register(registry):
     registry.model("cheater", lambda model, plan: Cheater(plan.task))
 '''
+
+SEPARATORS = 2
 
 PARROT = '''
 """Says everything that the user said, and calls nothing."""
@@ -237,6 +239,7 @@ def test_rules_gets_some_right_and_some_half_right(rules: Run) -> None:
     assert _figures(rules) == _readme_says("rules")
     screen = [line.text for line in screen_lines(view_of(rules), 100, parts=_parts(rules))]
     assert _timeless(screen) == _screen_in_readme()
+    assert len(screen) + SEPARATORS <= MOST_LINES
     for suite, halved in (("card", "card_template_choice"), ("pkm", "pkm_routed_correctly")):
         entries = _of(rules, suite)
         scores = [entry.score or 0.0 for entry in entries]
