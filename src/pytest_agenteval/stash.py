@@ -27,3 +27,6 @@ run_info_key: pytest.StashKey[Any] = pytest.StashKey()
 
 remarks_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.remarks.Remarks``."""
+
+verdict_key: pytest.StashKey[Any] = pytest.StashKey()
+"""Holds ``session.gate.Verdict``."""

@@ -37,7 +37,15 @@ def test_each_option_can_be_said_in_three_places(
 ) -> None:
     """The flag hides the variable, which hides the key; each is named where its value is refused."""
     (pytester.path / "x.md").write_text("Be brief.")
-    value = {"N": "3", "S": "3", "MODE": "all", "SPLIT": "all", "NAME=PATH": "short=x.md", "": "true"}
+    value = {
+        "N": "3",
+        "S": "3",
+        "MODE": "all",
+        "SPLIT": "all",
+        "NAME=PATH": "short=x.md",
+        "": "true",
+        "KEY=VALUE": "score=1",
+    }
     value_text = value.get(row.metavar, "latest")
 
     def chosen(*args: str) -> object:

@@ -51,6 +51,14 @@ class Side(FrozenValue, frozen=True):
         names = {entry.key.variant or BASE: None for entry in self.entries}
         return self._part("variant", variant, names)
 
+    def on_tasks_of(self, other: Side) -> Side:
+        """Give the trials of the tasks that the other side tried."""
+        tasks = {(entry.key.suite, entry.key.task, entry.key.agent) for entry in other.entries}
+        entries = (
+            entry for entry in self.entries if (entry.key.suite, entry.key.task, entry.key.agent) in tasks
+        )
+        return replace(self, entries=tuple(entries))
+
     def _part(self, kind: str, name: str, names: Iterable[str]) -> Side:
         if name not in names:
             known = nearest_names(name, list(names)) or "none"

@@ -27,9 +27,11 @@ from pytest_agenteval.session.secrets import hide_in_log_file, hide_in_report, h
 from pytest_agenteval.session.selection import empty_selection_reason, select, unselectable_lines
 from pytest_agenteval.session.settings import Settings, read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
+from pytest_agenteval.tasks.spec import NO_GATE, Suite
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.regrade_source import StoredTrials
+    from pytest_agenteval.store.run_gates import SuiteGate
 
 
 def get_eval_session(config: pytest.Config) -> EvalSession:
@@ -71,6 +73,7 @@ class EvalSession:
         self.calibrations: list[CalibrationTest] = []
         self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
+        self.gates: tuple[SuiteGate, ...] = ()
         self._empty_selection = ""
         self._unreadable: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
@@ -203,7 +206,9 @@ class EvalSession:
     def _check_options(self) -> None:
         """See that what was asked for can be done with the selected trials, before the first starts."""
         try:
+            get_run_info(self.config)  # which looks for the runs that were named
             self._check_promoted()
+            self._plan_gates()
             preflight = Preflight(self.registry, self.settings, self.cases.judges)
             preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
         except UsageMistake as mistake:
@@ -211,12 +216,27 @@ class EvalSession:
 
     def _check_promoted(self) -> None:
         """See that what suites have promoted is there, where all of a suite was to be collected."""
-        start = self.config.invocation_params.dir
-        named = (argument for argument in self.config.args if "::" not in argument)
-        collected = [Path(os.path.normpath(start / argument)) for argument in named]
-        problems = self.planner.promoted.problems(collected)
+        problems = self.planner.promoted.problems(self._collected())
         if problems:
             raise UsageMistake(str(ProblemsFound(problems)))
+
+    def _collected(self) -> tuple[Path, ...]:
+        """Give the paths of which everything was to be collected."""
+        start = self.config.invocation_params.dir
+        named = (argument for argument in self.config.args if "::" not in argument)
+        return tuple(Path(os.path.normpath(start / argument)) for argument in named)
+
+    def _plan_gates(self) -> None:
+        """Work out what suites have to reach, where a file or an option says so."""
+        asked, suites = self.settings.gate or self.settings.baseline, self.planner.suites
+        met = {
+            name: tasks for name, tasks in self.planner.met.items() if asked or _has_gate(suites.named(name))
+        }
+        if met:
+            from pytest_agenteval.session.gate_settings import SuiteTasks, planned_gates
+
+            tasks = SuiteTasks(met, self._collected(), suites)
+            self.gates = planned_gates(self.settings, tasks, self.config.rootpath)
 
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
@@ -228,7 +248,11 @@ class EvalSession:
         """Write down what this run sets out to do; every worker writes the same."""
         regraded = self.stored.names if self.stored else ()
         info, judges = get_run_info(self.config), self.cases.judges
-        begin_run(info, self.settings, judges, self.selected, self.planner.suites, regraded)
+        begin_run(info, self.settings, judges, self.selected, self.planner.suites, regraded, self.gates)
+
+
+def _has_gate(suite: Suite | None) -> bool:
+    return suite is not None and suite.gate != NO_GATE
 
 
 def _is_calibration(item: object) -> TypeGuard[CalibrationTest]:

@@ -222,6 +222,13 @@ def folder(raw: RawValue) -> Path | None:
     return None if str(raw.value) == "none" else raw.folder / str(raw.value)
 
 
+def path_or_name(raw: RawValue) -> str:
+    """Take a path, from where it was said, if it leads somewhere; else a name; ``none`` is no name."""
+    said = str(raw.value)
+    path = raw.folder / said
+    return "" if said == "none" else str(path) if path.exists() else said
+
+
 def table(raw: RawValue) -> Mapping[str, Any]:
     """Take a table of pyproject.toml."""
     if not isinstance(raw.value, dict):

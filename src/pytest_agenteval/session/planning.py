@@ -66,6 +66,7 @@ class Planner:
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._reported: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []
+        self.met: dict[str, dict[str, tuple[str, str]]] = {}  # bucket and split of each suite's tasks
         self._folders: dict[Path, bool] = {}  # of tasks; whether one of them is called task.*
         self._started_from: set[str] = set()
         self._last: _TaskSource | None = None
@@ -92,7 +93,10 @@ class Planner:
         problems: list[Problem] = []
         planned = [self._plan(task, loaded_suite, problems) for task in loaded]
         self._raise(problems)
-        return tuple(task for task in planned if task is not None)
+        tasks = tuple(task for task in planned if task is not None)
+        for task, _ in tasks:
+            self.met.setdefault(task.suite, {})[task.id] = (task.bucket, task.split)
+        return tasks
 
     def not_tasks(self) -> list[Path]:
         """Give the files below suites that were met and are no tasks, and that nobody names."""

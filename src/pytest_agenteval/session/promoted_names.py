@@ -1,12 +1,12 @@
-"""Are the buckets and tasks there that a suite says it has promoted?"""
+"""Are the buckets and tasks there that a suite's file names: promoted ones, and those of its gate?"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_agenteval.errors import Problem, ProblemsFound, nearest, nearest_names
+from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.session.suites import LoadedSuite, Suites
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
@@ -29,7 +29,7 @@ def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedT
 
 
 class PromotedNames:
-    """What suites have promoted, beside the buckets and tasks that were met while collecting."""
+    """What suites' files name, beside the buckets and tasks that were met while collecting."""
 
     def __init__(self, suites: Suites) -> None:
         self._suites = suites
@@ -38,10 +38,10 @@ class PromotedNames:
         self._tasks: dict[Path, set[str]] = defaultdict(set)
 
     def meet(self, loaded_suite: LoadedSuite, tasks: Iterable[LoadedTask]) -> None:
-        """Take note of tasks, where their suite has promoted anything."""
+        """Take note of tasks, where their suite has promoted anything, or has a gate for a bucket."""
         suite, folder = loaded_suite.suite, loaded_suite.folder
         file = self._suites.file_of(folder) if suite and folder else None
-        if suite is None or file is None or suite.regression == NOTHING_PROMOTED:
+        if suite is None or file is None or not (suite.regression != NOTHING_PROMOTED or suite.gate.buckets):
             return
         self._promoting[file] = suite
         self._meet(file, tasks)
@@ -52,7 +52,7 @@ class PromotedNames:
             self._tasks[file].add(loaded.task.id)
 
     def problems(self, collected: Iterable[Path] | None = None) -> list[Problem]:
-        """Say which promoted names no task of their suite has; of suites below the ``collected`` paths only.
+        """Say which of these names no task of their suite has; of suites below the ``collected`` paths only.
 
         What was not met is looked up in the files of the suite: pytest may have been told to pass them over.
         Where one of these has problems of its own nobody can tell.
@@ -71,13 +71,20 @@ class PromotedNames:
         return problems
 
     def _unknown(self, file: Path, suite: Suite) -> Iterator[Problem]:
-        for key, names, known in (
-            ("buckets", suite.regression.buckets, self._buckets[file]),
-            ("tasks", suite.regression.tasks, self._tasks[file]),
-        ):
-            for index, name in enumerate(names):
-                if name not in known:
-                    path = ("regression", key, index)
-                    line = read_document(file).line_of(path)
-                    expected = f"one of the suite's {key}: {nearest_names(name, known)}"
-                    yield Problem(short_path(file), line, path, expected, repr(name), nearest(name, known))
+        regression = suite.regression
+        promoted_buckets = [("regression", "buckets", at) for at in range(len(regression.buckets))]
+        promoted_tasks = [("regression", "tasks", at) for at in range(len(regression.tasks))]
+        gated = [("gate", "buckets", name) for name in suite.gate.buckets]
+        yield from self._missing(file, "buckets", regression.buckets, promoted_buckets)
+        yield from self._missing(file, "tasks", regression.tasks, promoted_tasks)
+        yield from self._missing(file, "buckets", list(suite.gate.buckets), gated)
+
+    def _missing(
+        self, file: Path, kind: str, names: Sequence[str], paths: Sequence[KeyPath]
+    ) -> Iterator[Problem]:
+        known = self._buckets[file] if kind == "buckets" else self._tasks[file]
+        for name, path in zip(names, paths, strict=True):
+            if name not in known:
+                line = read_document(file).line_of(path)
+                expected = f"one of the suite's {kind}: {nearest_names(name, known)}"
+                yield Problem(short_path(file), line, path, expected, repr(name), nearest(name, known))

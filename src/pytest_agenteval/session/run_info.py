@@ -21,9 +21,9 @@ class RunInfo(NamedTuple):
 
     ``folder`` is the run's own, ``is_kept`` where it stays after the run; ``started_at`` is ISO 8601 in UTC;
     ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
-    ``--agent-only`` chooses from, ``regraded`` are those of ``--agent-regrade``: both found before this run
-    becomes the latest. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses to
-    do.
+    ``--agent-only`` chooses from, ``regraded`` are those of ``--agent-regrade``, ``baseline`` is the run, or
+    the file, of ``--agent-baseline``: all found before this run becomes the latest. ``controller`` is the
+    process that speaks for the run, ``mistake`` what it refuses to do.
     """
 
     folder: Path
@@ -35,6 +35,7 @@ class RunInfo(NamedTuple):
     controller: int
     earlier: Path | None = None
     regraded: tuple[Path, ...] = ()
+    baseline: Path | None = None
     mistake: str = ""
 
     @property
@@ -50,6 +51,7 @@ class RunInfo(NamedTuple):
             "refusal": str(self.refusal),
             "earlier": str(self.earlier) if self.earlier else None,
             "regraded": [str(run) for run in self.regraded],
+            "baseline": str(self.baseline) if self.baseline else None,
         }
 
     @classmethod
@@ -62,6 +64,7 @@ class RunInfo(NamedTuple):
                 "refusal": Path(sent["refusal"]),
                 "earlier": Path(sent["earlier"]) if sent["earlier"] else None,
                 "regraded": tuple(map(Path, sent["regraded"])),
+                "baseline": Path(sent["baseline"]) if sent["baseline"] else None,
             }
         )
 
@@ -114,6 +117,7 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         controller=os.getpid(),
         earlier=_earlier_run(config, settings) if settings.only else None,
         regraded=runs_to_regrade(settings, config.rootpath),
+        baseline=_baseline(settings, config.rootpath),
     )
 
 
@@ -125,6 +129,19 @@ def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
 
     with settings.naming_place("regrade"):
         return tuple(find_run(settings.results or root / RESULTS, name) for name in settings.regrade)
+
+
+def _baseline(settings: Settings, root: Path) -> Path | None:
+    """Find what ``--agent-baseline`` names; raises UsageMistake where it is not there, or is no baseline."""
+    if not settings.baseline:
+        return None
+    from pytest_agenteval.compare.baseline import find_baseline, read_baseline
+
+    with settings.naming_place("baseline"):
+        path = find_baseline(settings.results or root / RESULTS, settings.baseline)
+        if path.is_file():
+            read_baseline(path)
+    return path.resolve()
 
 
 def _earlier_run(config: pytest.Config, settings: Settings) -> Path:

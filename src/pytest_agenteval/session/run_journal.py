@@ -16,6 +16,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.parametrization import PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_gates import SuiteGate, write_gates
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import open_run, write_planned
@@ -87,10 +88,11 @@ def begin_run(
     trials: Sequence[PlannedItem],
     suites: Suites,
     regraded: tuple[str, ...],
+    gates: Sequence[SuiteGate],
 ) -> None:
     """Write down what the run sets out to do, before the first trial; every worker writes the same.
 
-    ``regraded`` names the runs whose trials are graded again.
+    ``regraded`` names the runs whose trials are graded again, ``gates`` say what suites have to reach.
     """
     models = {item.case.model.name: item.case.model for item in trials}
     tasks = {item.task.suite: item.task for item in trials}
@@ -111,6 +113,8 @@ def begin_run(
         pytest=pytest.__version__,
     )
     open_run(info.folder, header)
+    if gates:
+        write_gates(info.folder, gates)
     write_planned(info.folder, planned_groups((trial_key(item), item.task.bucket) for item in trials))
 
 

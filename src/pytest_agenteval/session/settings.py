@@ -17,6 +17,7 @@ from pytest_agenteval.session.options import (
     RawValue,
     folder,
     names,
+    path_or_name,
     seconds,
     switch,
     table,
@@ -43,6 +44,13 @@ def variants(raw: RawValue) -> tuple[Variant, ...]:
     from pytest_agenteval.session.prompt_variants import read_variants
 
     return read_variants(names(raw), raw.place, raw.folder)
+
+
+def gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
+    """Read what suites have to reach; None where every gate is switched off."""
+    from pytest_agenteval.session.gate_option import read_gate
+
+    return read_gate(raw)
 
 
 class Settings(OptionValues):
@@ -136,6 +144,24 @@ class Settings(OptionValues):
         names,
         (),
         "a run: a path, name, prefix, latest or MODEL@YYYYMMDD",
+        several=True,
+    )
+    baseline: Option[str] = Option(
+        "baseline",
+        "RUN",
+        "compare with this run, or baseline's file, when the run ends; latest is the run before; or none",
+        path_or_name,
+        "",
+        "a baseline's file, or a run: a path, name, prefix, latest or MODEL@YYYYMMDD",
+    )
+    gate: Option[Mapping[str, Any] | None] = Option(
+        "gate",
+        "KEY=VALUE",
+        "what each suite has to reach, comma lists, before what its suite.yaml says: score=0.8, "
+        "not_worse=true, errored=0.05, ... (docs/gates.md); none switches every gate off",
+        gate_rules,
+        {},
+        "KEY=VALUE, as in score=0.8,not_worse=true; or none",
         several=True,
     )
     seed = Option(

@@ -141,6 +141,10 @@ class Suites:
         loaded_suites = (loaded for loaded in self._suites.values() if isinstance(loaded, LoadedSuite))
         return next((each.suite for each in loaded_suites if each.suite and each.suite.name == name), None)
 
+    def file_named(self, name: str) -> Path | None:
+        """Give the file of the suite of that name, among those that were read."""
+        return self._files_by_suite_name.get(name)
+
     def file_of(self, folder: Path) -> Path | None:
         """Give the suite file that rules a folder, if one does."""
         if folder not in self._folders:

@@ -15,7 +15,7 @@ from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
-from pytest_agenteval.reports.formatting import pluralize
+from pytest_agenteval.reports.formatting import pluralize, printable
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
 from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
@@ -25,12 +25,14 @@ from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
-from pytest_agenteval.stash import registry_key, run_info_key
+from pytest_agenteval.stash import registry_key, run_info_key, verdict_key
+from pytest_agenteval.store.run_gates import GATES
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import end_run
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
+    from pytest_agenteval.session.gate import Verdict
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
@@ -68,6 +70,13 @@ def _introduce(name: str, offline: bool, id: str) -> str:
 def end(session: pytest.Session, status: int) -> None:
     """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
     config = session.config
+    verdict = _verdict(config, status)
+    if verdict is not None:
+        config.stash[verdict_key] = verdict
+        if verdict.interrupted:
+            status = session.exitstatus = pytest.ExitCode.INTERRUPTED
+        elif verdict.outcome.broken and status == pytest.ExitCode.OK:
+            status = session.exitstatus = pytest.ExitCode.TESTS_FAILED
     try:
         _write_end(config, status)
     except OSError as failed:  # a full disk: what was found is shown all the same
@@ -77,12 +86,26 @@ def end(session: pytest.Session, status: int) -> None:
     _end_xml(config)
 
 
+def _verdict(config: pytest.Config, status: int) -> Verdict | None:
+    """Compare the run and judge its gates, where it has any."""
+    if not (_folder(config) / GATES).exists() and config.stash[run_info_key].baseline is None:
+        return None
+    from pytest_agenteval.session.gate import verdict_on
+
+    return verdict_on(config, status)
+
+
 def _write_end(config: pytest.Config, status: int) -> None:
     regraded = config.stash[run_info_key].regraded
     if regraded:
         from pytest_agenteval.session.regrade_source import record_original_judges
 
         record_original_judges(_folder(config), regraded)
+    verdict = config.stash.get(verdict_key, None)
+    if verdict is not None:
+        from pytest_agenteval.session.gate import write_comparison
+
+        write_comparison(_folder(config), verdict)
     end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
 
 
@@ -98,6 +121,22 @@ def _end_xml(config: pytest.Config) -> None:
         prefix_endings(case.to_xml() for case in xml.node_reporters_ordered)
         for name, value in suite_properties(view_of(_run(config))):
             xml.add_global_property(name, value)
+        for name, value in _verdict_properties(config):
+            xml.add_global_property(name, value)
+
+
+def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    verdict = config.stash.get(verdict_key, None)
+    if verdict is None:
+        return
+    if verdict.comparison is not None:
+        from pytest_agenteval.reports.comparison.headline import headline
+
+        yield "agenteval.verdict", printable(headline(verdict.comparison))
+        yield "agenteval.baseline", printable(verdict.comparison.old)
+    for line in verdict.lines:
+        name, _, text = line.partition(": ")
+        yield f"agenteval.{name}", printable(text)
 
 
 @garbage_uncollected()
@@ -118,7 +157,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     for line in screen:
         _write(reporter, line)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        _leave_markdown(config, run, view, parts)
+        _leave_markdown(config, run, view)
 
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:
@@ -128,11 +167,29 @@ def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -
         scorecards = [line for line in scorecards if line.style == "red"]
     is_kept = config.stash[run_info_key].is_kept
     return ScreenParts(
+        headline=list(_headline(config, width, verbosity)),
         totals=scorecards,
         remarks=list(_remarks(config, width)),
+        footer=list(_gate_lines(config, width)),
         place=str(_relative(_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(config)) if is_kept and verbosity == 0 else (),
     )
+
+
+def _headline(config: pytest.Config, width: int, verbosity: int) -> Iterator[StyledLine]:
+    """Give the verdict on the run, beside its baseline."""
+    verdict = config.stash.get(verdict_key, None)
+    if verdict is not None and verdict.comparison is not None:
+        from pytest_agenteval.reports.comparison.brief import verdict_lines
+
+        yield from verdict_lines(verdict.comparison, width, verbosity)
+        yield StyledLine("")
+
+
+def _gate_lines(config: pytest.Config, width: int) -> Iterator[StyledLine]:
+    verdict = config.stash.get(verdict_key, None)
+    for line in verdict.lines if verdict is not None else ():
+        yield StyledLine(printable(line), "red" if line.startswith("gate: broken") else "")
 
 
 def _next_steps(config: pytest.Config) -> Iterator[str]:
@@ -147,12 +204,17 @@ def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
         yield from map(StyledLine, (*wrap(first, width), *traceback))
 
 
-def _leave_markdown(config: pytest.Config, run: Run, view: RunView, parts: ScreenParts) -> None:
+def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> None:
     from pytest_agenteval.reports.run_markdown import append_summary, code_block, summary_markdown
 
     calibrations = [line.text for line in _calibrations(config, WIDE)]
     totals = list(_scorecards(config, run, WIDE, whole=False))
-    markdown = summary_markdown(view, parts.headline, totals, parts.footer)
+    markdown = summary_markdown(view, (), totals, list(_gate_lines(config, WIDE)))
+    verdict = config.stash.get(verdict_key, None)
+    if verdict is not None and verdict.comparison is not None:
+        from pytest_agenteval.reports.comparison.documents import comparison_markdown
+
+        markdown = f"{comparison_markdown(verdict.comparison)}\n{markdown}"
     append_summary(
         Path(os.environ["GITHUB_STEP_SUMMARY"]), markdown + (code_block(calibrations) if calibrations else "")
     )

@@ -26,6 +26,7 @@ from pytest_agenteval.tasks.field_types import (
     Paths,
     Positive,
     Share,
+    Shares,
     Spec,
     Tag,
     Tokens,
@@ -208,7 +209,7 @@ class Gate(Spec, frozen=True, kw_only=True):
 
     score: Annotated[Share | None, expects("a number from 0 to 1: the least mean score of the suite")] = None
     buckets: Annotated[
-        Mapping[str, Share], expects("a map from buckets of the suite to their least mean score, 0 to 1")
+        Shares, expects("a map from buckets of the suite to their least mean score, 0 to 1")
     ] = NOTHING
     pass_hat_k: Annotated[
         Share | None,

@@ -1,0 +1,193 @@
+"""Gates: whether a run reached what its suites ask of it, and every reason why not.
+
+A rule that nobody can judge breaks the gate, unless the run was narrowed on purpose: then it says that it is
+not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from pytest_agenteval.compare.comparison import SuiteComparison
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.tasks.spec import Gate
+
+MOST_REASONS = 6
+"""Reasons that the line names."""
+
+Finding: TypeAlias = tuple[Literal["held", "broken", "not judged"], str]
+"""What became of a rule, in words."""
+
+
+class Recheck(FrozenValue, frozen=True):
+    """What became of a broken task that was tried again: how many of its trials passed, of how many."""
+
+    task: str
+    passed: int
+    trials: int
+
+
+class GatedSuite(FrozenValue, frozen=True):
+    """One suite with one model: what is asked, and what the run came to.
+
+    ``label`` is its name on screens. ``score``, ``buckets`` and ``pass_hat_k`` are as in the run's tables,
+    None where no trial has a score. ``lost`` of the ``planned`` trials errored or were never run. ``tried``
+    and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where
+    nobody knows. ``comparison`` is with the baseline, for which ``trouble`` says why there is none.
+    ``rechecks`` are of tasks that are broken; None where none was tried again.
+    """
+
+    label: str
+    gate: Gate
+    score: float | None
+    pass_hat_k: float | None
+    k: int
+    planned: int
+    lost: int
+    buckets: Mapping[str, float | None] = NOTHING
+    tried: Mapping[str, int] = NOTHING
+    whole: Mapping[str, int] = NOTHING
+    comparison: SuiteComparison | None = None
+    trouble: str = ""
+    rechecks: tuple[Recheck, ...] | None = None
+    recheck_trouble: str = ""
+
+    @property
+    def narrowed(self) -> str:
+        """How much of the suite was run, where that is not all of it."""
+        if not self.whole:
+            return "nobody knows how many tasks there are"
+        tried, whole = sum(self.tried.values()), sum(self.whole.values())
+        return f"{tried} of {whole} tasks were run" if tried < whole else ""
+
+
+class GateOutcome(FrozenValue, frozen=True):
+    """What became of all rules of a run: why they are broken, which hold, and what was not judged."""
+
+    broken: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The outcome in one line."""
+        unjudged = f"not judged, {'; '.join(_first(self.unjudged))}" if self.unjudged else ""
+        if self.broken:
+            return f"gate: broken: {'; '.join(_first(self.broken))}"
+        if self.held:
+            held = f"gate: held ({'; '.join(_first(self.held))})"
+            return f"{held}; {unjudged}" if unjudged else held
+        return f"gate: {unjudged}" if unjudged else ""
+
+
+def judge_gates(suites: Sequence[GatedSuite]) -> GateOutcome:
+    """Judge every rule of every suite."""
+    findings = [finding for suite in suites for finding in _findings(suite)]
+    findings += _better(suites)
+    return GateOutcome(*(_texts(findings, word) for word in ("broken", "held", "not judged")))
+
+
+def _texts(findings: Iterable[Finding], word: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for outcome, text in findings if outcome == word))
+
+
+def _first(texts: Sequence[str]) -> list[str]:
+    left = len(texts) - MOST_REASONS
+    return [*texts[:MOST_REASONS], *([f"and {left} more"] if left > 0 else [])]
+
+
+def _findings(suite: GatedSuite) -> Iterator[Finding]:
+    gate, label = suite.gate, suite.label
+    if gate.score is not None:
+        yield _least(f"{label} score", suite.score, gate.score, suite.narrowed, suite)
+    if gate.pass_hat_k is not None:
+        yield _least(f"{label} pass^{suite.k}", suite.pass_hat_k, gate.pass_hat_k, suite.narrowed, suite)
+    for bucket, least in gate.buckets.items():
+        in_part = suite.tried.get(bucket, 0) < suite.whole.get(bucket, 1)
+        narrowed = suite.narrowed if in_part else ""
+        yield _least(f"{label} {bucket}", suite.buckets.get(bucket), least, narrowed, suite)
+    if gate.errored is not None:
+        yield _errored(suite, gate.errored)
+    if gate.not_worse:
+        yield from _not_worse(suite, gate.not_worse)
+    yield from _rechecked(suite)
+
+
+def _least(name: str, value: float | None, least: float, narrowed: str, suite: GatedSuite) -> Finding:
+    if narrowed:
+        return "not judged", f"{suite.label}: {narrowed}"
+    if value is None:
+        return "broken", f"{name} is unknown, no trial has a score"
+    if value < least:
+        figures = ((f"{value:.{digits}f}", f"{least:.{digits}f}") for digits in range(2, 8))
+        # As many digits as show which of the two is less.
+        below, bound = next((pair for pair in figures if pair[0] != pair[1]), (repr(value), repr(least)))
+        return "broken", f"{name} {below} is below {bound}"
+    return "held", f"{name} {value:.2f}"
+
+
+def _errored(suite: GatedSuite, most: float) -> Finding:
+    trials = f"{suite.label}: {suite.lost} of {suite.planned} trials errored or were never run"
+    if suite.lost > most * suite.planned:
+        return "broken", f"{trials}, more than {100 * most:g} %"
+    return "held", f"{suite.label} {suite.lost} of {suite.planned} errored"
+
+
+def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
+    change, trouble = _compared(suite)
+    if change is None:
+        yield "broken", trouble
+        return
+    worse = [each for each in _changes(suite) if each.verdict == "worse"]
+    yield from (("broken", _worse_text(each, suite)) for each in worse)
+    if tolerance is not True and change.verdict in ("cannot tell", "worse"):
+        yield "broken", f"{suite.label} may be worse by more than {tolerance:g}"
+    elif not worse:
+        yield "held", f"{suite.label} not worse"
+
+
+def _worse_text(change: Change, suite: GatedSuite) -> str:
+    whole = suite.comparison is not None and change is suite.comparison.suite
+    name = suite.label if whole else change.name
+    return f"{name} is worse ({change.old:.2f} -> {change.new:.2f})"
+
+
+def _compared(suite: GatedSuite) -> tuple[Change | None, str]:
+    """Give the suite's change; else why nothing can be compared."""
+    if suite.trouble:
+        return None, f"{suite.label}: {suite.trouble}"
+    change = suite.comparison.suite if suite.comparison else None
+    return change, "" if change else f"{suite.label}: no task can be compared with the baseline"
+
+
+def _changes(suite: GatedSuite) -> list[Change]:
+    return list(suite.comparison.changes) if suite.comparison else []
+
+
+def _better(suites: Sequence[GatedSuite]) -> Iterator[Finding]:
+    """Judge whether any suite that has to be better, or a bucket of one, is."""
+    asking = [suite for suite in suites if suite.gate.better]
+    better = [change.name for suite in asking for change in _changes(suite) if change.verdict == "better"]
+    if better:
+        yield "held", f"{better[0]} better"
+        return
+    for suite in asking:
+        change, trouble = _compared(suite)
+        if change is None:
+            yield "broken", trouble
+        elif suite.narrowed:
+            yield "not judged", f"{suite.label}: {suite.narrowed}"
+        else:
+            yield "broken", f"nothing of {suite.label} is better"
+
+
+def _rechecked(suite: GatedSuite) -> Iterator[Finding]:
+    if suite.recheck_trouble:
+        yield "broken", f"recheck: {suite.recheck_trouble}"
+    for each in suite.rechecks or ():
+        if not each.passed:
+            yield "broken", f"{each.task} is broken, and passed none of {each.trials} trials more"
+        else:
+            yield "held", f"{each.task} passed {each.passed} of {each.trials} when tried again"

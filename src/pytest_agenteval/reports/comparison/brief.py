@@ -1,0 +1,64 @@
+"""A comparison in a few lines, for a screen that shows a run beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.reports.comparison.headline import MOST_NAME, suite_label
+from pytest_agenteval.reports.comparison.phrases import format_change, format_p, verdict_text
+from pytest_agenteval.reports.comparison.screen import comparison_lines, headline_lines
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
+from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
+
+MOST_BUCKETS = 5
+"""Buckets of a suite that are named."""
+
+
+def verdict_lines(comparison: Comparison, width: int, verbosity: int) -> list[StyledLine]:
+    """Give the verdict with each suite's score and changed buckets; all of it from 1, the verdict below 0."""
+    if verbosity > 0:
+        return comparison_lines(comparison, width, whole=verbosity > 1)
+    lines = headline_lines(comparison, width)
+    return lines if verbosity < 0 else [*lines, *_brief(comparison, clamp_width(width))]
+
+
+def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
+    for suite in comparison.suites:
+        if suite.suite is not None:
+            yield from wrapped_lines(_suite_text(suite, suite.suite, comparison), width)
+            for change in _changed(suite)[:MOST_BUCKETS]:
+                worse = change.verdict == "worse"
+                yield from wrapped_lines(_bucket_text(change), width, "red" if worse else "", indent="    ")
+    if comparison.obstacles:
+        yield from wrapped_lines(_left_out_text(comparison), width, "yellow")
+
+
+def _changed(suite: SuiteComparison) -> list[Change]:
+    changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
+    return sorted(changed, key=lambda change: change.change)
+
+
+def _suite_text(suite: SuiteComparison, change: Change, comparison: Comparison) -> str:
+    parts = [f"{suite_label(suite)}  {format_figure(change.old)} -> {format_figure(change.new)}"]
+    if change.interval is not None:
+        low, high = (format_change(end) for end in (change.interval.low, change.interval.high))
+        parts.append(f"{format_change(change.change)}, between {low} and {high}")
+    if change.verdict != "identical" and change.testable:
+        parts.append(f"p {format_p(change.p)}")
+    if any(suite.errored):
+        parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
+    tasks = f"{pluralize(len(suite.tasks), 'task')} since {printable(comparison.old)}"
+    return "   ".join([*parts, f"({tasks})"])
+
+
+def _bucket_text(change: Change) -> str:
+    scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
+    return f"{one_line(change.name, MOST_NAME)}  {scores}  {verdict_text(change)}"
+
+
+def _left_out_text(comparison: Comparison) -> str:
+    first = printable(str(comparison.obstacles[0]))
+    left = len(comparison.obstacles) - 1
+    return f"not compared: {first}{f', and {left} more (-v)' if left else ''}"

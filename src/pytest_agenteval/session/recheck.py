@@ -1,0 +1,203 @@
+"""Broken tasks tried again, by a pytest of its own: what chance has broken it also mends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.compare.gate import Recheck
+from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.formatting import model_label, pluralize
+from pytest_agenteval.session.run_info import RunInfo
+from pytest_agenteval.session.settings import Settings, read_settings
+from pytest_agenteval.stash import run_info_key
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.runs import HEADER, LATEST
+
+FOLDER = "recheck"
+OUTPUT = "pytest.txt"
+OWN = ("repetitions", "only", "sample", "regrade", "results", "baseline", "gate", "seed")
+"""Settings that the other pytest is told in its own way, or not at all."""
+
+GRACE = 20
+"""Seconds that the other pytest has after Ctrl-C to write down what it knows."""
+
+
+class BrokenTask(FrozenValue, frozen=True):
+    """A task whose trials all passed before, and of which none passes now; ``times`` it is tried again."""
+
+    suite: str
+    task: str
+    model: str
+    variant: str
+    file: str
+    times: int
+
+
+class RecheckedTasks(FrozenValue, frozen=True):
+    """What became of the tasks that were tried again, each with its trials that passed, and of how many.
+
+    ``trouble`` says why nobody knows. ``lines`` are for the screen.
+    """
+
+    tasks: tuple[tuple[BrokenTask, int, int], ...] = ()
+    trouble: str = ""
+    lines: tuple[str, ...] = ()
+
+    def of(self, suite: str, model: str, variant: str) -> tuple[Recheck, ...]:
+        """Give what became of the tasks of one suite with one model."""
+        return tuple(
+            Recheck(task.task, passed, trials)
+            for task, passed, trials in self.tasks
+            if (task.suite, task.model, task.variant) == (suite, model, variant)
+        )
+
+
+def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTasks:
+    """Try each of these tasks again, as often as its gate says; raises KeyboardInterrupt for Ctrl-C."""
+    _announce(config, f"{pluralize(len(broken), 'broken task')} tried again")
+    tasks: list[tuple[BrokenTask, int, int]] = []
+    lines: list[str] = []
+    for times, group in groupby(sorted(broken, key=lambda task: task.times), key=lambda task: task.times):
+        own = list(group)
+        try:
+            run = _run_again(config, own, times)
+        except (AgentEvalError, OSError) as failed:
+            return RecheckedTasks(tuple(tasks), str(failed), tuple(lines))
+        results = [(task, *_count(run, task)) for task in own]
+        tasks += results
+        lines.append(_line(results, times, run.folder, config))
+    return RecheckedTasks(tuple(tasks), "", tuple(lines))
+
+
+def _announce(config: pytest.Config, text: str) -> None:
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(f"agenteval: recheck: {text}")
+
+
+def _line(
+    results: Sequence[tuple[BrokenTask, int, int]], times: int, folder: Path, config: pytest.Config
+) -> str:
+    each = ", ".join(f"{task.task} passed {passed} of {trials}" for task, passed, trials in results)
+    info: RunInfo = config.stash[run_info_key]
+    here = config.invocation_params.dir
+    place = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    where = f" (run: {place})" if info.is_kept else ""
+    return f"recheck: {pluralize(len(results), 'broken task')} tried {times} times more: {each}{where}"
+
+
+def _count(run: Run, task: BrokenTask) -> tuple[int, int]:
+    """Count the trials that passed, of those that were to be made: what errored has not passed."""
+    own = (task.suite, task.task, task.model, task.variant)
+    endings = [
+        entry.ending
+        for entry in run.entries
+        if (entry.key.suite, entry.key.task, entry.key.model, entry.key.variant) == own
+    ]
+    return endings.count("passed"), task.times
+
+
+def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -> Run:
+    """Start pytest on these tasks alone; raises AgentEvalError where it left no run."""
+    info: RunInfo = config.stash[run_info_key]
+    folder = info.folder / FOLDER
+    folder.mkdir(exist_ok=True)
+    before = set(folder.glob(f"*/{HEADER}"))
+    command = [sys.executable, "-m", "pytest", *_arguments(config, folder, times), *_node_ids(config, tasks)]
+    with (folder / OUTPUT).open("ab") as output:
+        _wait_for(
+            subprocess.Popen(
+                command,
+                cwd=config.invocation_params.dir,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        )
+    runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
+    if len(runs) != 1:
+        raise AgentEvalError(f"pytest left no run: {_last_line(folder / OUTPUT)}")
+    return load_run(runs[0].parent)
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait()
+    except KeyboardInterrupt:  # which a terminal sends to both
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        raise
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _last_line(path: Path) -> str:
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it printed nothing"
+
+
+def _node_ids(config: pytest.Config, tasks: Sequence[BrokenTask]) -> Iterator[str]:
+    for task in tasks:
+        who = model_label(task.model, task.variant)
+        for repetition in range(1, task.times + 1):
+            yield f"{config.rootpath / task.file}::{task.task}[{who}-{repetition}]"
+
+
+def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
+    """Give the options that matter, as this run was given them; no workers, reports, gates or caches."""
+    option = config.option
+    yield from ("-q", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={config.rootpath}")
+    for name in dict.fromkeys(getattr(option, "plugins", None) or ()):
+        yield from ("-p", str(name))
+    if config.inipath is not None:
+        yield from ("-c", str(config.inipath))
+    if getattr(option, "confcutdir", None):
+        yield f"--confcutdir={option.confcutdir}"
+    if getattr(option, "noconftest", False):
+        yield "--noconftest"
+    for override in getattr(option, "override_ini", None) or ():
+        yield from ("-o", str(override))
+    for warning in getattr(option, "pythonwarnings", None) or ():
+        yield from ("-W", str(warning))
+    yield f"--import-mode={option.importmode}"
+    yield from _own_options(config)
+    seed = read_settings(config).seed + _most_repetitions(folder.parent)
+    yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={seed}")
+    yield from ("--agent-baseline=none", "--agent-gate=none")
+
+
+def _own_options(config: pytest.Config) -> Iterator[str]:
+    for row in Settings.rows():
+        typed: Any = row.on_command_line(config)
+        if typed is None or row.attribute in OWN:
+            continue
+        if not row.metavar:
+            yield str(row.flag)
+            continue
+        for value in typed if isinstance(typed, list) else [typed]:
+            yield f"{row.flag}={value}"
+
+
+def _most_repetitions(folder: Path) -> int:
+    """Give how many seeds this run has used: those who try again draw others."""
+    return max((entry.key.repetition for entry in load_run(folder).entries), default=0)
+
+
+def _environment() -> dict[str, str]:
+    ours = ("ONLY", "SAMPLE", "REGRADE", "BASELINE", "GATE", "RESULTS", "REPETITIONS", "SEED")
+    out = {"PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", *(f"AGENTEVAL_{name}" for name in ours)}
+    return {name: value for name, value in os.environ.items() if name not in out}

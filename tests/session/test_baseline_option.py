@@ -1,0 +1,144 @@
+"""``--agent-baseline``: a run says at its end whether it is better or worse than the one before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.greeters import greet, latest_header, set_mood, task_names, write_greeters
+from tests.suites import import_multiprocessing
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+WORSE = "night is worse on these 5 tasks (1.00 -> 0.00)"
+
+
+def test_the_verdict_stands_above_the_suites(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """On the terminal, in JUnit, in GitHub's summary and in the run's folder, with workers and without."""
+    summary = pytester.path / "summary.md"
+    write_greeters(pytester.path)
+    greet(pytester, workers=workers)
+    set_mood(pytester.path, "tired", task_names("night"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+
+    result = greet(pytester, "--agent-baseline=latest", "--junitxml=junit.xml", workers=workers)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    lines = result.outlines
+    verdict = next(at for at, line in enumerate(lines) if WORSE in line)
+    assert verdict < next(at for at, line in enumerate(lines) if line.startswith("greetings  0.58"))
+    assert "  greetings with nop  1.00 -> 0.58" in "\n".join(lines)
+    gate = next(line for line in lines if line.startswith("gate: "))
+    assert gate == "gate: broken: night is worse (1.00 -> 0.00)"
+    assert lines.count(gate) == 1
+    xml = (pytester.path / "junit.xml").read_text()
+    assert 'name="agenteval.verdict" value="night is worse on these 5 tasks' in xml
+    assert 'name="agenteval.gate" value="broken: night is worse' in xml
+    assert f"### {WORSE}" in summary.read_text().replace("\\", "").replace("&gt;", ">")
+    assert "gate: broken: night is worse" in summary.read_text().replace("\\", "")
+    folder = pytester.path / ".agenteval/runs/latest"
+    figures = json.loads((folder / "comparison.json").read_text())
+    assert figures["headline"].startswith(WORSE)
+    assert figures["gate"]["broken"] == ["night is worse (1.00 -> 0.00)"]
+    assert latest_header(pytester.path)["exit_status"] == 1
+
+
+def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, workers: int) -> None:
+    """A file is as good a baseline as a run, also in other processes; exit status 0 stays."""
+    import_multiprocessing()
+    write_greeters(pytester.path)
+    greet(pytester)
+    main(["baseline", "set", "latest", "--to=mine.json"])
+
+    executor = "--agent-executor=processes" if not workers else "--agent-executor=local"
+    result = greet(pytester, "--agent-baseline=mine.json", executor, workers=workers)
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["greetings: identical, every trial scored as before.",
+         "gate: held (greetings 0 of 36 errored; greetings not worse)"]
+    )  # fmt: skip
+    assert latest_header(pytester.path)["exit_status"] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ("--agent-baseline=nightly", "--agent-baseline: there is no run 'nightly' in"),
+        ("--agent-baseline=evals/b.json", "there is no file evals/b.json; agenteval baseline set RUN --to"),
+        ("--agent-baseline=moods.json", "expected a baseline's file"),
+        ("--agent-gate=scores=1", "--agent-gate: expected one of score, buckets.NAME"),
+        ("--agent-gate=score=2", "--agent-gate: expected numbers and true or false"),
+        ("--agent-gate=score", "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none"),
+        ("--agent-gate=buckets.mornin=1", "expected a bucket of the suites; found 'mornin'; did you mean"),
+        ("--agent-gate=none,score=1", "none stands alone"),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused_before_anything_is_tried(
+    pytester: pytest.Pytester, args: str, says: str
+) -> None:
+    """Exit status 4, in one line."""
+    write_greeters(pytester.path)
+
+    result = greet(pytester, args)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert says in str(result.stdout) + str(result.stderr)
+
+
+def test_a_part_of_a_suite_is_compared_with_its_like(pytester: pytest.Pytester) -> None:
+    """Tasks of the baseline that were not selected are no obstacle; those that differ are named."""
+    write_greeters(pytester.path)
+    greet(pytester)
+    path = pytester.path / "evals/greetings/night/night_0.json"
+    path.write_text(path.read_text().replace('"Mina"', '"Juna"'))
+
+    result = greet(pytester, "-k", "night", "--agent-baseline=latest")
+
+    out = " ".join(str(result.stdout).split())
+    assert "(over 4 of 5 tasks: 1 cannot be compared)" in out
+    assert "not compared: evals/greetings/night/night_0.json: night_0: graders: " in out
+    assert "only in old" not in out
+    assert result.ret == 0
+
+
+def test_how_much_is_shown_is_for_pytests_own_options(pytester: pytest.Pytester) -> None:
+    """-v shows the whole comparison, -q the verdict and the gate."""
+    write_greeters(pytester.path)
+    greet(pytester)
+    set_mood(pytester.path, "tired", task_names("night"))
+
+    quiet = greet(pytester, "-q", "--agent-baseline=latest").outlines
+    set_mood(pytester.path, "fine", ())
+    talkative = str(greet(pytester, "-v", "--agent-baseline=latest").stdout)
+
+    assert any(WORSE in line for line in quiet)
+    assert not any(line.startswith("  greetings with nop") for line in quiet)
+    assert "gate: broken: night is worse (1.00 -> 0.00)" in quiet
+    assert "night is better on these 5 tasks (0.00 -> 1.00)" in talkative
+    assert "  bucket " in talkative
+    assert "Mended (none passed, now all do): night_0, night_1" in talkative
+
+
+def test_the_project_and_the_environment_may_name_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A path in pyproject.toml is from there; ``none`` switches it off, and with it its gate."""
+    write_greeters(pytester.path)
+    greet(pytester)
+    main(["baseline", "set", "latest", "--to=kept/mine.json"])
+    table = '[tool.agenteval]\nbaseline = "kept/mine.json"\ngate = {score = 0.9, errored = 0.1}\n'
+    (pytester.path / "pyproject.toml").write_text(table)
+
+    result = greet(pytester)
+
+    result.stdout.fnmatch_lines(["gate: held (greetings score 1.00; greetings 0 of 36 errored)"])
+    off = greet(pytester, "--agent-baseline=none", "--agent-gate=none")
+    off.stdout.no_fnmatch_line("gate: *")
+    monkeypatch.setenv("AGENTEVAL_BASELINE", "nowhere")
+    assert greet(pytester).ret == pytest.ExitCode.USAGE_ERROR

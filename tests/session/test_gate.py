@@ -1,0 +1,304 @@
+"""Gates: a run that does not reach what its suites ask ends with exit status 1, and says why in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.greeters import greet, latest_header, set_mood, task_names, write_greeters
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+NIGHT, MORNING = task_names("night"), task_names("morning")
+
+
+def gate_lines(result: pytest.RunResult) -> list[str]:
+    """Give what a run says of its gates, and of what it tried again."""
+    return [line for line in result.outlines if line.startswith(("gate: ", "recheck: "))]
+
+
+@pytest.mark.parametrize(
+    ("gate", "line"),
+    [
+        ({"score": 0.5}, "gate: held (greetings score 0.58)"),
+        ({"score": 0.8}, "gate: broken: greetings score 0.58 is below 0.80"),
+        ({"score": 0.583334}, "gate: broken: greetings score 0.583333 is below 0.583334"),
+        ({"buckets": {"night": 0.9}}, "gate: broken: greetings night 0.00 is below 0.90"),
+        ({"buckets": {"morning": 0.9}}, "gate: held (greetings morning 1.00)"),
+        ({"pass_hat_k": 0.9}, "gate: broken: greetings pass^1 0.58 is below 0.90"),
+        ({"errored": 0.05, "score": 0.5}, "gate: held (greetings score 0.58; greetings 0 of 12 errored)"),
+        ({"not_worse": True}, "gate: broken: greetings: no baseline is named (--agent-baseline, or "
+                              "baseline: in suite.yaml)"),
+        ({"baseline": "../kept.json"}, "gate: broken: greetings: there is no baseline evals/kept.json; "
+                                       "agenteval baseline set * writes it"),
+        ({"recheck": 3}, ""),
+    ],
+)  # fmt: skip
+def test_each_rule_is_judged(pytester: pytest.Pytester, gate: dict[str, Any], line: str) -> None:
+    """What cannot be judged is broken; exit status and header say so too."""
+    write_greeters(pytester.path, gate)
+    set_mood(pytester.path, "tired", NIGHT)
+
+    result = greet(pytester, times=1)
+
+    if line:
+        result.stdout.fnmatch_lines([line])
+    else:
+        assert not gate_lines(result)
+    status = int("broken" in line)
+    assert (result.ret, latest_header(pytester.path)["exit_status"]) == (status, status)
+
+
+def test_what_workers_did_is_judged_by_who_speaks_for_them(pytester: pytest.Pytester) -> None:
+    """The command line comes before suite.yaml, key by key; ``none`` switches all of it off."""
+    write_greeters(pytester.path, {"score": 0.5, "errored": 0.0})
+    set_mood(pytester.path, "tired", NIGHT)
+
+    narrower = greet(pytester, "--agent-gate=score=0.9,buckets.morning=1", workers=2, times=1)
+    off = greet(pytester, "--agent-gate=none", workers=2, times=1)
+
+    assert gate_lines(narrower) == ["gate: broken: greetings score 0.58 is below 0.90"]
+    assert (narrower.ret, off.ret, gate_lines(off)) == (1, 0, [])
+
+
+def test_errored_trials_are_a_share_of_the_planned(pytester: pytest.Pytester) -> None:
+    """An errored trial fails the run anyway; the gate says how many there were."""
+    write_greeters(pytester.path, {"errored": 0.05, "score": 0.9})
+    set_mood(pytester.path, "broken", MORNING[:1])
+
+    result = greet(pytester, times=1)
+
+    assert gate_lines(result) == [
+        "gate: broken: greetings: 1 of 12 trials errored or were never run, more than 5 %"
+    ]
+    assert result.ret == 1
+
+
+def test_nothing_but_errors_is_no_score(pytester: pytest.Pytester) -> None:
+    """A score that nobody has breaks the gate."""
+    write_greeters(pytester.path, {"score": 0.0})
+    set_mood(pytester.path, "broken", [*MORNING, *NIGHT])
+
+    assert gate_lines(greet(pytester, times=1)) == [
+        "gate: broken: greetings score is unknown, no trial has a score"
+    ]
+
+
+@pytest.mark.parametrize("narrow", [("-k", "night"), ("evals/greetings/night",), ("--agent-sample=5",)])
+def test_a_part_of_a_suite_has_no_score_to_judge(
+    pytester: pytest.Pytester, narrow: tuple[str, ...], workers: int
+) -> None:
+    """Said with how much was run; a bucket that was tried as a whole is judged."""
+    write_greeters(pytester.path, {"score": 0.9, "buckets": {"night": 0.9}})
+
+    held = greet(pytester, *narrow, workers=workers, times=1)
+    set_mood(pytester.path, "tired", NIGHT)
+    broken = greet(pytester, *narrow, workers=workers, times=1)
+
+    tasks = 10 if "sample" in narrow[0] else 5
+    assert gate_lines(held) == [
+        f"gate: held (greetings night 1.00); not judged, greetings: {tasks} of 12 tasks were run"
+    ]
+    assert gate_lines(broken) == ["gate: broken: greetings night 0.00 is below 0.90"]
+    assert (held.ret, broken.ret) == (0, 1)
+
+
+def test_a_part_alone_is_not_judged(pytester: pytest.Pytester) -> None:
+    """Neither held nor broken: exit status 0, and said."""
+    write_greeters(pytester.path, {"score": 0.9})
+
+    result = greet(pytester, "-k", "night_0", times=1)
+
+    assert gate_lines(result) == ["gate: not judged, greetings: 1 of 12 tasks were run"]
+    assert result.ret == 0
+
+
+def test_a_suites_own_baseline_is_compared_with(pytester: pytest.Pytester, workers: int) -> None:
+    """``baseline:`` alone asks for not worse; ``better: true`` for a bucket at least; a number for less."""
+    write_greeters(pytester.path, {"baseline": "../kept.json"})
+    set_mood(pytester.path, "tired", NIGHT[:1])
+    greet(pytester)
+    main(["baseline", "set", "latest"])
+    assert (pytester.path / "evals/kept.json").exists()
+
+    set_mood(pytester.path, "tired", NIGHT)
+    worse = greet(pytester, workers=workers)
+    same = greet(pytester, "--agent-gate=better=true", "-k", "not night or night_0", workers=workers)
+    set_mood(pytester.path, "tired", [*NIGHT[:1], *MORNING[:1]])
+    unsure = greet(pytester, "--agent-gate=not_worse=0.05", workers=workers)
+
+    assert gate_lines(worse) == ["gate: broken: night is worse (0.80 -> 0.00)"]
+    assert gate_lines(same) == ["gate: not judged, greetings: 8 of 12 tasks were run"]
+    assert gate_lines(unsure) == ["gate: broken: greetings may be worse by more than 0.05"]
+
+
+def test_nothing_better_breaks_a_gate_that_wants_it(pytester: pytest.Pytester) -> None:
+    """Until a bucket is better; a task that is new has nothing to be compared with."""
+    write_greeters(pytester.path, {"better": True})
+    set_mood(pytester.path, "tired", NIGHT)
+    greet(pytester)
+    same = greet(pytester, "--agent-baseline=latest")
+    set_mood(pytester.path, "fine", [])
+    better = greet(pytester, "--agent-baseline=latest")
+    task = pytester.path / "evals/greetings/night/night_0.json"
+    task.with_name("late.json").write_text(task.read_text().replace("night_0", "late"))
+    new = greet(pytester, "--agent-baseline=latest", "--agent-gate=not_worse=true", "-k", "late")
+
+    assert gate_lines(same) == ["gate: broken: nothing of greetings is better"]
+    assert gate_lines(better) == ["gate: held (night better)"]
+    assert "greetings: no task can be compared with the baseline" in gate_lines(new)[0]
+    assert new.ret == 1
+
+
+def test_a_gate_never_turns_another_exit_status(pytester: pytest.Pytester) -> None:
+    """A failed trial stays 1 where the gate holds, with -x and --maxfail too, and nothing to run stays 5."""
+    write_greeters(pytester.path, {"score": 0.5, "errored": 0.5}, kind="regression")
+    set_mood(pytester.path, "tired", NIGHT[:1])
+
+    for args in ((), ("-x",), ("--maxfail=1",), ("--lf",)):
+        result = greet(pytester, *args, times=1)
+        assert result.ret == 1, args
+        assert len(gate_lines(result)) == 1
+    assert greet(pytester, "-k", "nobody").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_a_bucket_that_no_task_has_is_a_problem(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its line and the nearest name, before anything is tried, and by ``validate``."""
+    write_greeters(pytester.path, {"buckets": {"nigth": 0.5}})
+
+    result = greet(pytester)
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
+    status = main(["validate", "evals"])
+
+    assert (result.ret, status) == (pytest.ExitCode.USAGE_ERROR, 1)
+    for text in (str(result.stdout) + str(result.stderr), capsys.readouterr().out):
+        assert "evals/greetings/suite.yaml:1: gate.buckets.nigth" in text
+        assert "did you mean 'night'?" in text
+
+
+@pytest.mark.parametrize(
+    ("gate", "says"),
+    [
+        ({"score": 2}, "gate.score\n  expected: a number from 0 to 1: the least mean score of the suite"),
+        ({"scor": 1}, "gate.scor\n  expected: one of baseline, better, buckets"),
+        ({"not_worse": 3}, "gate.not_worse\n  expected: true: neither the suite nor a bucket is worse"),
+        ({"recheck": 0}, "gate.recheck\n  expected: a whole number, 1 or more"),
+        ({"buckets": {"night": "high"}}, "gate.buckets.night\n  expected: a number from 0 to 1"),
+    ],
+)
+def test_a_gate_is_read_strictly(pytester: pytest.Pytester, gate: dict[str, Any], says: str) -> None:
+    """By file, line, key, expected and found, as everything in suite.yaml."""
+    write_greeters(pytester.path, gate)
+
+    assert says in str(greet(pytester).stdout)
+
+
+def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pytester, workers: int) -> None:
+    """A task that passes then is not broken; its run stands in the run's folder, and latest stays."""
+    write_greeters(pytester.path, {"recheck": 2, "errored": 0.1})
+    greet(pytester)
+    main(["baseline", "set", "latest", "--to=kept.json"])
+
+    set_mood(pytester.path, "tired", NIGHT[:2])
+    mended = greet(pytester, "--agent-baseline=kept.json", workers=workers)
+    first = latest_header(pytester.path)["name"]
+    set_mood(pytester.path, "asleep", NIGHT[:2])
+    broken = greet(pytester, "--agent-baseline=kept.json", workers=workers)
+
+    tried, line = gate_lines(mended)
+    assert tried.startswith(
+        "recheck: 2 broken tasks tried 2 times more: night_0 passed 2 of 2, night_1 passed 2 of 2 "
+        f"(run: .agenteval/runs/{first}/recheck/"
+    )
+    assert line.startswith("gate: held (greetings 0 of 36 errored; night_0 passed 2 of 2 when tried again")
+    assert mended.ret == 0
+    assert gate_lines(broken)[1] == (
+        "gate: broken: night_0 is broken, and passed none of 2 trials more; "
+        "night_1 is broken, and passed none of 2 trials more"
+    )
+    assert broken.ret == 1
+    assert latest_header(pytester.path)["name"] != first
+    assert len(list((pytester.path / ".agenteval/runs").glob("2*"))) == 3
+
+
+def test_broken_tasks_alone_break_nothing(pytester: pytest.Pytester) -> None:
+    """Without ``recheck`` chance may have broken them: they are named, and no more."""
+    write_greeters(pytester.path, {"errored": 0.1})
+    greet(pytester)
+    set_mood(pytester.path, "tired", NIGHT[:1])
+
+    result = greet(pytester, "-v", "--agent-baseline=latest")
+
+    assert "Broken (all passed, now none does): night_0" in str(result.stdout)
+    assert gate_lines(result) == ["gate: held (greetings 0 of 36 errored)"]
+    assert result.ret == 0
+
+
+def test_a_recheck_that_cannot_be_run_breaks_the_gate(pytester: pytest.Pytester) -> None:
+    """With the last line of what pytest said."""
+    write_greeters(pytester.path, {"recheck": 2})
+    greet(pytester)
+    set_mood(pytester.path, "tired", NIGHT[:1])
+    conftest = pytester.path / "conftest.py"
+    conftest.write_text(
+        f"{conftest.read_text()}\nif '--agent-gate=none' in sys.argv:\n    raise SystemExit(7)\n"
+    )
+
+    result = greet(pytester, "--agent-baseline=latest")
+
+    assert gate_lines(result)[-1].startswith("gate: broken: recheck: pytest left no run")
+    assert result.ret == 1
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("mood", ["slow", "slow again"])
+def test_ctrl_c_stays_an_interrupted_run(pytester: pytest.Pytester, mood: str) -> None:
+    """While trials run, and while broken ones are tried again: exit status 2, and nothing is judged."""
+    write_greeters(pytester.path, {"recheck": 2, "errored": 0.5})
+    greet(pytester)
+    started = pytester.path / "started"
+    conftest = pytester.path / "conftest.py"
+    when = "True" if mood == "slow" else "'--agent-gate=none' in sys.argv"
+    wait = f"""
+    if mood == 'asleep' and {when}:
+        import time
+        Path({str(started)!r}).touch()
+        time.sleep(60)
+"""
+    conftest.write_text(conftest.read_text().replace("    again =", f"{wait}    again ="))
+    set_mood(pytester.path, "asleep", NIGHT[:1])
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "evals",
+        "--repetitions=3",
+        "--agent-model=nop",
+        "--agent-baseline=latest",
+    ]
+    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
+    _wait_for(started)
+    os.killpg(process.pid, signal.SIGINT)
+    out = process.communicate(timeout=60)[0].decode()
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    why = "the run was interrupted" if mood == "slow" else "the recheck was interrupted"
+    assert f"gate: not judged, {why}" in out
+    assert latest_header(pytester.path)["exit_status"] == 2
+
+
+def _wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
