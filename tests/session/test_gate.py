@@ -14,6 +14,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.greeters import greet, latest_header, set_mood, task_names, write_greeters
+from tests.suites import suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -92,7 +93,9 @@ def test_nothing_but_errors_is_no_score(pytester: pytest.Pytester) -> None:
     ]
 
 
-@pytest.mark.parametrize("narrow", [("-k", "night"), ("evals/greetings/night",), ("--agent-sample=5",)])
+@pytest.mark.parametrize(
+    ("narrow", "workers"), [(("-k", "night"), 0), (("evals/greetings/night",), 2), (("--agent-sample=5",), 0)]
+)
 def test_a_part_of_a_suite_has_no_score_to_judge(
     pytester: pytest.Pytester, narrow: tuple[str, ...], workers: int
 ) -> None:
@@ -121,7 +124,7 @@ def test_a_part_alone_is_not_judged(pytester: pytest.Pytester) -> None:
     assert result.ret == 0
 
 
-def test_a_suites_own_baseline_is_compared_with(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_suites_own_baseline_is_compared_with(pytester: pytest.Pytester) -> None:
     """``baseline:`` alone asks for not worse; ``better: true`` for a bucket at least; a number for less."""
     write_greeters(pytester.path, {"baseline": "../kept.json"})
     set_mood(pytester.path, "tired", NIGHT[:1])
@@ -130,10 +133,10 @@ def test_a_suites_own_baseline_is_compared_with(pytester: pytest.Pytester, worke
     assert (pytester.path / "evals/kept.json").exists()
 
     set_mood(pytester.path, "tired", NIGHT)
-    worse = greet(pytester, workers=workers)
-    same = greet(pytester, "--agent-gate=better=true", "-k", "not night or night_0", workers=workers)
+    worse = greet(pytester, workers=2)
+    same = greet(pytester, "--agent-gate=better=true", "-k", "not night or night_0")
     set_mood(pytester.path, "tired", [*NIGHT[:1], *MORNING[:1]])
-    unsure = greet(pytester, "--agent-gate=not_worse=0.05", workers=workers)
+    unsure = greet(pytester, "--agent-gate=not_worse=0.05")
 
     assert gate_lines(worse) == ["gate: broken: night is worse (0.80 -> 0.00)"]
     assert gate_lines(same) == ["gate: not judged, greetings: 8 of 12 tasks were run"]
@@ -229,6 +232,36 @@ def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pyteste
     assert broken.ret == 1
     assert latest_header(pytester.path)["name"] != first
     assert len(list((pytester.path / ".agenteval/runs").glob("2*"))) == 3
+
+
+def test_what_narrowed_the_run_narrows_no_recheck(pytester: pytest.Pytester) -> None:
+    """The project's own sample and endings are for the run: what they chose is all tried again."""
+    write_greeters(pytester.path, {"recheck": 1})
+    project = '[tool.agenteval]\nsample = 1\nonly = "passed"\n'
+    greet(pytester)
+    (pytester.path / "pyproject.toml").write_text(project)
+    set_mood(pytester.path, "asleep", [*MORNING, *NIGHT])
+
+    result = greet(pytester, "--agent-baseline=latest")
+
+    tried, line = gate_lines(result)
+    assert tried.startswith("recheck: 2 broken tasks tried 1 time more: ")
+    assert line.count("is broken, and passed none of 1 trials more") == 2
+
+
+def test_a_suite_beside_the_baselines_own_is_no_fault(pytester: pytest.Pytester) -> None:
+    """The baseline of one suite says nothing of another, which is said."""
+    write_greeters(pytester.path)
+    greet(pytester)
+    main(["baseline", "set", "latest", "--to=kept.json"])
+    other = {"more/suite.yaml": suite("more"), "more/hi.json": task("hi")}
+    write(pytester.path, {f"evals/{name}": content for name, content in other.items()})
+
+    result = greet(pytester, "--agent-baseline=kept.json")
+
+    (line,) = gate_lines(result)
+    assert "greetings not worse" in line
+    assert "not judged, more: no task can be compared with the baseline" in line
 
 
 def test_broken_tasks_alone_break_nothing(pytester: pytest.Pytester) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
@@ -36,7 +38,8 @@ class GatedSuite(FrozenValue, frozen=True):
     None where no trial has a score. ``lost`` of the ``planned`` trials errored or were never run. ``tried``
     and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where
     nobody knows. ``comparison`` is with the baseline, for which ``trouble`` says why there is none.
-    ``rechecks`` are of tasks that are broken; None where none was tried again.
+    ``assumed`` says that nobody asked for more than a comparison: a suite that the baseline lacks is then no
+    fault. ``rechecks`` are of broken tasks that were tried again.
     """
 
     label: str
@@ -51,7 +54,8 @@ class GatedSuite(FrozenValue, frozen=True):
     whole: Mapping[str, int] = NOTHING
     comparison: SuiteComparison | None = None
     trouble: str = ""
-    rechecks: tuple[Recheck, ...] | None = None
+    assumed: bool = False
+    rechecks: tuple[Recheck, ...] = ()
     recheck_trouble: str = ""
 
     @property
@@ -83,7 +87,9 @@ class GateOutcome(FrozenValue, frozen=True):
 
 
 def judge_gates(suites: Sequence[GatedSuite]) -> GateOutcome:
-    """Judge every rule of every suite."""
+    """Judge every rule of every suite; where nothing at all can be compared, that is nobody's choice."""
+    if not any(suite.comparison and suite.comparison.suite for suite in suites):
+        suites = [replace(suite, assumed=False) for suite in suites]
     findings = [finding for suite in suites for finding in _findings(suite)]
     findings += _better(suites)
     return GateOutcome(*(_texts(findings, word) for word in ("broken", "held", "not judged")))
@@ -138,19 +144,27 @@ def _errored(suite: GatedSuite, most: float) -> Finding:
 def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
     change, trouble = _compared(suite)
     if change is None:
-        yield "broken", trouble
+        yield ("not judged" if suite.assumed else "broken"), trouble
         return
-    worse = [each for each in _changes(suite) if each.verdict == "worse"]
-    yield from (("broken", _worse_text(each, suite)) for each in worse)
-    if tolerance is not True and change.verdict in ("cannot tell", "worse"):
-        yield "broken", f"{suite.label} may be worse by more than {tolerance:g}"
+    by_more = "" if tolerance is True else f" by more than {tolerance:g}"
+    worse = [each for each in _changes(suite) if each.verdict == "worse" and each is not change]
+    yield from (("broken", _worse_text(each, each.name)) for each in worse)
+    if tolerance is True and change.verdict == "worse":
+        yield "broken", _worse_text(change, suite.label)
+    elif tolerance is not True and not _is_within(change, tolerance):
+        yield "broken", f"{suite.label} may be worse{by_more}"
     elif not worse:
-        yield "held", f"{suite.label} not worse"
+        yield "held", f"{suite.label} not worse{by_more}"
 
 
-def _worse_text(change: Change, suite: GatedSuite) -> str:
-    whole = suite.comparison is not None and change is suite.comparison.suite
-    name = suite.label if whole else change.name
+def _is_within(change: Change, tolerance: float) -> bool:
+    """Whether a suite is surely not worse by more: also one that fell, and surely by less."""
+    if change.verdict == "worse":
+        return change.interval is not None and change.interval.low > -tolerance
+    return change.verdict != "cannot tell"
+
+
+def _worse_text(change: Change, name: str) -> str:
     return f"{name} is worse ({change.old:.2f} -> {change.new:.2f})"
 
 
@@ -186,7 +200,7 @@ def _better(suites: Sequence[GatedSuite]) -> Iterator[Finding]:
 def _rechecked(suite: GatedSuite) -> Iterator[Finding]:
     if suite.recheck_trouble:
         yield "broken", f"recheck: {suite.recheck_trouble}"
-    for each in suite.rechecks or ():
+    for each in suite.rechecks:
         if not each.passed:
             yield "broken", f"{each.task} is broken, and passed none of {each.trials} trials more"
         else:

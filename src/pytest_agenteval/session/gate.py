@@ -6,7 +6,6 @@ in the run's own header.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +25,7 @@ from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, judge_gates
 from pytest_agenteval.compare.sides import Side, side_of
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_json
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
 from pytest_agenteval.session.recheck import BrokenTask, RecheckedTasks, recheck
@@ -55,11 +55,11 @@ class Verdict(FrozenValue, frozen=True):
 def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
     """Compare a run that has ended, try broken tasks again where a gate says so, and judge the gates.
 
-    None where the run has neither a baseline nor a gate.
+    None where the run has neither a baseline nor a gate, and for one without trials.
     """
     run = load_run(config.stash[run_info_key].folder)
     judged = JudgedRun(config, run)
-    if not (judged.gates or judged.has_baseline):
+    if not run.planned or not (judged.gates or judged.has_baseline):
         return None
     comparison = judged.comparison(judged.tolerance)
     if status not in JUDGED:
@@ -83,7 +83,7 @@ def write_comparison(folder: Path, verdict: Verdict) -> None:
             "unjudged": verdict.outcome.unjudged,
         }
         data = {**comparison_json(verdict.comparison), "gate": gate, "lines": verdict.lines}
-        replace_json(folder / COMPARISON, json.loads(json.dumps(data)))
+        replace_json(folder / COMPARISON, KNOWN_SECRETS.value(data))
 
 
 def _not_judged(status: int) -> str:
@@ -101,7 +101,7 @@ class JudgedRun:
         self._named: Path | None = config.stash[run_info_key].baseline
         gates = read_gates(run.folder)
         self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
-        self._whole = {each.suite: each.tasks for each in gates}
+        self._planned = {each.suite: each for each in gates}
         self.troubles: dict[str, str] = {}
 
     @property
@@ -206,9 +206,10 @@ class JudgedRun:
             lost=sum(total.errored.values()) + total.not_run,
             buckets={row.name: row.mean.mean if row.mean else None for row in suite.rows},
             tried={group.bucket: group.tasks for group in own},
-            whole=self._whole[suite.suite],
+            whole=self._planned[suite.suite].tasks,
             comparison=self.suite_comparison(suite),
             trouble=self._trouble(suite.suite),
+            assumed=self._planned[suite.suite].assumed,
             rechecks=rechecked.of(*_group(suite)),
             recheck_trouble=rechecked.trouble,
         )

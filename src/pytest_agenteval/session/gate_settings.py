@@ -24,15 +24,20 @@ WITH_BASELINE = {"not_worse": True, "errored": 0.05}
 
 def effective_gate(own: Gate, settings: Settings) -> Gate:
     """Put what was said for this run over a suite's own gate; a baseline without any rule brings two."""
+    gate = asked_of(own, settings)
+    if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
+        return gate
+    return from_builtins(Gate, {**_said(gate), **WITH_BASELINE})
+
+
+def asked_of(own: Gate, settings: Settings) -> Gate:
+    """Give what somebody asks of a suite: its own gate, and over it what was said for this run."""
     if settings.gate is None:
         return NO_GATE
     rules = {**_said(own), **settings.gate}
     if "buckets" in rules:
         rules["buckets"] = {**own.buckets, **settings.gate.get("buckets", {})}
-    gate = from_builtins(Gate, rules)
-    if not gate.asks and (settings.baseline or gate.baseline):
-        gate = from_builtins(Gate, {**rules, **WITH_BASELINE})
-    return gate
+    return from_builtins(Gate, rules)
 
 
 def _said(gate: Gate) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def planned_gates(settings: Settings, tasks: SuiteTasks, root: Path) -> tuple[Su
         others = typed - set(counts) - set(own.buckets)
         gate = replace(gate, buckets={key: gate.buckets[key] for key in gate.buckets if key not in others})
         rules = _stored(gate, tasks.suites.file_named(name), settings, root)
-        gates.append(SuiteGate(name, rules, dict(counts)))
+        gates.append(SuiteGate(name, rules, dict(counts), assumed=not asked_of(own, settings).asks))
     _refuse_unknown([name for name in sorted(typed) if name not in known], known, settings)
     return tuple(gates)
 

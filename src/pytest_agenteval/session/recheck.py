@@ -18,6 +18,7 @@ from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import model_label, pluralize
 from pytest_agenteval.session.run_info import RunInfo
+from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings, read_settings
 from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -94,7 +95,7 @@ def _line(
     here = config.invocation_params.dir
     place = folder.relative_to(here) if folder.is_relative_to(here) else folder
     where = f" (run: {place})" if info.is_kept else ""
-    return f"recheck: {pluralize(len(results), 'broken task')} tried {times} times more: {each}{where}"
+    return f"recheck: {pluralize(len(results), 'broken task')} tried {pluralize(times, 'time')} more: {each}{where}"
 
 
 def _count(run: Run, task: BrokenTask) -> tuple[int, int]:
@@ -114,7 +115,8 @@ def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -
     folder = info.folder / FOLDER
     folder.mkdir(exist_ok=True)
     before = set(folder.glob(f"*/{HEADER}"))
-    command = [sys.executable, "-m", "pytest", *_arguments(config, folder, times), *_node_ids(config, tasks)]
+    node_ids = list(_node_ids(config, tasks))
+    command = [sys.executable, "-m", "pytest", *_arguments(config, folder, times, node_ids), *node_ids]
     with (folder / OUTPUT).open("ab") as output:
         _wait_for(
             subprocess.Popen(
@@ -157,7 +159,7 @@ def _node_ids(config: pytest.Config, tasks: Sequence[BrokenTask]) -> Iterator[st
             yield f"{config.rootpath / task.file}::{task.task}[{who}-{repetition}]"
 
 
-def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
+def _arguments(config: pytest.Config, folder: Path, times: int, node_ids: Sequence[str]) -> Iterator[str]:
     """Give the options that matter, as this run was given them; no workers, reports, gates or caches."""
     option = config.option
     yield from ("-q", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={config.rootpath}")
@@ -175,7 +177,12 @@ def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]
         yield from ("-W", str(warning))
     yield f"--import-mode={option.importmode}"
     yield from _own_options(config)
-    seed = read_settings(config).seed + _most_repetitions(folder.parent)
+    settings = read_settings(config)
+    if settings.sample is not None:  # of pyproject.toml, perhaps: there is no way to unsay it
+        yield f"--agent-sample={len(node_ids)}"
+    if settings.only:
+        yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
+    seed = settings.seed + _most_repetitions(folder.parent)
     yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={seed}")
     yield from ("--agent-baseline=none", "--agent-gate=none")
 

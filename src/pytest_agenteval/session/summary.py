@@ -15,7 +15,7 @@ from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
-from pytest_agenteval.reports.formatting import pluralize, printable
+from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
 from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
+
+MOST_LINE = 1000
+"""Characters of a line that says what came of gates."""
 
 MOST_MISSING = 50
 """Questions without a recording that are named under -v."""
@@ -132,11 +135,11 @@ def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
     if verdict.comparison is not None:
         from pytest_agenteval.reports.comparison.headline import headline
 
-        yield "agenteval.verdict", printable(headline(verdict.comparison))
-        yield "agenteval.baseline", printable(verdict.comparison.old)
+        yield "agenteval.verdict", one_line(headline(verdict.comparison), MOST_LINE)
+        yield "agenteval.baseline", one_line(verdict.comparison.old, MOST_LINE)
     for line in verdict.lines:
         name, _, text = line.partition(": ")
-        yield f"agenteval.{name}", printable(text)
+        yield f"agenteval.{name}", one_line(text, MOST_LINE)
 
 
 @garbage_uncollected()
@@ -189,7 +192,7 @@ def _headline(config: pytest.Config, width: int, verbosity: int) -> Iterator[Sty
 def _gate_lines(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     verdict = config.stash.get(verdict_key, None)
     for line in verdict.lines if verdict is not None else ():
-        yield StyledLine(printable(line), "red" if line.startswith("gate: broken") else "")
+        yield StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
 
 
 def _next_steps(config: pytest.Config) -> Iterator[str]:

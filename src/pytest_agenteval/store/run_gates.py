@@ -17,12 +17,14 @@ GATES = "gates.json"
 class SuiteGate(Record, frozen=True):
     """What a suite has to reach, options considered, as JSON values.
 
-    ``tasks`` is how many tasks each of its buckets has, run or not; empty where nobody can tell.
+    ``tasks`` is how many tasks each of its buckets has, run or not; empty where nobody can tell. ``assumed``
+    says that nobody wrote a gate, and a baseline that was named has brought this one.
     """
 
     suite: str
     gate: Mapping[str, Any]
     tasks: Mapping[str, int]
+    assumed: bool = False
 
 
 def write_gates(folder: Path, gates: Iterable[SuiteGate]) -> None:

@@ -17,6 +17,7 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
 from pytest_agenteval.store.json_lines import check_version
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, planned_json
+from pytest_agenteval.tasks.file_names import holds_baseline
 
 ROOT = Path(".agenteval") / "runs"
 HEADER = "run.json"
@@ -166,6 +167,8 @@ def find_run(root: Path, name: str) -> Path:
     """
     if name and (Path(name) / HEADER).is_file():
         return Path(name)
+    if name and holds_baseline(Path(name)):
+        raise UsageMistake(f"{name} is a baseline, which holds scores alone: a run is needed here")
     runs = list_runs(root)
     matching = _matching_runs(root, runs, name)
     if len(matching) == 1:

@@ -19,7 +19,7 @@ MOST_BUCKETS = 5
 def verdict_lines(comparison: Comparison, width: int, verbosity: int) -> list[StyledLine]:
     """Give the verdict with each suite's score and changed buckets; all of it from 1, the verdict below 0."""
     if verbosity > 0:
-        return comparison_lines(comparison, width, whole=verbosity > 1)
+        return comparison_lines(comparison, width, whole=True)
     lines = headline_lines(comparison, width)
     return lines if verbosity < 0 else [*lines, *_brief(comparison, clamp_width(width))]
 
