@@ -95,7 +95,8 @@ def _line(
     here = config.invocation_params.dir
     place = folder.relative_to(here) if folder.is_relative_to(here) else folder
     where = f" (run: {place})" if info.is_kept else ""
-    return f"recheck: {pluralize(len(results), 'broken task')} tried {pluralize(times, 'time')} more: {each}{where}"
+    tasks, more = pluralize(len(results), "broken task"), pluralize(times, "time")
+    return f"recheck: {tasks} tried {more} more: {each}{where}"
 
 
 def _count(run: Run, task: BrokenTask) -> tuple[int, int]:

@@ -26,13 +26,15 @@ def verdict_lines(comparison: Comparison, width: int, verbosity: int) -> list[St
 
 def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
     for suite in comparison.suites:
-        if suite.suite is not None:
-            yield from wrapped_lines(_suite_text(suite, suite.suite, comparison), width)
+        if suite.suite is not None and suite.suite.verdict != "identical":
+            yield from wrapped_lines(_suite_text(suite, suite.suite), width)
             for change in _changed(suite)[:MOST_BUCKETS]:
                 worse = change.verdict == "worse"
                 yield from wrapped_lines(_bucket_text(change), width, "red" if worse else "", indent="    ")
     if comparison.obstacles:
         yield from wrapped_lines(_left_out_text(comparison), width, "yellow")
+    tasks = pluralize(sum(len(suite.tasks) for suite in comparison.suites), "task")
+    yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
 
 
 def _changed(suite: SuiteComparison) -> list[Change]:
@@ -40,17 +42,16 @@ def _changed(suite: SuiteComparison) -> list[Change]:
     return sorted(changed, key=lambda change: change.change)
 
 
-def _suite_text(suite: SuiteComparison, change: Change, comparison: Comparison) -> str:
+def _suite_text(suite: SuiteComparison, change: Change) -> str:
     parts = [f"{suite_label(suite)}  {format_figure(change.old)} -> {format_figure(change.new)}"]
     if change.interval is not None:
         low, high = (format_change(end) for end in (change.interval.low, change.interval.high))
         parts.append(f"{format_change(change.change)}, between {low} and {high}")
-    if change.verdict != "identical" and change.testable:
+    if change.testable:
         parts.append(f"p {format_p(change.p)}")
     if any(suite.errored):
         parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
-    tasks = f"{pluralize(len(suite.tasks), 'task')} since {printable(comparison.old)}"
-    return "   ".join([*parts, f"({tasks})"])
+    return "   ".join(parts)
 
 
 def _bucket_text(change: Change) -> str:
