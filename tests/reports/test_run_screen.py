@@ -13,7 +13,7 @@ from pytest_agenteval.reports.text_width import StyledLine, cell_width
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import Run
 from tests.reports import screen_runs
-from tests.reports.runs import store_run
+from tests.reports.runs import key, store_run, trial
 
 SCREENS = Path(__file__).parent / "screens"
 PARTS = ScreenParts(
@@ -93,6 +93,23 @@ def test_large_buckets_with_misses_are_always_there_and_small_ones_while_worst(t
     names = [line.split()[0] for line in lines[head + 1 : head + 8]]
     assert names == [*(f"small_{at}" for at in range(5)), "large", "3"]
     assert lines[head + 7] == "  3 more with misses (-v)"
+
+
+def test_the_worst_tasks_are_those_with_the_worst_misses(tmp_path: Path) -> None:
+    """Other repetitions and other models move none of them down, nor do they count as more tasks."""
+    scores = {"a": (0.1, 0.9), "b": (0.2, 0.3), "c": (0.4, 0.4), "d": (0.5, 1.0), "e": (0.6,), "f": (0.7,)}
+    models = ("rules", "nop")
+    trials = [
+        trial("", 1, score, key=key(task, repetition, model))
+        for model in models
+        for task, given in scores.items()
+        for repetition, score in enumerate(given, 1)
+    ]
+    misses = worst_misses(store_run(tmp_path, trials), 80, 5)
+
+    assert misses is not None
+    assert [line.text.split()[1] for line in misses.lines] == ["0.10", "0.20", "0.40", "0.50", "0.60"]
+    assert misses.title == "misses, the worst 5 of 6 tasks (-v shows all)"
 
 
 def test_misses_are_told_at_length_where_there_is_room_for_it(tmp_path: Path) -> None:

@@ -60,9 +60,10 @@ def worst_misses(
     brief.
     """
     not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
-    # Reversed, so that of a task's repetitions the worst is the last to take its place.
-    by_task = {entry.key._replace(repetition=0): entry for entry in reversed(not_passed)}
-    worst = list(by_task.values())[::-1]
+    by_task: dict[tuple[str, str, str], JournalEntry] = {}
+    for entry in not_passed:
+        by_task.setdefault((entry.key.suite, entry.key.task, entry.key.agent), entry)
+    worst = list(by_task.values())
     if len(worst) <= SHOWN:
         at_length = [line for entry in worst for line in _miss_block(run, entry, width)]
         if len(worst) == 1 or len(at_length) <= room:
