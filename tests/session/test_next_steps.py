@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.trial import Digests, Trial
+from pytest_agenteval.session.next_steps import next_steps
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.runs import new_run
+from tests.reports.runs import CAPABILITY, RULES_MODEL, trial
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -51,3 +57,32 @@ def test_a_run_that_is_not_kept_offers_nothing(pytester: pytest.Pytester) -> Non
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})
 
     assert offered(run(pytester, "evals", "--agent-results=none")) == []
+
+
+def stored(root: Path, minute: int, *trials: Trial) -> Path:
+    """Keep a run that ended."""
+    began, ended = f"2026-11-21T09:{minute}:00+00:00", f"2026-11-21T09:{minute}:30+00:00"
+    header = RunHeader(began, models=(RULES_MODEL,), suites=(CAPABILITY,), ended_at=ended)
+    folder = new_run(root, header)
+    JournalWriter(folder, "main").finished(list(trials))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [trial("a", 1, 1.0)],
+        [trial("a", 1, 1.0), trial("b", 1, 0.5, digests=Digests(ruler="stricter"))],
+        [trial("a", 1, None), trial("b", 1, None)],
+    ],
+    ids=["fewer tasks", "other graders", "nothing graded"],
+)
+def test_a_run_that_cannot_be_compared_is_not_offered(tmp_path: Path, between: list[Trial]) -> None:
+    """The newest that can be stands there, though newer ones have the same suites and models."""
+    whole = [trial("a", 1, 1.0), trial("b", 1, 0.5, digests=Digests(ruler="ours"))]
+
+    old = stored(tmp_path, 10, *whole)
+    stored(tmp_path, 20, *between)
+    new = stored(tmp_path, 30, *whole)
+
+    assert next(next_steps(new, tmp_path)).startswith(f"agenteval compare {old.name} latest")

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import HEADER, LATEST, ROOT, read_header
 
 MOST_LOOKED_AT = 20
-"""Runs before this one among which its like is looked for."""
+"""Runs before this one of which the headers are read."""
+
+SECOND = len("20261121-093015")
+
+MOST_READ = 5
+"""Runs with its suites and models that are read whole, to see whether they can be compared."""
 
 
 def next_steps(folder: Path, here: Path) -> Iterator[str]:
@@ -23,20 +31,55 @@ def next_steps(folder: Path, here: Path) -> Iterator[str]:
 
 
 def _run_before(folder: Path) -> str:
-    """Give the name of the newest run before this one with the same suites and models; empty without one."""
-    # Names begin with the time at which a run began, and only headers that may be needed are read.
-    names = sorted((path.parent.name for path in folder.parent.glob(f"*/{HEADER}")), reverse=True)
-    before = [name for name in names if name < folder.name and name != LATEST][:MOST_LOOKED_AT]
-    own = _likeness(folder)
-    like = (name for name in before if own and _likeness(folder.with_name(name)) == own)
-    return next(like, "")
+    """Give the name of the newest run before this one that can be compared with it; empty without one."""
+    own = _header(folder)
+    if own is None:
+        return ""
+    like = [
+        (header.started_at, other)
+        for other in _others(folder)
+        if (header := _header(other)) and _likeness(header) == _likeness(own)
+    ]
+    before = [other for started, other in sorted(like, reverse=True) if started < own.started_at]
+    return next((other.name for other in before[:MOST_READ] if _is_comparable(other, folder)), "")
 
 
-def _likeness(folder: Path) -> tuple[frozenset[str], ...]:
-    """Give what two runs have in common that are worth comparing; of one that has not ended nothing."""
+def _others(folder: Path) -> list[Path]:
+    """Give the runs beside this one, the last ones by name, which begins with the second they began in."""
+    # Which of two runs of one second was first, only their headers say.
+    folders = sorted((path.parent for path in folder.parent.glob(f"*/{HEADER}")), reverse=True)
+    others = [other for other in folders if other.name not in (folder.name, LATEST)]
+    return [other for other in others if other.name[:SECOND] <= folder.name[:SECOND]][:MOST_LOOKED_AT]
+
+
+def _header(folder: Path) -> RunHeader | None:
+    """Give the header of a run that has ended."""
     try:
         header = read_header(folder)
     except UsageMistake:
-        return ()
+        return None
+    return header if header.ended_at else None
+
+
+def _likeness(header: RunHeader) -> tuple[frozenset[str], ...]:
+    """Give what two runs have in common that are worth comparing."""
     suites, models = (frozenset(part.name for part in parts) for parts in (header.suites, header.models))
-    return (suites, models, frozenset(header.variants)) if header.ended_at else ()
+    return suites, models, frozenset(header.variants)
+
+
+def _is_comparable(old: Path, new: Path) -> bool:
+    """Tell whether `agenteval compare` would refuse nothing, and have scores to compare."""
+    from pytest_agenteval.compare.pairing import pair_suites
+    from pytest_agenteval.compare.sides import side_of
+
+    try:
+        suites = pair_suites(side_of(load_run(old)), side_of(load_run(new)))
+    except UsageMistake:
+        return False
+    pairs = [pair for suite in suites for pair in suite.pairs]
+    is_scored = any(_has_score(pair.old) and _has_score(pair.new) for pair in pairs)
+    return is_scored and not any(suite.obstacles for suite in suites)
+
+
+def _has_score(entries: Iterable[JournalEntry]) -> bool:
+    return any(entry.score is not None for entry in entries)
