@@ -16,7 +16,7 @@ from pytest_agenteval.scoring.sensitivity import (
 )
 from tests.simulations.parallel import in_parallel
 from tests.simulations.rows import Row
-from tests.simulations.score_model import compared, diffuse, drawn_suite, focused
+from tests.simulations.score_model import compared, drawn_suite, risen
 
 RUNS, PARTS = 6_000, 6
 ROUNDS = 3
@@ -29,7 +29,8 @@ def run(scale: float, seed: int) -> Iterator[Row]:
 
     The change a comparison calls visible depends on that change, which adds spread of its own: the one
     simulated is the one that comparisons of it call visible, on average. The error predicted of 6 repetitions
-    from 2 may scatter as decide.md saw it: its middle 80 % from 0.85 to 1.5 times the true one.
+    from 2 may scatter: its middle 80 % from 0.85 to 1.5 times the true one. Both speak of tasks like these,
+    so that the change is true of them: the drawn ones change by more or less.
     """
     runs = max(20, round(RUNS * scale / PARTS))
     for effect, tasks, repetitions in (("diffuse", 41, 2), ("focused", 41, 3), ("diffuse", 25, 3)):
@@ -133,6 +134,6 @@ def comparisons(effect: str, rise: float, tasks: int, repetitions: int, runs: in
     seen = Comparisons()
     for _ in range(runs):
         before = drawn_suite(tasks, random)
-        after = diffuse(before, rise) if effect == "diffuse" else focused(before, rise, random)
+        after = risen(before, effect, rise, random)
         seen.add(compared(before, after, repetitions, repetitions, random))
     return seen

@@ -69,7 +69,7 @@ def diffuse(suite: Suite, rise: float) -> list[Task]:
     """Mend every miss with the same chance, so that the true mean rises by ``rise`` (or to 1)."""
     misses = sum(1 - true_mean(task) for task in suite)
     share = min(1.0, rise * len(suite) / misses) if misses else 0.0
-    return [_mended(task, share) for task in suite]
+    return [mended(task, share) for task in suite]
 
 
 def focused(suite: Suite, rise: float, random: Random) -> list[Task]:
@@ -78,13 +78,21 @@ def focused(suite: Suite, rise: float, random: Random) -> list[Task]:
     for at in random.sample(range(len(suite)), len(suite)):
         misses = 1 - true_mean(suite[at])
         share = min(1.0, left / misses) if misses > 0 else 0.0
-        after[at] = _mended(suite[at], share)
+        after[at] = mended(suite[at], share)
         left -= share * misses
     return after
 
 
-def _mended(task: Task, share: float) -> Task:
-    """Make this share of what is not a 1 a 1."""
+def risen(suite: Suite, effect: str, rise: float, random: Random) -> list[Task]:
+    """Let tasks like these rise by ``rise`` on average: these very ones, drawn, by more or less."""
+    share = rise / (1 - MEAN)
+    if effect == "diffuse":
+        return [mended(task, share) for task in suite]
+    return [mended(task, 1.0) if random.random() < share else task for task in suite]
+
+
+def mended(task: Task, share: float) -> Task:
+    """Make a 1 of this share of what is none."""
     below = [chance * (1 - share) for chance in task[:-1]]
     return (*below, 1 - sum(below))
 
