@@ -139,6 +139,34 @@ def test_nothing_in_common_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     )
 
 
+def test_a_run_without_scores_is_no_good_news(capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent that always raises must not look like one that nothing happened to: not in CI either."""
+    old, new = stored(tasks(9, 1.0, 0.5)), stored(tasks(9, None, None))
+    assert main(["compare", old, new]) == 2
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == "Nothing can be compared: no task has scores on both sides."
+    assert "  no task has scores on both sides   errored 0 -> 18" in out
+
+
+def test_a_suite_without_scores_is_named_beside_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdict on the others does not hide it."""
+    names = [
+        store_run(
+            RUNS,
+            [
+                *(trial("a", at, 1.0, key=key("a", at)) for at in (1, 2)),
+                *(trial("b", at, score, key=key("b", at)._replace(suite="other")) for at in (1, 2)),
+            ],
+        ).folder.name
+        for score in (1.0, None)
+    ]
+    assert main(["compare", *names]) == 0
+    verdict = capsys.readouterr().out.partition("\n\n")[0]
+    assert " ".join(verdict.split()) == (
+        "other: no task has scores on both sides; s: identical, every trial scored as before."
+    )
+
+
 def test_json_holds_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     """The sentence, the verdicts and the intervals with all digits, and nothing else on standard output."""
     old, new = stored(tasks(9, 0.0, 0.5)), stored(tasks(9, 1.0, 0.25))

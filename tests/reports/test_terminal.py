@@ -182,6 +182,7 @@ def test_a_wrapped_line_loses_nothing_and_fits(text: str, width: int) -> None:
 
     assert "".join("".join(lines).split()) == "".join(text.split())
     assert text.startswith(" ") or all(cell_width(line.rstrip()) <= width for line in lines)
+    assert all(line == line.rstrip() for line in lines[:-1])
 
 
 def test_figures_are_never_rounded_to_what_they_are_not() -> None:

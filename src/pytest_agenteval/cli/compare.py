@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.compare.sides import Compared, Side
 
 WORSE = 1
+REFUSED = 2
 MOST_OBSTACLES = 20
 
 
@@ -58,6 +59,8 @@ def compare(args: argparse.Namespace) -> int:
     _write(comparison, args)
     for odd in comparison.odd:
         print(odd, file=sys.stderr)
+    if not comparison.has_scores:
+        return REFUSED
     return WORSE if comparison.worse else 0
 
 

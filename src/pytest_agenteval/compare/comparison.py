@@ -132,6 +132,11 @@ class Comparison(FrozenValue, frozen=True):
     odd: tuple[str, ...] = ()
 
     @property
+    def has_scores(self) -> bool:
+        """Whether any task has scores on both sides."""
+        return any(suite.suite is not None for suite in self.suites)
+
+    @property
     def obstacles(self) -> tuple[Obstacle, ...]:
         """What keeps tasks from being compared."""
         return tuple(obstacle for suite in self.suites for obstacle in suite.obstacles)

@@ -95,7 +95,7 @@ def wrap(text: str, width: int) -> list[str]:
         elif cell_width(line) + 1 + cell_width(piece) <= width:
             line = f"{line} {piece}"
         else:
-            lines.append(line)
+            lines.append(line.rstrip(" "))
             line = hung + piece
     return [*lines, line]
 

@@ -11,15 +11,16 @@ from pytest_agenteval.reports.formatting import format_figure, one_line, plurali
 MOST_CHANGES = 5
 """Suites and buckets of one verdict that the sentence names."""
 
+NO_SCORES = "no task has scores on both sides"
+
 MOST_NAME = 200
 
 
 def headline(comparison: Comparison) -> str:
     """Say what is worse, what is better, and what cannot be told, in one sentence."""
-    parts = list(_parts(comparison))
-    if not parts:
-        return "Nothing can be compared: no task has scores on both sides."
-    sentence = "; ".join(parts)
+    if not comparison.has_scores:
+        return f"Nothing can be compared: {NO_SCORES}."
+    sentence = "; ".join(_parts(comparison))
     return f"{sentence}{_left_out(comparison)}."
 
 
@@ -74,8 +75,9 @@ def _undecided(comparison: Comparison) -> Iterator[str]:
     """Say of the suites without a verdict what can be said of them, those alike together."""
     names: dict[str, list[str]] = {}
     for suite in comparison.suites:
-        if suite.suite is not None and suite.suite.verdict not in ("better", "worse"):
-            names.setdefault(_words(suite.suite, comparison), []).append(_whole(suite, comparison))
+        if suite.suite is None or suite.suite.verdict not in ("better", "worse"):
+            words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
+            names.setdefault(words, []).append(_whole(suite, comparison))
     for words, suites in names.items():
         yield f"{', '.join(suites)}: {words}"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.comparison.headline import MOST_NAME, headline, suite_label
+from pytest_agenteval.reports.comparison.headline import MOST_NAME, NO_SCORES, headline, suite_label
 from pytest_agenteval.reports.comparison.phrases import (
     format_change,
     format_p,
@@ -57,10 +57,10 @@ def _suite_lines(
 ) -> Iterator[StyledLine]:
     old, new = printable(comparison.old), printable(comparison.new)
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
-    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite.repetitions)}"
     differs = f"  differs: {', '.join(suite.differs) or 'nothing known'}"
-    yield from wrapped_lines(f"{suite_label(suite)}  {tasks}, {runs}{differs}", width, indent="")
+    yield from wrapped_lines(f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}{differs}", width, indent="")
     if suite.suite is None:
+        yield from wrapped_lines("   ".join([NO_SCORES, *_errored_text(suite)]), width)
         return
     if suite.suite.verdict == "identical":
         yield from wrapped_lines(
@@ -76,6 +76,15 @@ def _suite_lines(
         yield from wrapped_lines(_cost_text(suite), width)
 
 
+def _tasks_text(suite: SuiteComparison) -> str:
+    """Count the tasks that are compared; where not all of them have scores on both sides, those that do."""
+    if not suite.tasks:
+        return "no task compared"
+    scored = sum(task.change is not None for task in suite.tasks)
+    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite.repetitions)}"
+    return tasks if scored in (0, len(suite.tasks)) else f"{scored} of {tasks}"
+
+
 def _score_text(suite: SuiteComparison, change: Change) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
@@ -85,9 +94,12 @@ def _score_text(suite: SuiteComparison, change: Change) -> str:
         low, high = format_change(change.interval.low), format_change(change.interval.high)
         parts[-1] += f", between {low} and {high} ({change.interval.level:.1%})".replace("%)", " %)")
     parts.append(f"p {format_p(change.p)}" if change.testable else "too few trials for a verdict")
+    return "   ".join([*parts, *_errored_text(suite)])
+
+
+def _errored_text(suite: SuiteComparison) -> Iterator[str]:
     if any(suite.errored):
-        parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
-    return "   ".join(parts)
+        yield f"errored {suite.errored[0]} -> {suite.errored[1]}"
 
 
 def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison) -> Iterator[str]:
