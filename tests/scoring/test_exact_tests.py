@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from random import Random
+from statistics import NormalDist, pvariance, variance
 
 import pytest
 from hypothesis import given, settings
@@ -140,6 +141,41 @@ def test_scores_without_a_common_denominator_stand_on_a_grid() -> None:
     assert sign_flip_test(differences).p == pytest.approx(expected, abs=0.01)
 
 
+def by_variance(tasks: Sequence[PairedScores]) -> float:
+    """What p is of the label test, about: its sum is nearly normal, with a variance that is known."""
+    variances = (variance([*old, *new]) * (1 / len(old) + 1 / len(new)) for old, new in tasks)
+    far = math.fsum(mean(new) - mean(old) for old, new in tasks) / math.sqrt(math.fsum(variances))
+    return math.erfc(abs(far) / math.sqrt(2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_partial_scores_of_unequal_repetitions_keep_their_p(seed: int) -> None:
+    """41 tasks tried 2 to 8 times: the many weights of tasks do not coarsen their scores."""
+    random = Random(seed)
+
+    def trials(number: int) -> list[float]:
+        return [random.choice(range(5)) / 4 for _ in range(number)]
+
+    tasks = [(trials(2 + at % 7), trials(2 + at * 3 % 7)) for at in range(41)]
+    assert label_test(tasks).p == pytest.approx(by_variance(tasks), abs=0.03)
+
+
+@pytest.mark.parametrize("wide", [1, 5, 20])
+def test_tasks_alike_do_not_add_up_what_a_coarse_grid_takes_from_each(wide: int) -> None:
+    """15 tasks rose by 0.2, 85 fell by about 0.02, less than a coarse grid shows of one task."""
+    odd = [0.0, 0.1, 0.30317, 0.9, 1.0]
+    tasks: list[PairedScores] = [([0] * 5, [0.2] * 5)] * 15 + [([0.02] * 5, [0] * 5)] * 85
+    tasks += [(odd, odd)] * wide
+    assert label_test(tasks).p == pytest.approx(by_variance(tasks), rel=0.3)
+
+
+def test_small_differences_are_not_rounded_away() -> None:
+    """Ten tasks that all rose by some 0.0004 rose: a grid is as fine as the largest of them needs."""
+    differences = [0.0004 + at * 1.2345e-7 for at in range(10)]
+    assert sign_flip_test(differences).p == pytest.approx(2 / 2**10)
+    assert label_test([([0.5], [0.5 + rise]) for rise in differences]).p == pytest.approx(2 / 2**10)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
@@ -163,6 +199,18 @@ def test_the_interval_ends_where_the_means_of_subsets_begin_to_be_contradicted()
     interval = sign_flip_interval(differences, LEVEL)
     assert interval.low == pytest.approx(means[2], abs=0.002)
     assert interval.high == pytest.approx(means[-3], abs=0.002)
+
+
+def test_the_interval_of_many_tasks_alike_ends_where_it_should() -> None:
+    """With 200 tasks the ends are those of a nearly normal sum, though scores stand on a coarse grid."""
+    random = Random(2)
+    differences = [random.choice(range(-12, 13)) / 12 * random.choice([0, 0.5, 1]) for _ in range(200)]
+    # (mean - end)^2 = z^2 * (variance + (mean - end)^2) / tasks, solved for the end
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+    reach = z * math.sqrt(pvariance(differences) / (200 - z**2))
+    interval = sign_flip_interval(differences, LEVEL)
+    assert interval.low == pytest.approx(mean(differences) - reach, abs=5e-4)
+    assert interval.high == pytest.approx(mean(differences) + reach, abs=5e-4)
 
 
 def test_too_few_tasks_have_no_bound() -> None:

@@ -3,8 +3,8 @@
 Both ask how often chance alone would move the mean of the tasks' differences as far as it moved. They count
 all cases by adding up distributions: how many ways lead to each sum, in whole numbers. So scores are first
 made whole: exactly where they are fractions with a small common denominator (halves, quarters, twelfths),
-else on a grid, by default of 1/1000. Rounding treats old and new alike, so that a test on a grid is as honest
-as any.
+else on a grid, by default of 1/1000 of the largest. Rounding treats old and new alike, so that a test on a
+grid is as honest as any.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import accumulate, combinations, pairwise
 from typing import TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
@@ -26,8 +26,10 @@ Ways: TypeAlias = Mapping[int, int]
 """In how many ways a sum can come about, by sum; sums are 0 or more."""
 
 GRID = 1_000
-LARGEST_DENOMINATOR = 10_000
+LARGEST_DENOMINATOR = 1_000_000
 SAME = 1e-9
+GOLDEN = (math.sqrt(5) - 1) / 2
+ALMOST_ONE = 1 - 1e-3
 LEAST = 1e-4
 SHARE_BITS = 64
 ONE = 1 << 62
@@ -62,14 +64,14 @@ def sign_flip_test(differences: Iterable[float]) -> ExactTest:
     steps = _steps(map(abs, changed), math.fsum(map(abs, changed)), len(changed) + 2, MOST_BITS_OF_SIGNS)
     whole = [round(abs(difference) * steps) for difference in changed]
     observed = sum(size for size, difference in zip(whole, changed, strict=True) if difference > 0)
-    return _exact_test([_either_sign(size) for size in whole], observed)
+    return _exact_test([_either_sign(size) for size in whole], observed, math.fsum(changed))
 
 
 def sign_flip_interval(differences: Sequence[float], level: float) -> Interval:
     """Give all changes of the mean, -1..1, that the sign-flip test at 1 - ``level`` does not contradict.
 
     A change d is contradicted if the differences less d fail the test; the ends are where that begins, within
-    0.0001. So the interval holds 0 if and only if the test of no change is not significant: near 0, where a
+    0.001. So the interval holds 0 if and only if the test of no change is not significant: near 0, where a
     grid and the last digit could say otherwise, the test decides.
     """
     if not any(abs(difference) > SAME for difference in differences):
@@ -104,15 +106,17 @@ def _upper_tail(differences: Sequence[float], change: float) -> float:
     """
     moved = [difference - change for difference in differences]
     steps = min(GRID, _most_steps(math.fsum(map(abs, moved)), SHARE_BITS, MOST_BITS_OF_TAIL))
-    whole = [round(value * steps) for value in moved]
+    # what rounding takes from one task goes to the next: where many are alike it would add up
+    reached = [0, *(round(total * steps) for total in accumulate(map(abs, sorted(moved))))]
+    sizes = [after - before for before, after in pairwise(reached)]
+    falls = sum(value < 0 for value in moved)
     # halving all digits at once moves the last bit of each to the top of the one before it: there it is
     # cleared
-    halved = int.from_bytes((b"\xff" * 7 + b"\x7f") * (sum(map(abs, whole)) + 1), "little")
+    halved = int.from_bytes((b"\xff" * 7 + b"\x7f") * (sum(sizes) + 1), "little")
     packed = ONE
-    for size in map(abs, whole):
+    for size in sizes:
         packed = (packed + (packed << (size * SHARE_BITS)) >> 1) & halved
-    observed = sum(size for size in whole if size > 0)
-    return _at_least(packed, observed, SHARE_BITS) / ONE
+    return _at_least(packed, sum(sizes[falls:]), SHARE_BITS) / ONE
 
 
 def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
@@ -122,30 +126,37 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     All ways count in which a task's trials can be called old and new, as many old and as many new as there
     are; repetitions may differ. With one repetition it is the sign-flip test, with scores 0 and 1 McNemar's.
     """
-    blocks = [_Block(*pair) for pair in tasks]
+    pairs = list(tasks)
+    weights = [Fraction(len(old) + len(new), len(old) * len(new)) for old, new in pairs]
+    heaviest = max(weights, default=Fraction(1))
+    blocks = [
+        _Block(*pair, float(own / heaviest), (at * GOLDEN) % 1 - 0.5)
+        for at, (pair, own) in enumerate(zip(pairs, weights, strict=True))
+    ]
     blocks = [block for block in blocks if block.spread > SAME]
     bits = math.prod(block.labellings for block in blocks).bit_length() + 1
-    weights = _whole_weights([block.weight for block in blocks])
-    extent = math.fsum(block.spread * weight for block, weight in zip(blocks, weights, strict=True))
+    extent = math.fsum(block.spread for block in blocks)
     steps = _steps((score for block in blocks for score in block.scores), extent, bits, MOST_BITS_OF_LABELS)
-    ways = [
-        {weight * total: count for total, count in block.new_sums(steps).items()}
-        for block, weight in zip(blocks, weights, strict=True)
-    ]
-    observed = sum(weight * block.observed(steps) for block, weight in zip(blocks, weights, strict=True))
-    return _exact_test(ways, observed)
+    observed = sum(block.observed(steps) for block in blocks)
+    change = math.fsum(block.change for block in blocks)
+    return _exact_test([block.new_sums(steps) for block in blocks], observed, change)
 
 
 class _Block:
-    """The trials of one task, old ones first, as scores above the lowest of them."""
+    """The trials of one task, old ones first: their scores above the lowest of them, weighed.
 
-    def __init__(self, old: Sequence[float], new: Sequence[float]) -> None:
-        lowest = min((*old, *new))
-        self.scores = [score - lowest for score in (*old, *new)]
+    New mean less old mean is the sum of the new ones times ``1 / old + 1 / new``, less a constant. Weighed by
+    that, or by any multiple of it that is the same for all tasks, the sum of the new ones is all that varies.
+    What is halfway between two whole numbers is rounded up as often as down: ``tilt``, -0.5..0.5, says it for
+    this task. Else tasks that are alike would add up what rounding takes from each.
+    """
+
+    def __init__(self, old: Sequence[float], new: Sequence[float], weight: float, tilt: float) -> None:
+        lowest, self.tilt = min((*old, *new)), tilt * ALMOST_ONE
+        self.scores = [(score - lowest) * weight for score in (*old, *new)]
         self.old, self.new = len(old), len(new)
-        # new mean - old mean = weight * (sum of new) - constant, so that the sum of new is all that varies
-        self.weight = Fraction(self.old + self.new, self.old * self.new)
         self.labellings = math.comb(self.old + self.new, self.new)
+        self.change = math.fsum(new) / self.new - math.fsum(old) / self.old
 
     @property
     def spread(self) -> float:
@@ -154,11 +165,14 @@ class _Block:
 
     def observed(self, steps: int) -> int:
         """The sum of the new ones."""
-        return sum(round(score * steps) for score in self.scores[self.old :])
+        return sum(self._whole(steps)[self.old :])
+
+    def _whole(self, steps: int) -> list[int]:
+        return [round(score * steps + self.tilt) for score in self.scores]
 
     def new_sums(self, steps: int) -> Ways:
         """Count the ways to choose the new ones by their sum."""
-        whole = [round(score * steps) for score in self.scores]
+        whole = self._whole(steps)
         if self.labellings <= FEW_LABELLINGS:
             return Counter(map(sum, combinations(whole, self.new)))
         width = self.labellings.bit_length() // 8 + 1
@@ -172,26 +186,20 @@ class _Block:
         return {total: count for total, count in enumerate(ways) if count}
 
 
-def _whole_weights(weights: Sequence[Fraction]) -> list[int]:
-    """Multiply weights by one number that makes the smallest whole numbers of them."""
-    common = math.lcm(*(weight.denominator for weight in weights))
-    whole = [int(weight * common) for weight in weights]
-    divisor = math.gcd(*whole)
-    return [weight // divisor for weight in whole]
-
-
 def _steps(values: Iterable[float], extent: float, bits: int, most_bits: int) -> int:
     """Give by how much scores are multiplied, and then rounded, to make whole numbers of them.
 
     ``extent`` is the largest sum there can be, ``bits`` what the count for one sum takes.
     """
+    distinct = set(values)
     most = _most_steps(extent, bits, most_bits)
+    grid = min(math.ceil(GRID / max(distinct, default=1.0)), most)
     common = 1
-    for value in set(values):
+    for value in distinct:
         exact = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
         common = math.lcm(common, exact.denominator)
         if abs(exact - Fraction(value)) > SAME or common > most:
-            return min(GRID, most)
+            return grid
     return common
 
 
@@ -199,8 +207,12 @@ def _most_steps(extent: float, bits: int, most_bits: int) -> int:
     return max(1, int(most_bits / bits / max(extent, SAME)))
 
 
-def _exact_test(ways: Sequence[Ways], observed: int) -> ExactTest:
-    """Test how far from its mean a sum lies whose summands come about in these ways."""
+def _exact_test(ways: Sequence[Ways], observed: int, change: float) -> ExactTest:
+    """Test how far from its mean a sum lies whose summands come about in these ways.
+
+    On a coarse grid the sum may lie on the other side of its mean than the ``change`` of the scores
+    themselves: then neither is significant.
+    """
     cases = math.prod(sum(each.values()) for each in ways)
     bits = cases.bit_length() + 1
     packed = _packed(ways, bits)
@@ -214,7 +226,9 @@ def _exact_test(ways: Sequence[Ways], observed: int) -> ExactTest:
         below = cases - _at_least(packed, math.floor(middle - distance) + 1, bits)
         return float(Fraction(above + below, cases))
 
-    return ExactTest(share(abs(observed - middle)), share(max(highest - middle, middle - lowest)))
+    opposed = (observed - middle) * Fraction(change) < 0
+    p = 1.0 if opposed else share(abs(observed - middle))
+    return ExactTest(p, share(max(highest - middle, middle - lowest)))
 
 
 def _either_sign(size: int) -> Ways:
