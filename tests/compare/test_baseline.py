@@ -88,6 +88,7 @@ def test_what_is_read_back_compares_like_the_run(
         write_baseline(path, baseline_text(HEADER, old))
         baseline = read_baseline(path)
 
+    assert [each.key for each in baseline.entries] == [each.key for each in old]
     assert compare_sides(baseline, other) == compare_sides(run, other)
     assert compare_sides(other, baseline) == compare_sides(other, run)
 

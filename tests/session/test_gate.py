@@ -114,6 +114,21 @@ def test_a_part_of_a_suite_has_no_score_to_judge(
     assert (held.ret, broken.ret) == (0, 1)
 
 
+@pytest.mark.parametrize("folder", ["evals", "evals/greetings/night"])
+def test_what_is_held_out_is_no_part_that_lacks(pytester: pytest.Pytester, folder: str) -> None:
+    """The whole of a suite is the whole of the split that is run, collected or read from its files."""
+    write_greeters(pytester.path, {"score": 0.9, "buckets": {"night": 0.9}})
+    late = {"id": "late", "split": "held_out", "input": {"content": "late"}}
+    graders = [{"name": "answer_contains", "config": {"text": "Mina"}}]
+    write(pytester.path, {"evals/greetings/night/late.json": {**late, "graders": graders}})
+
+    (line,) = gate_lines(greet(pytester, folder, times=1))
+
+    part = "" if folder == "evals" else "; not judged, greetings: 5 of 12 tasks were run"
+    score = "" if part else "greetings score 1.00; "
+    assert line == f"gate: held ({score}greetings night 1.00){part}"
+
+
 def test_a_part_alone_is_not_judged(pytester: pytest.Pytester) -> None:
     """Neither held nor broken: exit status 0, and said."""
     write_greeters(pytester.path, {"score": 0.9})

@@ -177,8 +177,11 @@ class JudgedRun:
     def recheck(self) -> RecheckedTasks:
         """Try the broken tasks of suites again whose gates ask for it."""
         broken = [task for suite in self.suites for task in self._broken(suite)]
-        if not broken or self.run.header.regraded:
+        if not broken:
             return RecheckedTasks()
+        if self.run.header.regraded:
+            names = ", ".join(task.task for task in broken)
+            return RecheckedTasks(lines=(f"recheck: no agent acts while regrading: {names}",))
         return recheck(self._config, broken)
 
     def _broken(self, suite: SuiteView) -> Iterator[BrokenTask]:

@@ -116,8 +116,7 @@ def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -
     folder = info.folder / FOLDER
     folder.mkdir(exist_ok=True)
     before = set(folder.glob(f"*/{HEADER}"))
-    node_ids = list(_node_ids(config, tasks))
-    command = [sys.executable, "-m", "pytest", *_arguments(config, folder, times, node_ids), *node_ids]
+    command = [sys.executable, "-m", "pytest", *_arguments(config, folder, times), *_node_ids(config, tasks)]
     with (folder / OUTPUT).open("ab") as output:
         _wait_for(
             subprocess.Popen(
@@ -160,7 +159,7 @@ def _node_ids(config: pytest.Config, tasks: Sequence[BrokenTask]) -> Iterator[st
             yield f"{config.rootpath / task.file}::{task.task}[{who}-{repetition}]"
 
 
-def _arguments(config: pytest.Config, folder: Path, times: int, node_ids: Sequence[str]) -> Iterator[str]:
+def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
     """Give the options that matter, as this run was given them; no workers, reports, gates or caches."""
     option = config.option
     yield from ("-q", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={config.rootpath}")
@@ -179,9 +178,7 @@ def _arguments(config: pytest.Config, folder: Path, times: int, node_ids: Sequen
     yield f"--import-mode={option.importmode}"
     yield from _own_options(config)
     settings = read_settings(config)
-    if settings.sample is not None:  # of pyproject.toml, perhaps: there is no way to unsay it
-        yield f"--agent-sample={len(node_ids)}"
-    if settings.only:
+    if settings.only:  # of pyproject.toml, perhaps: there is no way to unsay it
         yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
     seed = settings.seed + _most_repetitions(folder.parent)
     yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={seed}")
