@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +39,23 @@ def test_testable_buckets_share_the_level() -> None:
 def test_what_is_significant_leaves_its_share_to_the_rest() -> None:
     """Holm's step: after the first is set aside the second is tested at the whole level."""
     assert significant([ExactTest(0.001, 0.0001), ExactTest(0.02, 0.0001)]) == [True, True]
+
+
+def test_a_false_one_among_them_is_as_rare_as_the_level_says() -> None:
+    """Three tests of nothing beside one that found something: counted over all that the three can show."""
+    can_show = [[LEVEL / 8, LEVEL / 2, 1.0], [LEVEL / 3.5, LEVEL / 3, 1.0], [LEVEL / 3.5, LEVEL / 3, 1.0]]
+    real = ExactTest(LEVEL / 8, LEVEL / 8)
+    wrong = 0.0
+    for shown in itertools.product(*can_show):
+        tests = [ExactTest(p, min(own)) for p, own in zip(shown, can_show, strict=True)]
+        if any(significant([*tests, real])[:3]):
+            wrong += math.prod(_chance(p, own) for p, own in zip(shown, can_show, strict=True))
+    assert wrong <= LEVEL
+
+
+def _chance(p: float, can_show: list[float]) -> float:
+    """How often a test of nothing shows exactly this p, of those that it can show."""
+    return p - max((other for other in can_show if other < p), default=0.0)
 
 
 @given(TESTS)

@@ -21,26 +21,20 @@ def tarone_holm(tests: Sequence[ExactTest], level: float) -> list[FamilyTest]:
     """Say which tests are significant so that a false one is among them with probability ``level`` at most.
 
     A test that could not have been significant whatever was observed costs the others nothing (Tarone 1990):
-    the level is shared by the K that can reach level / K, K being the smallest number of which that is true.
-    What is significant is set aside, and the rest shares the level anew (Holm 1979; Hommel and Krummenauer
-    1998). ``testable`` are those of the first round.
+    p is significant if p times the number of tests that can reach it is at most the level. What is
+    significant is set aside, and the rest is looked at anew (Holm 1979; Hommel and Krummenauer 1998).
+    ``testable`` are those whose smallest p would be significant in the first round.
     """
     remaining = set(range(len(tests)))
-    testable = set(_testable(tests, remaining, level))
+    testable = {at for at in remaining if _significant(tests[at].smallest_p, tests, remaining, level)}
     significant: set[int] = set()
-    while candidates := _testable(tests, remaining, level):
-        rejected = {at for at in candidates if tests[at].p <= level / len(candidates) + ROUNDING}
-        if not rejected:
-            break
+    while rejected := {at for at in remaining if _significant(tests[at].p, tests, remaining, level)}:
         significant |= rejected
         remaining -= rejected
     return [FamilyTest(at in testable, at in significant) for at in range(len(tests))]
 
 
-def _testable(tests: Sequence[ExactTest], remaining: Collection[int], level: float) -> list[int]:
-    """Give the tests that share the level: those whose smallest p reaches the share of each."""
-    for share in range(1, len(remaining) + 1):
-        able = [at for at in remaining if tests[at].smallest_p <= level / share + ROUNDING]
-        if len(able) <= share:
-            return able
-    return []
+def _significant(p: float, tests: Sequence[ExactTest], remaining: Collection[int], level: float) -> bool:
+    """Say whether tests that can reach ``p`` may share the level with it: each would be wrong that often."""
+    able = sum(tests[at].smallest_p <= p + ROUNDING for at in remaining)
+    return p * able <= level + ROUNDING
