@@ -140,6 +140,20 @@ def test_a_task_tried_again_breaks_only_where_none_passed() -> None:
     )
 
 
+def test_several_suites_are_told_apart() -> None:
+    """A bucket, or a task, of the same name may be in each of them, or be tried by each model."""
+    gate, comparison = Gate(not_worse=True, better=True, recheck=3), compared("better", a="better", b="worse")
+    suite = gated("s[gpt]", gate=gate, comparison=comparison, alone=False, rechecks=(Recheck("t", 0, 3),))
+
+    outcome = judge_gates([suite])
+
+    assert outcome.broken == (
+        "s[gpt] b is worse (0.90 -> 0.80)",
+        "s[gpt] t is broken, and passed none of 3 trials more",
+    )
+    assert outcome.held == ("s[gpt] better",)
+
+
 def test_the_line_names_a_few_reasons() -> None:
     """It stays a line: the folder of the run has all of them."""
     suites = [gated(f"s{at}", gate=Gate(score=0.9)) for at in range(9)]

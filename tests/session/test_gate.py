@@ -14,7 +14,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.greeters import greet, latest_header, set_mood, task_names, write_greeters
-from tests.suites import suite, task, write
+from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -262,6 +262,19 @@ def test_what_narrowed_the_run_narrows_no_recheck(pytester: pytest.Pytester) -> 
     tried, line = gate_lines(result)
     assert tried.startswith("recheck: 2 broken tasks tried 1 time more: ")
     assert line.count("is broken, and passed none of 1 trials more") == 2
+
+
+def test_nothing_is_tried_again_while_regrading(pytester: pytest.Pytester) -> None:
+    """Nobody can tell whether chance has broken the task: the gate is not held in silence."""
+    write_greeters(pytester.path, {"recheck": 1})
+    greet(pytester)
+    main(["baseline", "set", "latest", "--to=kept.json"])
+    set_mood(pytester.path, "asleep", NIGHT[:1])
+    greet(pytester)
+
+    result = run(pytester, "evals", "--agent-regrade=latest", "--agent-baseline=kept.json")
+
+    assert gate_lines(result) == ["gate: broken: recheck: broken, and no agent acts while regrading: night_0"]
 
 
 def test_a_suite_beside_the_baselines_own_is_no_fault(pytester: pytest.Pytester) -> None:

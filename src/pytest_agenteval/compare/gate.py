@@ -39,7 +39,8 @@ class GatedSuite(FrozenValue, frozen=True):
     and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where
     nobody knows. ``comparison`` is with the baseline, for which ``trouble`` says why there is none.
     ``assumed`` says that nobody asked for more than a comparison: a suite that the baseline lacks is then no
-    fault. ``rechecks`` are of broken tasks that were tried again.
+    fault. ``alone`` says that there is no other suite or model to be told from. ``rechecks`` are of broken
+    tasks that were tried again, ``recheck_trouble`` says why nobody knows.
     """
 
     label: str
@@ -55,8 +56,13 @@ class GatedSuite(FrozenValue, frozen=True):
     comparison: SuiteComparison | None = None
     trouble: str = ""
     assumed: bool = False
+    alone: bool = True
     rechecks: tuple[Recheck, ...] = ()
     recheck_trouble: str = ""
+
+    def name_of(self, part: str) -> str:
+        """Name a bucket or task of the suite, with the suite where there are several."""
+        return part if self.alone else f"{self.label} {part}"
 
     @property
     def narrowed(self) -> str:
@@ -148,7 +154,7 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
         return
     by_more = "" if tolerance is True else f" by more than {tolerance:g}"
     worse = [each for each in _changes(suite) if each.verdict == "worse" and each is not change]
-    yield from (("broken", _worse_text(each, each.name)) for each in worse)
+    yield from (("broken", _worse_text(each, suite.name_of(each.name))) for each in worse)
     if tolerance is True and change.verdict == "worse":
         yield "broken", _worse_text(change, suite.label)
     elif tolerance is not True and not _is_within(change, tolerance):
@@ -183,7 +189,7 @@ def _changes(suite: GatedSuite) -> list[Change]:
 def _better(suites: Sequence[GatedSuite]) -> Iterator[Finding]:
     """Judge whether any suite that has to be better, or a bucket of one, is."""
     asking = [suite for suite in suites if suite.gate.better]
-    better = [change.name for suite in asking for change in _changes(suite) if change.verdict == "better"]
+    better = [name for suite in asking for name in _better_names(suite)]
     if better:
         yield "held", f"{better[0]} better"
         return
@@ -197,11 +203,19 @@ def _better(suites: Sequence[GatedSuite]) -> Iterator[Finding]:
             yield "broken", f"nothing of {suite.label} is better"
 
 
+def _better_names(suite: GatedSuite) -> Iterator[str]:
+    whole = suite.comparison.suite if suite.comparison else None
+    for change in _changes(suite):
+        if change.verdict == "better":
+            yield suite.label if change is whole else suite.name_of(change.name)
+
+
 def _rechecked(suite: GatedSuite) -> Iterator[Finding]:
     if suite.recheck_trouble:
         yield "broken", f"recheck: {suite.recheck_trouble}"
     for each in suite.rechecks:
+        name = suite.name_of(each.task)
         if not each.passed:
-            yield "broken", f"{each.task} is broken, and passed none of {each.trials} trials more"
+            yield "broken", f"{name} is broken, and passed none of {each.trials} trials more"
         else:
-            yield "held", f"{each.task} passed {each.passed} of {each.trials} when tried again"
+            yield "held", f"{name} passed {each.passed} of {each.trials} when tried again"

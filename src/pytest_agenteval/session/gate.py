@@ -114,7 +114,7 @@ class JudgedRun:
         """The run's figures, as its tables show them."""
         return view_of(self.run)
 
-    @property
+    @cached_property
     def suites(self) -> list[SuiteView]:
         """The suites, each with one model, that have a gate."""
         return [suite for suite in self.view.suites if suite.suite in self.gates]
@@ -180,8 +180,8 @@ class JudgedRun:
         if not broken:
             return RecheckedTasks()
         if self.run.header.regraded:
-            names = ", ".join(task.task for task in broken)
-            return RecheckedTasks(lines=(f"recheck: no agent acts while regrading: {names}",))
+            names = ", ".join(dict.fromkeys(task.task for task in broken))
+            return RecheckedTasks(trouble=f"broken, and no agent acts while regrading: {names}")
         return recheck(self._config, broken)
 
     def _broken(self, suite: SuiteView) -> Iterator[BrokenTask]:
@@ -212,6 +212,7 @@ class JudgedRun:
             whole=self._planned[suite.suite].tasks,
             comparison=self.suite_comparison(suite),
             trouble=self._trouble(suite.suite),
+            alone=len(self.suites) == 1,
             assumed=self._planned[suite.suite].assumed,
             rechecks=rechecked.of(*_group(suite)),
             recheck_trouble=rechecked.trouble,

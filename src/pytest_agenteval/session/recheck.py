@@ -90,7 +90,15 @@ def _announce(config: pytest.Config, text: str) -> None:
 def _line(
     results: Sequence[tuple[BrokenTask, int, int]], times: int, folder: Path, config: pytest.Config
 ) -> str:
-    each = ", ".join(f"{task.task} passed {passed} of {trials}" for task, passed, trials in results)
+    several = len({(task.model, task.variant) for task, _, _ in results}) > 1
+    names = [
+        f"{task.task}[{model_label(task.model, task.variant)}]" if several else task.task
+        for task, _, _ in results
+    ]
+    each = ", ".join(
+        f"{name} passed {passed} of {trials}"
+        for name, (_, passed, trials) in zip(names, results, strict=True)
+    )
     info: RunInfo = config.stash[run_info_key]
     here = config.invocation_params.dir
     place = folder.relative_to(here) if folder.is_relative_to(here) else folder
