@@ -47,7 +47,7 @@ class PromptBroken(TrialBroken):
         why = (
             f"there is no prompt {missing[0]!r} to include"
             if missing
-            else exception_text(wrong).split("\n")[0]
+            else exception_text(wrong).split("\n")[0].removesuffix(".")
         )
         given = f"the agent gives it {', '.join(sorted(values)) or 'no values'}"
         super().__init__(f"the prompt file for {name!r}{place}: {why}; {given}")

@@ -66,7 +66,7 @@ def test_what_always_passed_is_promoted_and_then_fails(
     assert "+++ evals/suite.yaml\n" in shown
     assert "+regression:\n+  buckets:\n+    - polite\n" in shown
     assert "  polite (2 tasks and 1 held out): 8 trials passed\n" in shown
-    assert "  0 of 2 runs: short: 4 of 8 trials missed, the newest in 2" in shown
+    assert "  passed in 0 of 2 runs: short: 4 of 8 trials missed, the newest in 2" in shown
 
     written = printed(capsys, "promote", "--runs=2", "--model=scripted", "--write")
     assert file.read_text() == PROMOTED
@@ -111,8 +111,27 @@ def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.C
     assert "  not counted: offline models (scripted); --model=NAME counts one\n" in offline
     assert "greetings: 1 of 5 mature runs with scripted: 2" in few
     assert ": 1 of 4 tasks\n" in few
-    assert "  1 of 5 runs: polite: too few mature runs\n" in few
+    assert "  passed in 1 of 5 runs: polite: too few mature runs\n" in few
     assert "---" not in few
+    with (pytester.path / "evals" / "suite.yaml").open("a") as file:
+        file.write("regression: {buckets: [polite]}\n")
+    lapses = " ".join(printed(capsys, "demote").split())
+    assert lapses == "greetings: polite: offline models (scripted) not counted; --model=NAME counts one"
+
+
+@pytest.mark.parametrize("verb", ["promote", "demote"])
+def test_a_model_that_no_run_has_is_misspelt(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """Nothing to promote would be another answer. Before the first run nobody can tell."""
+    greetings(pytester.path)
+
+    printed(capsys, verb, "--model=scriptd")
+    try_all(pytester, "-k", "morning")
+
+    assert "no run with the model 'scriptd' in .agenteval/runs; models of runs: scripted" in printed(
+        capsys, verb, "--model=scriptd", status=2
+    )
 
 
 def test_a_suite_in_which_every_miss_fails_has_nothing_to_promote(

@@ -138,6 +138,7 @@ def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:
         "errored": "1",
         "not_run": "2",
         "tasks": "4",
+        "tasks_decided": "3",
         "tasks_passed": "2",
         "tokens": "0",
         "cost_usd": "0.000000",

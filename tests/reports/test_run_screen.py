@@ -11,6 +11,7 @@ from pytest_agenteval.reports.misses import worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, fold_rows, screen_lines
 from pytest_agenteval.reports.text_width import StyledLine, cell_width
 from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
 from tests.reports import screen_runs
 from tests.reports.runs import key, store_run, trial
@@ -110,6 +111,20 @@ def test_the_worst_tasks_are_those_with_the_worst_misses(tmp_path: Path) -> None
     assert misses is not None
     assert [line.text.split()[1] for line in misses.lines] == ["0.10", "0.20", "0.40", "0.50", "0.60"]
     assert misses.title == "misses, the worst 5 of 6 tasks (-v shows all)"
+
+
+def test_an_offline_model_is_explained_once(tmp_path: Path) -> None:
+    """Its variants do the same."""
+    trials = [
+        trial("", 1, 1.0, key=key("a", 1, model, variant))
+        for model in ("rules", "nop")
+        for variant in ("", "short")
+    ]
+    notes = tuple(RunModel(name, name, offline=True, note=f"{name} it is") for name in ("rules", "nop"))
+    run = store_run(tmp_path, trials, models=notes)
+    lines = [line.text for line in screen_lines(view_of(run), 100, 0, PARTS)]
+
+    assert "nop: nop it is; rules: rules it is" in lines
 
 
 def test_misses_are_told_at_length_where_there_is_room_for_it(tmp_path: Path) -> None:

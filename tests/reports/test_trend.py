@@ -93,6 +93,14 @@ def test_the_last_runs_come_oldest_first_with_the_figures_of_each_bucket(tmp_pat
     assert ["y", "▅▃", "0.75", "0.50", "2", "0.50"] in printed
 
 
+def test_runs_of_one_day_name_it_once(tmp_path: Path) -> None:
+    """And those of several the first and the last."""
+    store(tmp_path, 1, trials(ALL_HALF))
+    assert text(trend(tmp_path)).startswith("s with claude: 1 run, 2026-11-01\n")
+    store(tmp_path, 3, trials(ALL_HALF))
+    assert text(trend(tmp_path)).startswith("s with claude: 2 runs, 2026-11-01 to 2026-11-03\n")
+
+
 def test_each_model_and_variant_has_its_own_series(tmp_path: Path) -> None:
     """One run with two models and two variants gives a point to four of them; each can be asked for alone."""
     both = [*trials(ALL_HALF), *trials(ALL_HALF, RULES)]

@@ -192,6 +192,7 @@ def test_a_prompt_file_that_cannot_be_filled_in_is_told_by_line_and_values(pytes
     assert f"{begins} 2: 'nmae' is undefined; the agent gives it no values\n" in out
     assert f"{begins} 1: there is no prompt 'nowhere' to include" in out
     assert f"{begins} 1: unexpected end of template" in out
+    assert "'end of print statement'; the agent gives" in out
 
 
 def test_variants_that_sent_the_same_messages_are_named(pytester: pytest.Pytester) -> None:

@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _share(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"expected a number between 0 and 1; found {text}")
     return value
@@ -116,7 +119,7 @@ def _two(text: str | None, flag: str) -> tuple[str, ...]:
         return ()
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise UsageMistake(f"{flag}: expected two names, as in {flag} old,new; found {text!r}")
+        raise UsageMistake(f"{flag}: expected two different names, as in {flag} old,new; found {text!r}")
     return tuple(names)
 
 

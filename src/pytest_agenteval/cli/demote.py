@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_agenteval.cli.output import print_lines, wrapped
 from pytest_agenteval.cli.suite_files import SuiteFile, change_lines, holds_suite, suites_meant, todays_tasks
-from pytest_agenteval.cli.suite_runs import add_run_arguments, suite_runs
+from pytest_agenteval.cli.suite_runs import add_run_arguments, check_model, offline_models, suite_runs
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.loop.promotion import Lapse, lapse, promoted
 from pytest_agenteval.reports.formatting import pluralize
@@ -23,6 +23,7 @@ MOST_NAMES = 3
 
 def demote(args: argparse.Namespace) -> int:
     """Move names back, with ``--write``; without names show which promoted ones have missed."""
+    check_model(args)
     suite, names = _suite_and_names(args.names)
     files = suites_meant(suite)
     if names:
@@ -92,8 +93,16 @@ def _demotable(file: SuiteFile, args: argparse.Namespace) -> Iterator[str]:
         yield f"{shlex.join(['agenteval', 'demote', name, *names, '--write'])} moves them back"
     else:
         which = ", ".join(group.name for group in groups)
-        missed = f"no trial missed in the last {pluralize(len(runs), 'run')}" if runs else "no runs yet"
+        missed = (
+            f"no trial missed in the last {pluralize(len(runs), 'run')}" if runs else _no_runs(name, args)
+        )
         yield from wrapped(f"{name}: {which}: {missed}")
+
+
+def _no_runs(name: str, args: argparse.Namespace) -> str:
+    offline = [] if args.model else offline_models(name, args)
+    counted = f"offline models ({', '.join(offline)}) not counted; --model=NAME counts one"
+    return counted if offline else "no runs yet"
 
 
 def _lapse_text(each: Lapse) -> str:

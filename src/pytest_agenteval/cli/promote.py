@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agenteval.cli.output import print_lines, wrapped
 from pytest_agenteval.cli.suite_files import SuiteFile, change_lines, suites_meant, todays_tasks
-from pytest_agenteval.cli.suite_runs import add_run_arguments, offline_models, suite_runs
+from pytest_agenteval.cli.suite_runs import add_run_arguments, check_model, offline_models, suite_runs
 from pytest_agenteval.loop.promotion import (
     STRAGGLER_TRIALS,
     Standing,
@@ -27,6 +27,7 @@ MOST_ROWS = 30
 
 def promote(args: argparse.Namespace) -> int:
     """Show for each suite what may be promoted and what is lacking, and with ``--write`` do it."""
+    check_model(args)
     for number, file in enumerate(suites_meant(args.suite)):
         print_lines(map(StyledLine, [*[""] * bool(number), *_promote(file, args)]))
     return 0
@@ -98,7 +99,8 @@ def _lacking_lines(lacking: Sequence[Standing], history: SuiteHistory) -> Iterat
     for each in lacking:
         alike.setdefault((-each.in_a_row, each.reason), []).append(each.group.name)
     for (runs, reason), names in sorted(alike.items())[:MOST_ROWS]:
-        yield from wrapped(f"  {-runs} of {pluralize(history.needed, 'run')}: {', '.join(names)}: {reason}")
+        passed = f"passed in {-runs} of {pluralize(history.needed, 'run')}"
+        yield from wrapped(f"  {passed}: {', '.join(names)}: {reason}")
     if len(alike) > MOST_ROWS:
         yield f"  and {len(alike) - MOST_ROWS} lines more"
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import list_runs
@@ -19,6 +20,14 @@ def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
             run = suite_run(load_run(folder.path), name, models) if models else None
             if run is not None:
                 yield run
+
+
+def check_model(args: argparse.Namespace) -> None:
+    """Raise UsageMistake where there are runs and none was made with the model that is to count."""
+    models = {model.name for folder in list_runs(Path(args.results)) for model in folder.header.models}
+    if args.model and models and args.model not in models:
+        known = nearest_names(args.model, models)
+        raise UsageMistake(f"no run with the model {args.model!r} in {args.results}; models of runs: {known}")
 
 
 def offline_models(name: str, args: argparse.Namespace) -> list[str]:

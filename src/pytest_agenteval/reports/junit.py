@@ -131,6 +131,7 @@ def _suite_facts(suite: SuiteView) -> Iterator[Property]:
     if total.unscored:
         yield "without_judge", str(total.unscored)
     yield "tasks", str(total.tasks)
+    yield "tasks_decided", str(total.tasks_decided)
     yield "tasks_passed", str(total.tasks_passed)
     if total.spent.tokens or not total.spent.untold:
         yield "tokens", str(total.spent.tokens)

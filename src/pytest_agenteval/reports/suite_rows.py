@@ -86,13 +86,12 @@ def remarks_on_all(view: RunView) -> Iterator[str]:
 
 def _players(view: RunView) -> Iterator[str]:
     """Name offline models with what they do; a real one where no row does."""
-    whos = dict.fromkeys(suite.who for suite in view.suites)
-    notes = {suite.who: suite.note for suite in view.suites}
-    for who in whos:
-        if notes[who]:
-            yield f"{who}: {notes[who]}"
+    whos = {suite.who for suite in view.suites}
+    for model, note in {suite.model: suite.note for suite in view.suites}.items():
+        if note:
+            yield f"{model}: {note}"
         elif len(whos) == 1:
-            yield f"model: {who}"
+            yield f"model: {' '.join(whos)}"
 
 
 def _pass_hat_k(total: GroupStatistics) -> str:

@@ -90,7 +90,9 @@ def _split(suspect: Suspect) -> str:
 
 
 def _unsteady(suspect: Suspect) -> str:
-    return f"{suspect.part} of {suspect.whole} times, {suspect.remark}, {', '.join(suspect.models)}"
+    return (
+        f"{suspect.part} of {pluralize(suspect.whole, 'time')}, {suspect.remark}, {', '.join(suspect.models)}"
+    )
 
 
 def _where(suspect: Suspect) -> str:

@@ -140,7 +140,7 @@ def _known(figures: Sequence[float | None]) -> list[float | None]:
 def _title(suite: str, series: Series) -> str:
     who, note = model_label(series.model, series.variant), f": {series.note}" if series.note else ""
     days = [point.started_at[:10] for point in series.points]
-    when = f", {days[0]} to {days[-1]}" if days else ""
+    when = f", {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
     drawn = f", the newest {MOST_DRAWN} drawn" if len(series.points) > MOST_DRAWN else ""
     return f"{suite} with {who}{note}: {pluralize(len(series.points), 'run')}{when}{drawn}"
 
