@@ -234,6 +234,7 @@ def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pyteste
     broken = greet(pytester, "--agent-baseline=kept.json", workers=workers)
 
     tried, line = gate_lines(mended)
+    assert "agenteval: recheck: 2 broken tasks tried again" in mended.outlines
     assert tried.startswith(
         "recheck: 2 broken tasks tried 2 times more: night_0 passed 2 of 2, night_1 passed 2 of 2 "
         f"(run: .agenteval/runs/{first}/recheck/"

@@ -83,7 +83,8 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
 def _announce(config: pytest.Config, text: str) -> None:
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
-        reporter.ensure_newline()
+        if reporter._tw.width_of_current_line:  # pytest ends the line of its dots later
+            reporter.line("")
         reporter.write_line(f"agenteval: recheck: {text}")
 
 

@@ -168,7 +168,9 @@ def find_run(root: Path, name: str) -> Path:
     if name and (Path(name) / HEADER).is_file():
         return Path(name)
     if name and holds_baseline(Path(name)):
-        raise UsageMistake(f"{name} is a baseline, which holds scores alone: a run is needed here")
+        raise UsageMistake(
+            f"{name} is a baseline, for agenteval compare and --agent-baseline; here a run is needed"
+        )
     runs = list_runs(root)
     matching = _matching_runs(root, runs, name)
     if len(matching) == 1:
