@@ -180,6 +180,16 @@ def test_json_holds_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert suite["tasks"][0]["old"] == [0.0, 0.5]
 
 
+def test_a_secret_of_an_old_run_is_in_no_summary(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was no known secret when the run was stored is one now, and goes to no page."""
+    old, new = stored({"t_q7Zx9LmN2pRs": [1.0]}), stored({"t_q7Zx9LmN2pRs": [0.0]})
+    monkeypatch.setenv("SOME_API_KEY", "q7Zx9LmN2pRs")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "summary.md"))
+    assert main(["compare", old, new, "--markdown", "comment.md", "--json", "all.json"]) == 0
+    pages = [Path(name).read_text() for name in ("summary.md", "comment.md", "all.json")]
+    assert not any("q7Zx9LmN2pRs" in page for page in pages)
+
+
 def test_markdown_is_for_a_pull_request(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The verdict as a heading, the screen folded away; the same goes to a job's summary."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "summary.md"))

@@ -55,6 +55,13 @@ def test_what_may_be_the_thing_compared_is_listed(name: str, words: str) -> None
     assert comparison.suites[0].differs == (words,)
 
 
+def test_a_starting_workspace_or_tools_where_there_were_none_are_a_difference() -> None:
+    """None is a value: files given to the new agent alone make another task, tools another agent."""
+    (obstacle,) = with_digests({"input": "1"}, {"input": "1", "fixture": "2"}).obstacles
+    assert obstacle.key == "starting workspace"
+    assert with_digests({"input": "1", "tools": "2"}, {"input": "1"}).suites[0].differs == ("tools",)
+
+
 def test_a_grader_is_named_with_its_versions() -> None:
     """Another version, another configuration, a grader more: each is told apart."""
     old = {"ruler": "1", "graders": {"a": "3:aa", "b": "1:bb", "c": "1:cc"}}

@@ -110,6 +110,15 @@ def test_a_rise_that_chance_makes_is_no_verdict() -> None:
     assert suite.sensitivity.visible > 0.05
 
 
+@pytest.mark.parametrize(("number", "says"), [(9, False), (12, True)])
+def test_what_would_be_seen_is_said_where_it_would_be(number: int, says: bool) -> None:
+    """Of 7 to 9 tasks nearly all must rise, which a mean does not promise: no such change is named."""
+    new = {f"x/x{at}": [1.0 if at % 2 else 0.0] for at in range(number)}
+    sensitivity = compared(tasks("x", number, 0.5), new).sensitivity
+    assert sensitivity is not None
+    assert (sensitivity.visible is not None) == says
+
+
 def test_what_hardly_moved_is_not_worse() -> None:
     """The interval of the change ends above minus the tolerance: what a refactoring needs to know."""
     random = Random(3)
@@ -127,6 +136,11 @@ def test_errored_trials_undo_a_verdict_that_rests_on_their_absence() -> None:
     assert suite is not None
     assert (suite.verdict, suite.undone) == ("cannot tell", True)
     assert suite.tasks == 7
+
+
+def test_a_fall_of_all_tasks_at_worst_leaves_nothing_to_be_sure_of() -> None:
+    """One of two trials errored in every task: as 0 it would be a fall of 0.25 in each, with no spread."""
+    assert verdict(compared(tasks("x", 8, 0.5, 0.5), tasks("x", 8, 0.5, None))) == "cannot tell"
 
 
 def test_a_few_errored_trials_leave_a_clear_verdict_standing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agenteval.scoring.exact_tests import ExactTest
@@ -70,6 +70,13 @@ def test_it_is_never_stricter_than_bonferroni_and_never_laxer_than_no_correction
             assert not found.significant
         if found.significant:
             assert test.smallest_p <= LEVEL + 1e-9
+
+
+@example([ExactTest(0.0001, 0.0001), ExactTest(0.02, 0.02)])
+@given(TESTS)
+def test_what_is_significant_could_be(tests: list[ExactTest]) -> None:
+    """No screen calls a bucket better that it counts among those without a possible verdict."""
+    assert all(test.testable for test in tarone_holm(tests, LEVEL) if test.significant)
 
 
 @given(TESTS)

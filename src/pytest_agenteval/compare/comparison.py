@@ -12,6 +12,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.aggregates import decided_scores
 from pytest_agenteval.scoring.broken_tasks import expected_broken, is_broken
 from pytest_agenteval.scoring.sensitivity import (
+    FEWEST_FOR_POWER,
     DifferenceNoise,
     RepetitionsNeeded,
     difference_noise,
@@ -222,7 +223,7 @@ def _passes(entries: Sequence[JournalEntry]) -> tuple[bool, ...]:
 def _sensitivity(change: SuiteChange, tolerance: float) -> Sensitivity:
     tasks = [pair for of_bucket in change.scores.values() for pair in of_bucket]
     noise = difference_noise(tasks)
-    if change.suite.interval is None or not noise.variance:
+    if change.suite.interval is None or not noise.variance or len(tasks) < FEWEST_FOR_POWER:
         return Sensitivity(noise, None, None)
     visible = smallest_visible_change(noise.variance, len(tasks), LEVEL)
     needed = repetitions_needed(noise, len(tasks), tolerance, LEVEL) if visible > tolerance else None

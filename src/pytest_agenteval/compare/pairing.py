@@ -14,6 +14,9 @@ TaskKey = tuple[str, str]
 MUST_EQUAL = {"input": "input", "fixture": "starting workspace", "ruler": "graders"}
 """What has to be the same for scores to be of one kind: digests, and what authors call them."""
 
+MAY_BE_NONE = ("fixture", "tools")
+"""Empty where a trial has none of it, which is a difference to a trial that has."""
+
 MAY_DIFFER = {
     "prompt": "prompt",
     "settings": "settings",
@@ -111,7 +114,8 @@ def _obstacles(pair: TaskPair, old: Side, new: Side) -> Iterator[Obstacle]:
 
 
 def _digests(entries: Sequence[JournalEntry], name: str) -> set[str]:
-    return {digest for entry in entries if (digest := getattr(entry.digests, name))}
+    each = ((getattr(entry.digests, name), entry.digests.input) for entry in entries)
+    return {digest for digest, known in each if digest or (known and name in MAY_BE_NONE)}
 
 
 def _ruler_problem(pair: TaskPair, old: Side, new: Side) -> str:

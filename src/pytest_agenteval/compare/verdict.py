@@ -81,8 +81,9 @@ def suite_change(name: str, pairs: Sequence[TaskPair], tolerance: float) -> Suit
     findings = [suite_findings(bound) for bound in bounds]
     suite = _suite(name, scores, observed.suite, [finding.suite for finding in findings])
     if suite.verdict == "cannot tell" and not suite.undone:
-        lows = [interval.low for each in (scores, *bounds[:1]) if (interval := _interval(each))]
-        if lows and min(lows) > -tolerance:
+        # where all tasks move by the same at worst there is no interval, and nothing is sure
+        intervals = [_interval(each) for each in (scores, *bounds[:1])]
+        if all(interval is not None and interval.low > -tolerance for interval in intervals):
             suite = replace(suite, verdict="not worse")
     buckets = tuple(_bucket(bucket, scores[bucket], observed, findings) for bucket in observed.buckets)
     return SuiteChange(suite, buckets, scores)

@@ -35,9 +35,9 @@ def one_line(text: str, most: int) -> str:
     return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"
 
 
-def escape_markdown(text: str) -> str:
-    """Put foreign text on one line in which Markdown and HTML find nothing to act on."""
-    line = one_line(text, MOST_TEXT).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def escape_markdown(text: str, most: int = MOST_TEXT) -> str:
+    """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on."""
+    line = one_line(text, most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKUP.sub(r"\\\1", line)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.doubts import doubts
 from pytest_agenteval.reports.formatting import (
     escape_markdown,
@@ -75,6 +76,7 @@ def _folded(head: str, body: str) -> str:
 
 def append_summary(path: Path, text: str) -> None:
     """Add a text to a summary file, unless GitHub would then drop the whole of it."""
+    text = KNOWN_SECRETS.text(text)  # a run may be older than what is known of secrets now
     present = path.stat().st_size if path.exists() else 0
     if present + len(text.encode()) > MOST_BYTES:
         text = "\nThe summary of the agent evals is left out: it is longer than GitHub takes.\n"

@@ -23,7 +23,7 @@ def tarone_holm(tests: Sequence[ExactTest], level: float) -> list[FamilyTest]:
     A test that could not have been significant whatever was observed costs the others nothing (Tarone 1990):
     p is significant if p times the number of tests that can reach it is at most the level. What is
     significant is set aside, and the rest is looked at anew (Holm 1979; Hommel and Krummenauer 1998).
-    ``testable`` are those whose smallest p would be significant in the first round.
+    ``testable`` are those whose smallest p would be significant in the first round, or whose p was later.
     """
     remaining = set(range(len(tests)))
     testable = {at for at in remaining if _significant(tests[at].smallest_p, tests, remaining, level)}
@@ -31,7 +31,7 @@ def tarone_holm(tests: Sequence[ExactTest], level: float) -> list[FamilyTest]:
     while rejected := {at for at in remaining if _significant(tests[at].p, tests, remaining, level)}:
         significant |= rejected
         remaining -= rejected
-    return [FamilyTest(at in testable, at in significant) for at in range(len(tests))]
+    return [FamilyTest(at in testable | significant, at in significant) for at in range(len(tests))]
 
 
 def _significant(p: float, tests: Sequence[ExactTest], remaining: Collection[int], level: float) -> bool:

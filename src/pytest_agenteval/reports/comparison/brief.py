@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.comparison.headline import MOST_NAME, suite_label
+from pytest_agenteval.reports.comparison.headline import bucket_name, suite_label, tasks_compared
 from pytest_agenteval.reports.comparison.phrases import format_change, format_p, verdict_text
 from pytest_agenteval.reports.comparison.screen import comparison_lines, headline_lines
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
+from pytest_agenteval.reports.formatting import format_figure, pluralize, printable
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
 
 MOST_BUCKETS = 5
@@ -33,7 +33,7 @@ def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
                 yield from wrapped_lines(_bucket_text(change), width, "red" if worse else "", indent="    ")
     if comparison.obstacles:
         yield from wrapped_lines(_left_out_text(comparison), width, "yellow")
-    tasks = pluralize(sum(len(suite.tasks) for suite in comparison.suites), "task")
+    tasks = pluralize(len(tasks_compared(comparison)), "task")
     yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
 
 
@@ -56,7 +56,7 @@ def _suite_text(suite: SuiteComparison, change: Change) -> str:
 
 def _bucket_text(change: Change) -> str:
     scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
-    return f"{one_line(change.name, MOST_NAME)}  {scores}  {verdict_text(change)}"
+    return f"{bucket_name(change)}  {scores}  {verdict_text(change)}"
 
 
 def _left_out_text(comparison: Comparison) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.headline import headline
 from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.reports.formatting import escape_markdown
@@ -20,7 +21,8 @@ WIDE = 120
 def comparison_markdown(comparison: Comparison) -> str:
     """Give the verdict as a heading, and the screen folded away below it."""
     lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE)]
-    return "\n".join([f"### {escape_markdown(headline(comparison))}", "", *_folded(lines), ""])
+    verdict = KNOWN_SECRETS.text(headline(comparison))
+    return "\n".join([f"### {escape_markdown(verdict, len(verdict))}", "", *_folded(lines), ""])
 
 
 def _folded(lines: list[str]) -> Iterator[str]:

@@ -14,6 +14,8 @@ MOST_CHANGES = 5
 NO_SCORES = "no task has scores on both sides"
 
 MOST_NAME = 200
+NO_BUCKET = "(no bucket)"
+"""How the tasks that are in none are called beside buckets."""
 
 
 def headline(comparison: Comparison) -> str:
@@ -29,6 +31,21 @@ def suite_label(suite: SuiteComparison) -> str:
     old, new = (one_line("@".join(filter(None, who)), MOST_NAME) for who in (suite.old_who, suite.new_who))
     name = one_line(suite.name, MOST_NAME)
     return f"{name} with {new}" if old == new else f"{name}, {old} -> {new}"
+
+
+def bucket_name(change: Change) -> str:
+    """Name a bucket on one line, also that of the tasks that are in none."""
+    return one_line(change.name, MOST_NAME) or NO_BUCKET
+
+
+def tasks_compared(comparison: Comparison) -> set[tuple[str, str]]:
+    """Give the tasks that are compared, each with its suite; models share tasks."""
+    return {(suite.name, task.task) for suite in comparison.suites for task in suite.tasks}
+
+
+def tasks_left_out(comparison: Comparison) -> set[tuple[str, str]]:
+    """Give the tasks that are not compared, each with its suite; models share tasks."""
+    return {(suite.name, obstacle.task) for suite in comparison.suites for obstacle in suite.obstacles}
 
 
 def _parts(comparison: Comparison) -> Iterator[str]:
@@ -49,7 +66,7 @@ def _spoken(comparison: Comparison) -> Iterator[tuple[str, str]]:
         for change in (*suite.buckets, *([suite.suite] if suite.suite else [])):
             if change.verdict in ("better", "worse"):
                 is_bucket = change is not suite.suite
-                name = one_line(change.name, MOST_NAME)
+                name = bucket_name(change)
                 label = f"{_short(suite, comparison)}: {name}" if several else name
                 subject = label if is_bucket else _whole(suite, comparison)
                 yield change.verdict, f"{subject} is {change.verdict}{_on_these(change)} ({_scores(change)})"
@@ -104,8 +121,10 @@ def _short(suite: SuiteComparison, comparison: Comparison) -> str:
 
 def _left_out(comparison: Comparison) -> str:
     """Say over how many tasks the verdict is, where some cannot be compared."""
-    left_out = len({(obstacle.file, obstacle.task) for obstacle in comparison.obstacles})
+    left_out = tasks_left_out(comparison)
     if not left_out:
         return ""
-    compared = sum(len(suite.tasks) for suite in comparison.suites)
-    return f" (over {compared} of {pluralize(compared + left_out, 'task')}: {left_out} cannot be compared)"
+    compared = tasks_compared(comparison)
+    every = pluralize(len(compared | left_out), "task")
+    with_some = " with every model" if compared & left_out else ""
+    return f" (over {len(compared)} of {every}: {len(left_out)} cannot be compared{with_some})"

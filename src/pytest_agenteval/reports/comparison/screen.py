@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.comparison.headline import MOST_NAME, NO_SCORES, headline, suite_label
+from pytest_agenteval.reports.comparison.headline import (
+    MOST_NAME,
+    NO_SCORES,
+    bucket_name,
+    headline,
+    suite_label,
+    tasks_left_out,
+)
 from pytest_agenteval.reports.comparison.phrases import (
     format_change,
     format_p,
@@ -93,8 +100,14 @@ def _score_text(suite: SuiteComparison, change: Change) -> str:
     if change.interval is not None:
         low, high = format_change(change.interval.low), format_change(change.interval.high)
         parts[-1] += f", between {low} and {high} ({change.interval.level:.1%})".replace("%)", " %)")
-    parts.append(f"p {format_p(change.p)}" if change.testable else "too few trials for a verdict")
+    parts.append(f"p {format_p(change.p)}" if change.testable else _no_p_text(change))
     return "   ".join([*parts, *_errored_text(suite)])
+
+
+def _no_p_text(change: Change) -> str:
+    if change.of_these_tasks:
+        return "too few trials for a verdict"
+    return "too few tasks moved to say better or worse"
 
 
 def _errored_text(suite: SuiteComparison) -> Iterator[str]:
@@ -137,7 +150,7 @@ def _bucket_table(changes: Sequence[Change]) -> ReportTable:
         Column("p", tuple(p), spare=1),
         Column("says", tuple(map(verdict_text, changes))),
     )
-    return ReportTable("", "bucket", tuple(_name(change.name) for change in changes), (columns,))
+    return ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,))
 
 
 def _name(text: str) -> str:
@@ -225,7 +238,7 @@ def _remarks(comparison: Comparison, width: int, whole: bool) -> Iterator[Styled
     if obstacles:
         yield StyledLine("")
         yield from wrapped_lines(
-            f"{pluralize(len(obstacles), 'task')} not compared:", width, "yellow", indent=""
+            f"{pluralize(len(tasks_left_out(comparison)), 'task')} not compared:", width, "yellow", indent=""
         )
     for text in map(str, obstacles if whole else obstacles[:MOST_OBSTACLES]):
         yield from wrapped_lines(printable(text), width)

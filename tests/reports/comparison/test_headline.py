@@ -1,0 +1,55 @@
+"""The sentence of a verdict: whom it names, over how many tasks it is, and that no copy of it is cut."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.comparison import Comparison, compare_sides
+from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.reports.comparison.documents import comparison_markdown
+from pytest_agenteval.reports.comparison.headline import headline
+from pytest_agenteval.reports.comparison.screen import comparison_lines
+from tests.compare.samples import Scores, side, tasks
+
+
+def with_two_models(name: str, scores: Scores) -> Side:
+    """One side on which two models were tried at the same tasks."""
+    first, second = (side(name, scores, model=model) for model in ("a", "b"))
+    return replace(first, entries=first.entries + second.entries)
+
+
+def screen(comparison: Comparison) -> list[str]:
+    """The lines of the screen."""
+    return [line.text for line in comparison_lines(comparison, 100)]
+
+
+def test_a_task_that_two_models_tried_counts_once() -> None:
+    """6 tasks are on both sides, one is only in old and one only in new: 6 of 8."""
+    new = {**tasks("x", 6, 1.0, 1.0), "x/z": (1.0,)}
+    comparison = compare_sides(with_two_models("old", tasks("x", 7, 1.0, 1.0)), with_two_models("new", new))
+    assert headline(comparison).endswith("(over 6 of 8 tasks: 2 cannot be compared).")
+    assert "2 tasks not compared:" in screen(comparison)
+
+
+def test_tasks_in_no_bucket_have_a_name_in_the_sentence() -> None:
+    """A sentence without its subject says nothing."""
+    old = {**tasks("", 6, 0.0, 0.0, 0.0), **tasks("y", 6, 1.0, 1.0, 1.0)}
+    comparison = compare_sides(side("old", old), side("new", dict.fromkeys(old, (1.0, 1.0, 1.0))))
+    assert headline(comparison).startswith("(no bucket) is better on these 6 tasks (0.00 -> 1.00);")
+    assert any(line.startswith("  (no bucket)") for line in screen(comparison))
+
+
+def test_too_few_tasks_that_moved_are_not_too_few_trials() -> None:
+    """35 tasks of three trials are enough; two that moved are not."""
+    old = tasks("x", 35, 1.0, 1.0, 1.0)
+    comparison = compare_sides(side("old", old), side("new", {**old, "x/x0": (1.0, 0.0), "x/x1": (0.0,)}))
+    assert "too few tasks moved to say better or worse" in " ".join(" ".join(screen(comparison)).split())
+
+
+def test_the_heading_in_markdown_is_the_whole_sentence() -> None:
+    """What is left out of a comparison stands at the end of the verdict, and is not cut off."""
+    names = [f"{number}{'long' * 20}" for number in range(5)]
+    old = {task: (0.0,) * 3 for name in names for task in tasks(name, 5)}
+    new = dict.fromkeys(old, (1.0,) * 3) | {"x/only_new": (1.0,)}
+    heading = comparison_markdown(compare_sides(side("old", old), side("new", new))).splitlines()[0]
+    assert heading.endswith("(over 25 of 26 tasks: 1 cannot be compared).")
