@@ -275,7 +275,9 @@ def test_nothing_is_tried_again_while_regrading(pytester: pytest.Pytester) -> No
 
     result = run(pytester, "evals", "--agent-regrade=latest", "--agent-baseline=kept.json")
 
-    assert gate_lines(result) == ["gate: broken: recheck: broken, and no agent acts while regrading: night_0"]
+    assert gate_lines(result) == [
+        "gate: broken: recheck: no agent acts while regrading, to try night_0 again"
+    ]
 
 
 def test_a_suite_beside_the_baselines_own_is_no_fault(pytester: pytest.Pytester) -> None:
@@ -291,6 +293,24 @@ def test_a_suite_beside_the_baselines_own_is_no_fault(pytester: pytest.Pytester)
     (line,) = gate_lines(result)
     assert "greetings not worse" in line
     assert "not judged, more: no task can be compared with the baseline" in line
+
+
+def test_a_comparison_says_what_came_of_the_new_runs_gates(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of those that the run was tried with; a broken task cannot be tried again then."""
+    write_greeters(pytester.path, {"not_worse": True, "recheck": 1})
+    greet(pytester)
+    main(["baseline", "set", "latest", "--to=kept.json"])
+    set_mood(pytester.path, "tired", NIGHT[:1])
+    greet(pytester, "--agent-baseline=latest")
+    capsys.readouterr()
+
+    statuses = [main(["compare", "kept.json", name]) for name in ("latest", "kept.json")]
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gate: ")]
+    assert lines == ["gate: broken: recheck: no agent acts while comparing, to try night_0 again"]
+    assert statuses == [0, 0]
 
 
 def test_broken_tasks_alone_break_nothing(pytester: pytest.Pytester) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.reports.formatting import one_line
+from pytest_agenteval.reports.text_width import StyledLine
 
 if TYPE_CHECKING:
     from pytest_agenteval.compare.comparison import Comparison
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 WORSE = 1
 REFUSED = 2
 MOST_OBSTACLES = 20
+MOST_LINE = 1000
+"""Characters of the line that says what came of gates."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,11 +64,29 @@ def compare(args: argparse.Namespace) -> int:
     if args.judge_noise is not None:
         comparison = _with_judge_noise(comparison, args)
     _write(comparison, args)
+    if STDOUT not in (args.json, args.markdown) and not compared and (line := _gate_line(args)):
+        print_lines([StyledLine(line)])
     for odd in comparison.odd:
         print(odd, file=sys.stderr)
     if not comparison.has_scores:
         return REFUSED
     return WORSE if comparison.worse else 0
+
+
+def _gate_line(args: argparse.Namespace) -> str:
+    """Say what comes of the gates that the new run was tried with; nothing for a run without."""
+    from pytest_agenteval.compare.baseline import find_baseline
+    from pytest_agenteval.store.run_gates import GATES
+
+    old, new = (find_baseline(Path(args.results), name) for name in args.runs)
+    if not (new / GATES).is_file():
+        return ""
+    from pytest_agenteval.session.judged_run import JudgedRun
+    from pytest_agenteval.session.recheck import not_tried_again
+    from pytest_agenteval.store.run_reader import load_run
+
+    judged = JudgedRun(load_run(new), Path.cwd(), old)
+    return one_line(judged.outcome(not_tried_again(judged.broken, "while comparing")).line, MOST_LINE)
 
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:

@@ -1,39 +1,26 @@
 """The verdict on a run once it has ended: compared with its baseline, and held against its gates.
 
 By the process that speaks for the run, which has collected nothing where workers do: what suites ask stands
-in the run's own header.
+in the run's own folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from pytest_agenteval.compare.baseline import read_side
-from pytest_agenteval.compare.comparison import (
-    TOLERANCE,
-    Comparison,
-    SuiteComparison,
-    TaskChange,
-    compare_sides,
-)
-from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, judge_gates
-from pytest_agenteval.compare.sides import Side, side_of
-from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.gate import GateOutcome
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_json
-from pytest_agenteval.reports.view import RunView, SuiteView, view_of
-from pytest_agenteval.session.recheck import BrokenTask, RecheckedTasks, recheck
+from pytest_agenteval.session.judged_run import JudgedRun
+from pytest_agenteval.session.recheck import RecheckedTasks, not_tried_again, recheck
+from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.file_writing import replace_json
-from pytest_agenteval.store.run_gates import read_gates
-from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.tasks.spec import Gate
+from pytest_agenteval.store.run_reader import load_run
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 COMPARISON = "comparison.json"
@@ -43,7 +30,7 @@ class Verdict(FrozenValue, frozen=True):
     """What is said of a run as a whole.
 
     ``comparison`` is None where there is no baseline. ``lines`` say what was tried again, and what came of
-    the gates. ``trouble`` says why there is no comparison though there was to be one.
+    the gates; ``interrupted`` that somebody ended that.
     """
 
     comparison: Comparison | None = None
@@ -57,19 +44,20 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
 
     None where the run has neither a baseline nor a gate, and for one without trials.
     """
-    run = load_run(config.stash[run_info_key].folder)
-    judged = JudgedRun(config, run)
+    info: RunInfo = config.stash[run_info_key]
+    run = load_run(info.folder)
+    judged = JudgedRun(run, config.rootpath, info.baseline)
     if not run.planned or not (judged.gates or judged.has_baseline):
         return None
     comparison = judged.comparison(judged.tolerance)
     if status not in JUDGED:
         return Verdict(comparison, lines=judged.trouble_lines(_not_judged(status) if judged.gates else ""))
     try:
-        rechecked = judged.recheck()
+        rechecked = _try_again(judged, config)
     except KeyboardInterrupt:
         line = "gate: not judged, the recheck was interrupted"
         return Verdict(comparison, lines=(line,), interrupted=True)
-    outcome = judge_gates([judged.gated(suite, rechecked) for suite in judged.suites])
+    outcome = judged.outcome(rechecked)
     lines = judged.trouble_lines(*rechecked.lines, outcome.line)
     return Verdict(comparison, outcome, lines)
 
@@ -91,149 +79,7 @@ def _not_judged(status: int) -> str:
     return f"gate: not judged, {why}"
 
 
-class JudgedRun:
-    """A run with what its suites have to reach, and the baselines that they are compared with."""
-
-    def __init__(self, config: pytest.Config, run: Run) -> None:
-        self._config, self.run = config, run
-        self._new = side_of(run)
-        self._comparisons: dict[float, Comparison | None] = {}
-        self._named: Path | None = config.stash[run_info_key].baseline
-        gates = read_gates(run.folder)
-        self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
-        self._planned = {each.suite: each for each in gates}
-        self.troubles: dict[str, str] = {}
-
-    @property
-    def has_baseline(self) -> bool:
-        """Whether anything was named that the run is compared with."""
-        return self._named is not None or any(gate.baseline for gate in self.gates.values())
-
-    @cached_property
-    def view(self) -> RunView:
-        """The run's figures, as its tables show them."""
-        return view_of(self.run)
-
-    @cached_property
-    def suites(self) -> list[SuiteView]:
-        """The suites, each with one model, that have a gate."""
-        return [suite for suite in self.view.suites if suite.suite in self.gates]
-
-    @cached_property
-    def old(self) -> Side | None:
-        """What the run is compared with: what was named for all suites, else each suite's own file."""
-        if not self.has_baseline:
-            return None
-        try:
-            side = read_side(self._named) if self._named else self._of_suites()
-        except AgentEvalError as mistake:
-            self.troubles |= dict.fromkeys((suite.name for suite in self.run.header.suites), str(mistake))
-            return None
-        return side and side.on_tasks_of(self._new)
-
-    def _of_suites(self) -> Side | None:
-        """Put together what each suite's gate names."""
-        sides: list[Side] = []
-        for name, gate in self.gates.items():
-            path = self._config.rootpath / (gate.baseline or "")
-            if not gate.baseline:
-                continue
-            if not path.is_file():
-                how = f"agenteval baseline set {self.run.folder.name} writes it"
-                self.troubles[name] = f"there is no baseline {gate.baseline}; {how}"
-                continue
-            side = read_side(path)
-            own = tuple(entry for entry in side.entries if entry.key.suite == name)
-            sides.append(replace(side, entries=own))
-        if not sides:
-            return None
-        return Side(
-            ", ".join(dict.fromkeys(side.name for side in sides)),
-            tuple(sorted((entry for side in sides for entry in side.entries), key=lambda entry: entry.key)),
-            tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
-        )
-
-    def comparison(self, tolerance: float) -> Comparison | None:
-        """Compare with the baseline; None where there is none."""
-        if tolerance not in self._comparisons:
-            old = self.old
-            compared = None if old is None else compare_sides(old, self._new, tolerance=tolerance)
-            self._comparisons[tolerance] = compared
-        return self._comparisons[tolerance]
-
-    @property
-    def tolerance(self) -> float:
-        """The fall that does not matter: that of the gates, where they agree on one."""
-        named = {_tolerance(gate) for gate in self.gates.values()} - {TOLERANCE}
-        return named.pop() if len(named) == 1 else TOLERANCE
-
-    def suite_comparison(self, suite: SuiteView) -> SuiteComparison | None:
-        """Give the part of a comparison that is about a suite with its model and variant."""
-        comparison = self.comparison(_tolerance(self.gates[suite.suite]))
-        who = (suite.model, suite.variant)
-        parts = comparison.suites if comparison else ()
-        return next((part for part in parts if (part.name, part.new_who) == (suite.suite, who)), None)
-
-    def recheck(self) -> RecheckedTasks:
-        """Try the broken tasks of suites again whose gates ask for it."""
-        broken = [task for suite in self.suites for task in self._broken(suite)]
-        if not broken:
-            return RecheckedTasks()
-        if self.run.header.regraded:
-            names = ", ".join(dict.fromkeys(task.task for task in broken))
-            return RecheckedTasks(trouble=f"broken, and no agent acts while regrading: {names}")
-        return recheck(self._config, broken)
-
-    def _broken(self, suite: SuiteView) -> Iterator[BrokenTask]:
-        times, comparison = self.gates[suite.suite].recheck, self.suite_comparison(suite)
-        changes: Sequence[TaskChange] = comparison.tasks if times and comparison else ()
-        for change in changes:
-            if change.broken:
-                yield BrokenTask(
-                    suite.suite, change.task, suite.model, suite.variant, change.file, times or 0
-                )
-
-    def gated(self, suite: SuiteView, rechecked: RecheckedTasks) -> GatedSuite:
-        """Put together what the gate of a suite is judged by."""
-        total = suite.total
-        own = [
-            group for group in self.run.planned if (group.suite, group.model, group.variant) == _group(suite)
-        ]
-        return GatedSuite(
-            label=self.view.label(suite),
-            gate=self.gates[suite.suite],
-            score=total.mean.mean if total.mean else None,
-            pass_hat_k=total.pass_hat_k.value if total.pass_hat_k else None,
-            k=total.k,
-            planned=total.planned,
-            lost=sum(total.errored.values()) + total.not_run,
-            buckets={row.name: row.mean.mean if row.mean else None for row in suite.rows},
-            tried={group.bucket: group.tasks for group in own},
-            whole=self._planned[suite.suite].tasks,
-            comparison=self.suite_comparison(suite),
-            trouble=self._trouble(suite.suite),
-            alone=len(self.suites) == 1,
-            assumed=self._planned[suite.suite].assumed,
-            rechecks=rechecked.of(*_group(suite)),
-            recheck_trouble=rechecked.trouble,
-        )
-
-    def _trouble(self, suite: str) -> str:
-        if self.old is None and not self.has_baseline:
-            return "no baseline is named (--agent-baseline, or baseline: in suite.yaml)"
-        none_named = self._named is None and not self.gates[suite].baseline
-        return "its gate names no baseline" if none_named else self.troubles.get(suite, "")
-
-    def trouble_lines(self, *lines: str) -> tuple[str, ...]:
-        """Give lines, and before them why there is no comparison where no gate says it."""
-        untold = [text for name, text in self.troubles.items() if name not in self.gates]
-        return tuple(filter(None, (*dict.fromkeys(f"baseline: {text}" for text in untold), *lines)))
-
-
-def _tolerance(gate: Gate) -> float:
-    """Give the fall that a gate lets pass, or the default: ``true`` is no figure."""
-    return gate.not_worse if isinstance(gate.not_worse, float) else TOLERANCE
-
-
-def _group(suite: SuiteView) -> tuple[str, str, str]:
-    return suite.suite, suite.model, suite.variant
+def _try_again(judged: JudgedRun, config: pytest.Config) -> RecheckedTasks:
+    if judged.broken and not judged.run.header.regraded:
+        return recheck(config, judged.broken)
+    return not_tried_again(judged.broken, "while regrading")

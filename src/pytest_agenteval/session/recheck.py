@@ -63,6 +63,12 @@ class RecheckedTasks(FrozenValue, frozen=True):
         )
 
 
+def not_tried_again(broken: Sequence[BrokenTask], when: str) -> RecheckedTasks:
+    """Say that nobody knows whether chance has broken tasks, where no agent acts."""
+    names = ", ".join(dict.fromkeys(task.task for task in broken))
+    return RecheckedTasks(trouble=f"no agent acts {when}, to try {names} again" if broken else "")
+
+
 def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTasks:
     """Try each of these tasks again, as often as its gate says; raises KeyboardInterrupt for Ctrl-C."""
     _announce(config, f"{pluralize(len(broken), 'broken task')} tried again")
