@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure
+from pytest_agenteval.scoring.sensitivity import MOST_REPETITIONS
 
 
 def format_change(change: float) -> str:
@@ -55,7 +56,7 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
         yield f"{text} Repeat trials (--repetitions 3) to learn how much of this is noise."
     elif sensitivity.needed.repetitions is None:
         tasks = format_about(sensitivity.needed.tasks)
-        yield f"{text} To see {tolerance:g} takes more tasks, {tasks}: repetitions are not enough."
+        yield f"{text} To see {tolerance:g} takes more tasks, {tasks}: {MOST_REPETITIONS} repetitions are not enough."
     else:
         yield f"{text} To see {tolerance:g}: {format_about(sensitivity.needed.repetitions)} repetitions."
 
