@@ -202,6 +202,20 @@ def test_markdown_is_for_a_pull_request(here: Path, monkeypatch: pytest.MonkeyPa
     assert (here / "summary.md").read_text(encoding="utf-8") == text
 
 
+def test_a_job_summary_that_cannot_be_written_hides_no_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told beside the screen, and the exit status is the verdict's."""
+    old, new = stored(tasks(9, 1.0, 0.5)), stored(tasks(9, 0.0, 0.5))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "nowhere/summary.md")
+    assert main(["compare", old, new]) == 1
+    output = capsys.readouterr()
+    assert output.out.startswith("s is worse")
+    assert output.err.startswith(
+        f"the job's summary {Path('nowhere/summary.md')} cannot be written: No such file"
+    )
+
+
 def test_unreadable_lines_are_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A journal that is cut short is compared as far as it can be read, and that is said."""
     old, new = stored(tasks(2, 1.0)), stored(tasks(2, 1.0))

@@ -41,3 +41,17 @@ def test_an_end_that_cannot_be_written_down_is_told(pytester: pytest.Pytester, r
     result.stdout.no_fnmatch_line("*Traceback*")
     assert [entry.ending for entry in load_run(run_folder(pytester.path)).entries] == ["passed"]
     assert "a[scripted-1]" in junit(pytester.path / "junit.xml")
+
+
+def test_a_job_summary_that_cannot_be_written_is_told(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a sentence below the screen; the exit status is that of the trials."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "nowhere/summary.md")
+
+    result = run(pytester, "evals")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["! the job's summary nowhere?summary.md cannot be written: No such file*"])
+    result.stdout.no_fnmatch_line("*Traceback*")

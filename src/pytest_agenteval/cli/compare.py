@@ -170,7 +170,8 @@ def _write(comparison: Comparison, args: argparse.Namespace) -> None:
         write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
     if args.markdown:
         write_text(args.markdown, comparison_markdown(comparison))
-    if os.environ.get("GITHUB_STEP_SUMMARY"):
-        append_summary(Path(os.environ["GITHUB_STEP_SUMMARY"]), comparison_markdown(comparison))
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        problem = append_summary(Path(summary), comparison_markdown(comparison))
+        print(problem, end="\n" if problem else "", file=sys.stderr)
     if STDOUT not in (args.json, args.markdown):
         print_lines(comparison_lines(comparison, shutil.get_terminal_size().columns, whole=args.verbose))

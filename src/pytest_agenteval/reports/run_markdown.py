@@ -74,14 +74,21 @@ def _folded(head: str, body: str) -> str:
     return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"
 
 
-def append_summary(path: Path, text: str) -> None:
-    """Add a text to a summary file, unless GitHub would then drop the whole of it."""
+def append_summary(path: Path, text: str) -> str:
+    """Add a text to a summary file, unless GitHub would then drop the whole of it.
+
+    Gives a sentence where the file cannot be written, which spoils nothing else; else an empty text.
+    """
     text = KNOWN_SECRETS.text(text)  # a run may be older than what is known of secrets now
-    present = path.stat().st_size if path.exists() else 0
-    if present + len(text.encode()) > MOST_BYTES:
-        text = "\nThe summary of the agent evals is left out: it is longer than GitHub takes.\n"
-    with path.open("a", encoding="utf-8", newline="\n") as summary:
-        summary.write(text)
+    try:
+        present = path.stat().st_size if path.exists() else 0
+        if present + len(text.encode()) > MOST_BYTES:
+            text = "\nThe summary of the agent evals is left out: it is longer than GitHub takes.\n"
+        with path.open("a", encoding="utf-8", newline="\n") as summary:
+            summary.write(text)
+    except OSError as refused:
+        return f"the job's summary {path} cannot be written: {refused.strerror or refused}"
+    return ""
 
 
 def code_block(lines: Iterable[str]) -> str:

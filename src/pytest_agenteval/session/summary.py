@@ -159,8 +159,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     reporter.write_sep("=", "agent evals")
     for line in screen:
         _write(reporter, line)
-    if os.environ.get("GITHUB_STEP_SUMMARY"):
-        _leave_markdown(config, run, view)
+    if os.environ.get("GITHUB_STEP_SUMMARY") and (problem := _leave_markdown(config, run, view)):
+        _write(reporter, StyledLine(f"! {problem}", "yellow"))
 
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:
@@ -207,7 +207,8 @@ def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
         yield from map(StyledLine, (*wrap(first, width), *traceback))
 
 
-def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> None:
+def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
+    """Write the job's summary; gives a sentence where that cannot be done, else an empty text."""
     from pytest_agenteval.reports.run_markdown import append_summary, code_block, summary_markdown
 
     calibrations = [line.text for line in _calibrations(config, WIDE)]
@@ -218,7 +219,7 @@ def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> None:
         from pytest_agenteval.reports.comparison.documents import comparison_markdown
 
         markdown = f"{comparison_markdown(verdict.comparison)}\n{markdown}"
-    append_summary(
+    return append_summary(
         Path(os.environ["GITHUB_STEP_SUMMARY"]), markdown + (code_block(calibrations) if calibrations else "")
     )
 

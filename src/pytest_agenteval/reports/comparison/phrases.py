@@ -55,8 +55,8 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
     elif sensitivity.needed is None:
         yield f"{text} Repeat trials (--repetitions 3) to learn how much of this is noise."
     elif sensitivity.needed.repetitions is None:
-        tasks = format_about(sensitivity.needed.tasks)
-        yield f"{text} To see {tolerance:g} takes more tasks, {tasks}: {MOST_REPETITIONS} repetitions are not enough."
+        needed = f"takes more tasks, {format_about(sensitivity.needed.tasks)}"
+        yield f"{text} To see {tolerance:g} {needed}: {MOST_REPETITIONS} repetitions are not enough."
     else:
         yield f"{text} To see {tolerance:g}: {format_about(sensitivity.needed.repetitions)} repetitions."
 
