@@ -47,7 +47,7 @@ def test_scores_come_oldest_first_and_a_changed_grader_is_told(two_runs: Agentev
     [
         (("greeting",), "no run of the suite 'greeting' in .agenteval/runs; suites that were run: greetings"),
         (("--model", "claude"), "no such runs in .agenteval/runs; models of runs: scripted"),
-        (("--results", "nowhere"), "no such runs in nowhere; models of runs: none"),
+        (("--results", "nowhere"), "there are no runs in nowhere yet"),
         (("--last", "0"), "--last: expected a whole number, 1 or more; found 0"),
     ],
 )

@@ -198,7 +198,7 @@ def _lines(
     from pytest_agenteval.store.runs import ROOT
 
     elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
-    name = shlex.join([*args.runs, *elsewhere])
+    name = shlex.join([args.runs[0], *elsewhere])
     return one_run_lines(runs[0], boards, name, width, args.verbose - args.quiet)
 
 

@@ -62,6 +62,8 @@ def _trends(args: argparse.Namespace) -> list[Trend]:
     from pytest_agenteval.store.runs import list_runs
 
     folders = list_runs(Path(args.results))
+    if not folders:
+        raise UsageMistake(f"there are no runs in {args.results} yet")
     names = suite_names(folders)
     if args.suite is not None and args.suite not in names:
         raise UsageMistake(
