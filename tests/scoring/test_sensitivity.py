@@ -45,13 +45,27 @@ def test_with_one_repetition_nobody_knows_whose_noise_it_is() -> None:
 
 
 def test_unequal_repetitions_count_as_what_they_are() -> None:
-    """The share that is chance is W * mean(1/old + 1/new), whatever the numbers of trials."""
+    """Each side errs by its own trials' variance over their number; a single trial by the mean of all."""
     tasks: list[PairedScores] = [([0.0, 1.0], [0.5]), ([0.5], [0.5, 1.0, 0.0]), ([0.2], [0.9])]
     noise = difference_noise(tasks)
     within = (0.5 + 0.25) / 2
     assert noise.trial_variance == pytest.approx(within)
-    share = within * ((1 / 2 + 1) + (1 + 1 / 3) + 2) / 3 / noise.variance
+    share = ((0.5 / 2 + within) + (within + 0.25 / 3) + 2 * within) / 3 / noise.variance
     assert noise.trial_share == pytest.approx(min(1, share))
+
+
+def test_noisy_tasks_that_were_repeated_more_do_not_count_as_noisier() -> None:
+    """Half of the tasks are noisy and had 8 trials: 0.02 of the differences' 0.03 is from trial to trial."""
+    random = Random(6)
+
+    def trials(level: float, number: int, noise: float) -> list[float]:
+        return [random.gauss(level, noise) for _ in range(number)]
+
+    tasks = []
+    for number, noise in [(8, 0.4), (2, 0.02)] * 1000:
+        moved = random.gauss(0, 0.1)
+        tasks.append((trials(0.5, number, noise), trials(0.5 + moved, number, noise)))
+    assert difference_noise(tasks).trial_share == pytest.approx(0.67, abs=0.05)
 
 
 def test_the_visible_change_is_the_classical_one() -> None:

@@ -46,9 +46,15 @@ def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
     within = trial_variance(tasks)
     if within is None:
         return DifferenceNoise(variance, None, None)
-    by_chance = within * mean([1 / len(old) + 1 / len(new) for old, new in tasks])
+    by_chance = mean([_squared_error(old, within) + _squared_error(new, within) for old, new in tasks])
     share = min(1.0, by_chance / variance) if variance else 1.0
     return DifferenceNoise(variance, within, share)
+
+
+def _squared_error(scores: Sequence[float], variance: float) -> float:
+    """Give that of a side's mean: by its own trials' variance, for noisy tasks may have more trials."""
+    own = sample_variance(scores)
+    return (variance if own is None else own) / len(scores)
 
 
 def trial_variance(tasks: Iterable[PairedScores]) -> float | None:
