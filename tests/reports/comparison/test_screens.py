@@ -142,6 +142,14 @@ def test_no_line_is_wider_than_the_terminal(name: str) -> None:
     assert max(map(cell_width, screen(name).splitlines())) <= SCREENS[name][1]
 
 
+def test_where_no_mean_moved_no_interval_is_printed() -> None:
+    """Trials differ, and every task's mean is what it was: an interval from 0.00 to 0.00 would say too much."""
+    old, new = tasks("x", 9, 0.5, 1.0), tasks("x", 9, 0.75, 0.75)
+    text = "\n".join(line.text for line in comparison_lines(compare_sides(*runs(old, new)), 100))
+    assert "score 0.75 -> 0.75   0.00 in every task" in text
+    assert "between" not in text
+
+
 @pytest.mark.parametrize("name", ["one_bucket_better", "worse"])
 def test_a_suite_of_25_buckets_takes_30_lines(name: str) -> None:
     """One screen, with whole names that can be pasted into -k."""

@@ -95,11 +95,12 @@ def _tasks_text(suite: SuiteComparison) -> str:
 def _score_text(suite: SuiteComparison, change: Change) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
-    if change.interval is None and not change.of_these_tasks:
+    interval = change.interval
+    if not change.of_these_tasks and (interval is None or interval.low == interval.high):
         parts[-1] += " in every task"
-    if change.interval is not None:
-        low, high = format_change(change.interval.low), format_change(change.interval.high)
-        parts[-1] += f", between {low} and {high} ({change.interval.level:.1%})".replace("%)", " %)")
+    elif interval is not None:
+        low, high = format_change(interval.low), format_change(interval.high)
+        parts[-1] += f", between {low} and {high} ({interval.level:.1%})".replace("%)", " %)")
     parts.append(f"p {format_p(change.p)}" if change.testable else _no_p_text(change))
     return "   ".join([*parts, *_errored_text(suite)])
 
