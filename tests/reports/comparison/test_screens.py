@@ -143,7 +143,7 @@ def test_no_line_is_wider_than_the_terminal(name: str) -> None:
 
 
 def test_where_no_mean_moved_no_interval_is_printed() -> None:
-    """Trials differ, and each task's mean is what it was: an interval from 0.00 to 0.00 would say too much."""
+    """Trials differ, and each task's mean is what it was: an interval from 0 to 0 would say too much."""
     old, new = tasks("x", 9, 0.5, 1.0), tasks("x", 9, 0.75, 0.75)
     text = "\n".join(line.text for line in comparison_lines(compare_sides(*runs(old, new)), 100))
     assert "score 0.75 -> 0.75   0.00 in every task" in text
