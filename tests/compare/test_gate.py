@@ -128,14 +128,15 @@ def test_shares_and_bounds_are_exact() -> None:
 def test_a_task_tried_again_breaks_only_where_none_passed() -> None:
     """One passing trial is enough; what could not be tried again is broken."""
     both = (Recheck("one", 1, 3), Recheck("none", 0, 3))
+    gate, comparison = Gate(recheck=3), compared("cannot tell")
 
-    assert judge_gates([gated(gate=Gate(recheck=3), rechecks=both[:1])]).line == (
+    assert judge_gates([gated(gate=gate, comparison=comparison, rechecks=both[:1])]).line == (
         "gate: held (one passed 1 of 3 when tried again)"
     )
-    assert judge_gates([gated(gate=Gate(recheck=3), rechecks=both)]).line == (
+    assert judge_gates([gated(gate=gate, comparison=comparison, rechecks=both)]).line == (
         "gate: broken: none is broken, and passed none of 3 trials more"
     )
-    assert judge_gates([gated(gate=Gate(recheck=3), recheck_trouble="gone")]).line == (
+    assert judge_gates([gated(gate=gate, comparison=comparison, recheck_trouble="gone")]).line == (
         "gate: broken: recheck: gone"
     )
 

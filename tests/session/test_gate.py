@@ -40,7 +40,10 @@ def gate_lines(result: pytest.RunResult) -> list[str]:
                               "baseline: in suite.yaml)"),
         ({"baseline": "../kept.json"}, "gate: broken: greetings: there is no baseline evals/kept.json; "
                                        "agenteval baseline set * writes it"),
-        ({"recheck": 3}, ""),
+        ({"score": 0.1, "baseline": "../kept.json"}, "gate: broken: greetings: there is no baseline *"),
+        ({"score": 0.1, "baseline": "../kept.json", "recheck": 3}, "gate: broken: greetings: there is no b*"),
+        ({"recheck": 3}, "gate: not judged, greetings: no baseline is named (--agent-baseline, *"),
+        ({"better": False}, ""),
     ],
 )  # fmt: skip
 def test_each_rule_is_judged(pytester: pytest.Pytester, gate: dict[str, Any], line: str) -> None:
@@ -127,6 +130,21 @@ def test_what_is_held_out_is_no_part_that_lacks(pytester: pytest.Pytester, folde
     part = "" if folder == "evals" else "; not judged, greetings: 5 of 12 tasks were run"
     score = "" if part else "greetings score 1.00; "
     assert line == f"gate: held ({score}greetings night 1.00){part}"
+
+
+def test_a_bucket_of_another_split_is_not_judged(pytester: pytest.Pytester) -> None:
+    """Held-out tasks of a bucket of their own are not run as a rule: nobody has asked for their score."""
+    write_greeters(pytester.path, {"score": 0.9, "buckets": {"dawn": 0.9}})
+    late = {"id": "late", "split": "held_out", "input": {"content": "late"}}
+    graders = [{"name": "answer_contains", "config": {"text": "Mina"}}]
+    write(pytester.path, {"evals/greetings/dawn/late.json": {**late, "graders": graders}})
+
+    result = greet(pytester, times=1)
+
+    assert gate_lines(result) == [
+        "gate: held (greetings score 1.00); not judged, greetings: no task of dawn is in this split"
+    ]
+    assert result.ret == 0
 
 
 def test_a_part_alone_is_not_judged(pytester: pytest.Pytester) -> None:

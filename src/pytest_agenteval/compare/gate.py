@@ -37,10 +37,11 @@ class GatedSuite(FrozenValue, frozen=True):
     ``label`` is its name on screens. ``score``, ``buckets`` and ``pass_hat_k`` are as in the run's tables,
     None where no trial has a score. ``lost`` of the ``planned`` trials errored or were never run. ``tried``
     and ``whole`` are numbers of tasks by bucket: of this run, and of the suite; ``whole`` is empty where
-    nobody knows. ``comparison`` is with the baseline, for which ``trouble`` says why there is none.
-    ``assumed`` says that nobody asked for more than a comparison: a suite that the baseline lacks is then no
-    fault. ``alone`` says that there is no other suite or model to be told from. ``rechecks`` are of broken
-    tasks that were tried again, ``recheck_trouble`` says why nobody knows.
+    nobody knows. ``comparison`` is with the baseline, for which ``trouble`` says why there is none, and
+    ``baseline_named`` whether anybody named one. ``assumed`` says that nobody asked for more than a
+    comparison: a suite that the baseline lacks is then no fault. ``alone`` says that there is no other suite
+    or model to be told from. ``rechecks`` are of broken tasks that were tried again, ``recheck_trouble`` says
+    why nobody knows.
     """
 
     label: str
@@ -55,6 +56,7 @@ class GatedSuite(FrozenValue, frozen=True):
     whole: Mapping[str, int] = NOTHING
     comparison: SuiteComparison | None = None
     trouble: str = ""
+    baseline_named: bool = True
     assumed: bool = False
     alone: bool = True
     rechecks: tuple[Recheck, ...] = ()
@@ -71,6 +73,12 @@ class GatedSuite(FrozenValue, frozen=True):
             return "nobody knows how many tasks there are"
         tried, whole = sum(self.tried.values()), sum(self.whole.values())
         return f"{tried} of {whole} tasks were run" if tried < whole else ""
+
+    def narrowed_in(self, bucket: str) -> str:
+        """How much of a bucket was run, where that is not all of it."""
+        if self.whole and bucket not in self.whole:
+            return f"no task of {bucket} is in this split"
+        return self.narrowed if self.tried.get(bucket, 0) < self.whole.get(bucket, 1) else ""
 
 
 class GateOutcome(FrozenValue, frozen=True):
@@ -117,13 +125,13 @@ def _findings(suite: GatedSuite) -> Iterator[Finding]:
     if gate.pass_hat_k is not None:
         yield _least(f"{label} pass^{suite.k}", suite.pass_hat_k, gate.pass_hat_k, suite.narrowed, suite)
     for bucket, least in gate.buckets.items():
-        in_part = suite.tried.get(bucket, 0) < suite.whole.get(bucket, 1)
-        narrowed = suite.narrowed if in_part else ""
-        yield _least(f"{label} {bucket}", suite.buckets.get(bucket), least, narrowed, suite)
+        yield _least(f"{label} {bucket}", suite.buckets.get(bucket), least, suite.narrowed_in(bucket), suite)
     if gate.errored is not None:
         yield _errored(suite, gate.errored)
     if gate.not_worse:
         yield from _not_worse(suite, gate.not_worse)
+    if not gate.needs_baseline and (gate.recheck or gate.baseline):
+        yield from _uncompared(suite)
     yield from _rechecked(suite)
 
 
@@ -161,6 +169,13 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
         yield "broken", f"{suite.label} may be worse{by_more}"
     elif not worse:
         yield "held", f"{suite.label} not worse{by_more}"
+
+
+def _uncompared(suite: GatedSuite) -> Iterator[Finding]:
+    """Say that broken tasks are unknown, where nothing else needs a baseline that is not there."""
+    change, trouble = _compared(suite)
+    if change is None:
+        yield ("broken" if suite.baseline_named else "not judged"), trouble
 
 
 def _is_within(change: Change, tolerance: float) -> bool:

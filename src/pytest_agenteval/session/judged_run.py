@@ -149,6 +149,7 @@ class JudgedRun:
             whole=self._planned[suite.suite].tasks,
             comparison=self.suite_comparison(suite),
             trouble=self._trouble(suite.suite),
+            baseline_named=self._names_baseline(suite.suite),
             alone=len(self.suites) == 1,
             assumed=self._planned[suite.suite].assumed,
             rechecks=rechecked.of(*_group(suite)),
@@ -158,8 +159,10 @@ class JudgedRun:
     def _trouble(self, suite: str) -> str:
         if self.old is None and not self.has_baseline:
             return "no baseline is named (--agent-baseline, or baseline: in suite.yaml)"
-        none_named = self._named is None and not self.gates[suite].baseline
-        return "its gate names no baseline" if none_named else self.troubles.get(suite, "")
+        return self.troubles.get(suite, "") if self._names_baseline(suite) else "its gate names no baseline"
+
+    def _names_baseline(self, suite: str) -> bool:
+        return self._named is not None or bool(self.gates[suite].baseline)
 
     def trouble_lines(self, *lines: str) -> tuple[str, ...]:
         """Give lines, and before them why there is no comparison where no gate says it."""
