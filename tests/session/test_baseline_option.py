@@ -77,6 +77,8 @@ def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, workers: int) ->
         ("--agent-gate=score", "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none"),
         ("--agent-gate=buckets.mornin=1", "expected a bucket of the suites; found 'mornin'; did you mean"),
         ("--agent-gate=none,score=1", "none stands alone"),
+        ("--agent-gate=score=0.9,score=0.5", "each rule only once"),
+        ("--agent-gate=buckets=1,buckets.morning=1", "--agent-gate: expected numbers and true or false"),
     ],
 )
 def test_what_cannot_be_obeyed_is_refused_before_anything_is_tried(

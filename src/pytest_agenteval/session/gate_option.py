@@ -28,9 +28,9 @@ def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
                 raise WrongValue(hint="none stands alone")
             return None
         rules = dict(map(_rule, parts))
-    buckets = {key.removeprefix(BUCKET): rules.pop(key) for key in list(rules) if key.startswith(BUCKET)}
-    if buckets:
-        rules["buckets"] = {**rules.get("buckets", {}), **buckets}
+        if len(rules) < len(parts):
+            raise WrongValue(hint="each rule only once")
+    rules = _with_buckets(rules)
     unknown = next((key for key in rules if key not in Gate.__struct_fields__ or key == "baseline"), None)
     if unknown is not None:
         raise WrongValue(expected=f"one of {', '.join(KEYS)}", hint=nearest(unknown, KEYS))
@@ -39,6 +39,16 @@ def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
     except msgspec.ValidationError as wrong:
         raise WrongValue(expected=f"numbers and true or false as docs/gates.md says ({wrong})") from None
     return rules
+
+
+def _with_buckets(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what is said as ``buckets.NAME`` into the map of buckets, where that is one."""
+    buckets = {key.removeprefix(BUCKET): value for key, value in rules.items() if key.startswith(BUCKET)}
+    others = {key: value for key, value in rules.items() if not key.startswith(BUCKET)}
+    own = others.get("buckets", {})
+    if buckets and isinstance(own, dict):
+        others["buckets"] = {**own, **buckets}
+    return others
 
 
 def _rule(text: str) -> tuple[str, Any]:
