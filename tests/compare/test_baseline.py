@@ -143,9 +143,18 @@ def change(**changes: Any) -> str:
     return json.dumps(data)
 
 
+def twice() -> str:
+    """Give a baseline's file in which somebody has kept both sides of a merge."""
+    data = json.loads(baseline_text(HEADER, tuple(entry("a", 1.0, 0.5))))
+    data["tasks"].append(data["tasks"][0] | {"scores": [0, 0]})
+    return json.dumps(data)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (twice(), "tasks: a: it has repetition 1 twice, as when two files were merged"),
+        (change(repetitions=[2, 2]), "tasks: a: it has repetition 2 twice"),
         ("{", "expected a baseline's file, as `agenteval baseline set` writes it; it cannot be read"),
         ("[]", "found no key 'agenteval_baseline'"),
         ('{"agenteval_baseline": 2}', "a baseline of form 2: this pytest-agenteval knows 1"),

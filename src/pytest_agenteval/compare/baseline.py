@@ -28,6 +28,7 @@ from pytest_agenteval.compare.baseline_lines import (
 )
 from pytest_agenteval.compare.sides import Side, side_of
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_text
@@ -82,17 +83,19 @@ def read_baseline(path: Path) -> Side:
         (line.task, line.suite, line.agent, line.model, line.variant): line
         for line in _lines(path, data, "spent", SpentLine)
     }
-    entries: list[JournalEntry] = []
+    entries: dict[TrialKey, JournalEntry] = {}
     for line in _lines(path, data, "tasks", TaskLine):
         try:
-            own = list(entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {})))
-            for entry in own:
+            for entry in entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {})):
                 check_entry(entry)
-            entries += own
+                if entries.setdefault(entry.key, entry) is not entry:
+                    raise ValueError(
+                        f"repetition {entry.key.repetition} twice, as when two files were merged"
+                    )
         except (ValueError, TypeError) as odd:
             raise UsageMistake(f"{path}: tasks: {line.task}: it has {odd}") from None
     judges = tuple(judge["id"] for judge in _maps(data, "judges") if isinstance(judge.get("id"), str))
-    return Side(str(data.get("run", "")), tuple(sorted(entries, key=lambda entry: entry.key)), judges)
+    return Side(str(data.get("run", "")), tuple(entries[key] for key in sorted(entries)), judges)
 
 
 def find_side(results: Path, name: str) -> Side:
