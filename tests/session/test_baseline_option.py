@@ -66,6 +66,18 @@ def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, workers: int) ->
     assert latest_header(pytester.path)["exit_status"] == 0
 
 
+def test_what_is_said_of_a_rule_stays_beside_a_baseline(pytester: pytest.Pytester) -> None:
+    """A baseline brings rules where nobody has asked for any; one that is switched off stays off."""
+    write_greeters(pytester.path)
+    greet(pytester)
+    set_mood(pytester.path, "asleep", task_names("night"))
+
+    result = greet(pytester, "--agent-baseline=latest", "--agent-gate=not_worse=false")
+
+    result.stdout.fnmatch_lines(["gate: held (greetings 0 of 36 errored)"])
+    assert result.ret == 0
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -27,7 +27,7 @@ def effective_gate(own: Gate, settings: Settings) -> Gate:
     gate = asked_of(own, settings)
     if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
         return gate
-    return from_builtins(Gate, {**_said(gate), **WITH_BASELINE})
+    return from_builtins(Gate, {**WITH_BASELINE, **_said(gate)})
 
 
 def asked_of(own: Gate, settings: Settings) -> Gate:
