@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.greeters import greet, latest_header, set_mood, task_names, write_greeters
-from tests.suites import import_multiprocessing
+from tests.suites import import_multiprocessing, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -84,6 +84,7 @@ def test_what_is_said_of_a_rule_stays_beside_a_baseline(pytester: pytest.Pyteste
         ("--agent-baseline=nightly", "--agent-baseline: there is no run 'nightly' in"),
         ("--agent-baseline=evals/b.json", "there is no file evals/b.json; agenteval baseline set RUN --to"),
         ("--agent-baseline=moods.json", "expected a baseline's file"),
+        ("--agent-baseline=newer", "--agent-baseline: newer/run.json: written in format 99"),
         ("--agent-gate=scores=1", "--agent-gate: expected one of score, buckets.NAME"),
         ("--agent-gate=score=2", "--agent-gate: expected numbers and true or false"),
         ("--agent-gate=score", "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none"),
@@ -98,6 +99,7 @@ def test_what_cannot_be_obeyed_is_refused_before_anything_is_tried(
 ) -> None:
     """Exit status 4, in one line."""
     write_greeters(pytester.path)
+    write(pytester.path, {"newer/run.json": {"v": 99}})
 
     result = greet(pytester, args)
 

@@ -97,7 +97,14 @@ def test_nothing_but_errors_is_no_score(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("narrow", "workers"), [(("-k", "night"), 0), (("evals/greetings/night",), 2), (("--agent-sample=5",), 0)]
+    ("narrow", "workers"),
+    [
+        (("-k", "night"), 0),
+        (("evals/greetings/night",), 2),
+        (("--agent-sample=5",), 0),
+        (("--ignore=evals/greetings/morning",), 2),
+        (("--ignore-glob=*morning_*",), 0),
+    ],
 )
 def test_a_part_of_a_suite_has_no_score_to_judge(
     pytester: pytest.Pytester, narrow: tuple[str, ...], workers: int
@@ -130,6 +137,17 @@ def test_what_is_held_out_is_no_part_that_lacks(pytester: pytest.Pytester, folde
     part = "" if folder == "evals" else "; not judged, greetings: 5 of 12 tasks were run"
     score = "" if part else "greetings score 1.00; "
     assert line == f"gate: held ({score}greetings night 1.00){part}"
+
+
+def test_a_baseline_that_is_none_is_refused_with_who_names_it(pytester: pytest.Pytester) -> None:
+    """Before anything is tried."""
+    write_greeters(pytester.path, {"baseline": "../../moods.json"})
+
+    result = greet(pytester)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    says = "evals/greetings/suite.yaml: gate.baseline: *moods.json: expected a baseline's file*"
+    result.stderr.fnmatch_lines([f"ERROR: {says}"])
 
 
 def test_a_bucket_of_another_split_is_not_judged(pytester: pytest.Pytester) -> None:

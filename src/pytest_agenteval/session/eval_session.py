@@ -235,7 +235,9 @@ class EvalSession:
         if met:
             from pytest_agenteval.session.gate_settings import SuiteTasks, planned_gates
 
-            tasks = SuiteTasks(met, self._collected(), suites)
+            option = self.config.option
+            passed_over = getattr(option, "ignore", None) or getattr(option, "ignore_glob", None)
+            tasks = SuiteTasks(met, () if passed_over else self._collected(), suites)
             self.gates = planned_gates(self.settings, tasks, self.config.rootpath)
 
     def _end_session(self) -> None:

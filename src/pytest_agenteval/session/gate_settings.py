@@ -16,6 +16,7 @@ from pytest_agenteval.session.promoted_names import tasks_of_suite
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.suites import Suites
 from pytest_agenteval.store.run_gates import SuiteGate
+from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.spec import NO_GATE, Gate
 
 WITH_BASELINE = {"not_worse": True, "errored": 0.05}
@@ -108,6 +109,9 @@ def _stored(gate: Gate, file: Path | None, settings: Settings, root: Path) -> di
     if gate.baseline and file is not None:
         path = (file.parent / gate.baseline).resolve()
         if path.is_file() and not settings.baseline:
-            read_baseline(path)
+            try:
+                read_baseline(path)
+            except UsageMistake as mistake:
+                raise UsageMistake(f"{short_path(file)}: gate.baseline: {mistake}") from None
         rules["baseline"] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
     return rules

@@ -136,11 +136,14 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
     if not settings.baseline:
         return None
     from pytest_agenteval.compare.baseline import find_baseline, read_baseline
+    from pytest_agenteval.store.runs import read_header_or_name
 
     with settings.naming_place("baseline"):
         path = find_baseline(settings.results or root / RESULTS, settings.baseline)
         if path.is_file():
             read_baseline(path)
+        else:
+            read_header_or_name(path)
     return path.resolve()
 
 
