@@ -146,7 +146,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry as JournalEntry
     from pytest_agenteval.store.journal_entry import StartedAttempt as StartedAttempt
     from pytest_agenteval.store.journal_entry import TranscriptLocation as TranscriptLocation
+    from pytest_agenteval.store.repetitions import SuiteLook as SuiteLook
+    from pytest_agenteval.store.run_metadata import Levels as Levels
     from pytest_agenteval.store.run_metadata import PlannedGroup as PlannedGroup
+    from pytest_agenteval.store.run_metadata import RepetitionRule as RepetitionRule
     from pytest_agenteval.store.run_metadata import RunHeader as RunHeader
     from pytest_agenteval.store.run_metadata import RunModel as RunModel
     from pytest_agenteval.store.run_metadata import RunSuite as RunSuite
@@ -223,7 +226,8 @@ _NAMES = {
     ),
     "scoring.intervals": "Interval",
     "store.journal_entry": "JournalEntry StartedAttempt TranscriptLocation",
-    "store.run_metadata": "PlannedGroup RunHeader RunModel RunSuite",
+    "store.repetitions": "SuiteLook",
+    "store.run_metadata": "Levels PlannedGroup RepetitionRule RunHeader RunModel RunSuite",
     "store.run_reader": "load_run Run",
     "tools.functions": "tool_of UnfitFunction",
     "tools.tool": "Fault Tool ToolFailed ToolFunction ToolResult Wire",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -32,17 +32,18 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self._concurrency = concurrency
         self._depth = max(DEPTH, 2 * concurrency)
         self._trials: list[int] = []
+        self._extra = HeldBackTrials(config)
         self._begun = False
 
     @property
     def tests_finished(self) -> bool:
         """Whether nothing is left to be sent and at most the last test of each worker is running."""
-        return not self._trials and bool(super().tests_finished)
+        return not self._trials and not self._extra.undecided and bool(super().tests_finished)
 
     @property
     def has_pending(self) -> bool:
         """Whether anything is left to be run."""
-        return bool(self._trials) or bool(super().has_pending)
+        return bool(self._trials or self._extra.undecided) or bool(super().has_pending)
 
     def schedule(self) -> None:
         """Share out the first tests, or look at every worker again."""
@@ -54,7 +55,9 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             collected = next(iter(self.node2collection.values()))
             self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
             if self._trials:
-                self._share_out(collected)
+                held_back = self._extra.hold_back(collected)
+                self._trials = [index for index in self._trials if index not in held_back]
+                self._share_out(collected, held_back)
                 return
         super().schedule()
 
@@ -62,10 +65,17 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         """Send a worker more when it needs more."""
         if node.shutting_down:
             return
-        if self.pending or not self._trials:
+        ours = self._trials or self._extra.undecided
+        if self.pending or not ours:
             super().check_schedule(node, duration)
-        if not self.pending and self._trials:
+        if not self.pending and ours:
             self._send_trials(node)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Note that a worker is done with a test, which may be the one that a look was waiting for."""
+        self._extra.take_back([item_index])  # before the look a worker drops what it was given to go on
+        super().mark_test_complete(node, item_index, duration)
+        self._look_when_due()
 
     def mark_test_pending(self, item: str) -> None:
         """Take a test back, to be run again."""
@@ -79,12 +89,15 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def remove_node(self, node: Any) -> str | None:
         """Forget a worker; what it was to run goes to the others, except the test it was at."""
-        pending, collection = self.node2pending[node], self.collection or []
+        waiting = self._extra.take_back(self.node2pending[node])
+        pending = [index for index in self.node2pending[node] if index not in waiting]
+        collection = self.collection or []
         # Taken out first: xdist would send what is left in chunks, as it does with everyone else's tests.
         rest = [index for index in pending[1:] if self._begun and TRIAL.search(collection[index])]
         self.node2pending[node] = [index for index in pending if index not in rest]
         self._trials = rest + self._trials
         crashed: str | None = super().remove_node(node)
+        self._look_when_due()
         return crashed
 
     def _has_planned_trials(self) -> bool:
@@ -92,8 +105,8 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         info = self.config.stash.get(run_info_key, None)
         return info is not None and (info.folder / PLANNED).exists()
 
-    def _share_out(self, collected: list[str]) -> None:
-        trials, self.collection, self._begun = set(self._trials), collected, True
+    def _share_out(self, collected: list[str], held_back: Collection[int]) -> None:
+        trials, self.collection, self._begun = {*self._trials, *held_back}, collected, True
         folder = self.config.stash[run_info_key].folder
         self.config.pluginmanager.register(StopBroadcaster(self.config, folder))
         self.pending[:] = [index for index in range(len(collected)) if index not in trials]
@@ -136,10 +149,34 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
             chosen = self._trials[: depth - queued]
             del self._trials[: len(chosen)]
             self._queue(node, chosen)
-        if not self._trials:
+        if self._extra.undecided:
+            self._keep_going(node)
+        elif not self._trials:
             # A worker keeps its last test back until it knows which comes next, or that none does.
             for other in self.nodes:
                 other.shutdown()
+
+    def _keep_going(self, node: Any) -> None:
+        """Give a worker that gets nothing else an extra trial: it runs the test before it, and then waits."""
+        if self._trials or any(self._extra.is_given(index) for index in self.node2pending[node]):
+            return
+        given = self._extra.give_one()
+        if given is None:
+            node.shutdown()
+        else:
+            self._queue(node, [given])
+
+    def _look_when_due(self) -> None:
+        """Decide about the extra trials once all others have ended, and go on with those that are needed."""
+        session = self.config.pluginmanager.get_plugin("session")
+        stopping = session is not None and (session.shouldfail or session.shouldstop)
+        if stopping or not self._extra.undecided or self._trials or self.pending or not self.node2pending:
+            return
+        queued = (index for pending in self.node2pending.values() for index in pending)
+        if all(map(self._extra.is_given, queued)):
+            self._trials = self._extra.look()
+            for node in self.nodes:
+                self.check_schedule(node)
 
     def _queue(self, node: Any, chosen: list[int]) -> None:
         if chosen:
@@ -148,6 +185,67 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _queue_length(self) -> int:
         return sum(map(len, self.node2pending.values()))
+
+
+class HeldBackTrials:
+    """Trials that may not be needed, by their index: kept, or given to workers so that these go on.
+
+    A worker runs no test before it knows which comes next, or that none does: while it is not known who is
+    needed, each is given one, which it drops itself where that is not needed.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._kept: list[int] = []
+        self._given: set[int] = set()
+        self._collected: Sequence[str] = ()
+        self.undecided = False
+
+    def hold_back(self, collected: Sequence[str]) -> Collection[int]:
+        """Give the indices of what may not be needed, by what workers have written down."""
+        from pytest_agenteval.store.repetitions import read_extra
+
+        extra = read_extra(self._config.stash[run_info_key].folder)
+        ids = {node_id for group in extra.groups for node_id in group.node_ids} if extra else set()
+        self._collected = collected
+        self._kept = [index for index, name in enumerate(collected) if name in ids]
+        self.undecided = bool(self._kept)
+        return frozenset(self._kept)
+
+    def is_given(self, index: int) -> bool:
+        """Whether a worker has this trial for the sake of what stands before it."""
+        return index in self._given
+
+    def give_one(self) -> int | None:
+        """Give one trial away, the last first; None where none is left."""
+        if not self._kept:
+            return None
+        index = self._kept.pop()
+        self._given.add(index)
+        return index
+
+    def take_back(self, indices: Iterable[int]) -> Collection[int]:
+        """Give which of these will not be run by the worker that has them; what is undecided is kept."""
+        back = self._given.intersection(indices)
+        self._given -= back
+        if self.undecided:
+            self._kept = sorted({*self._kept, *back})
+        return back
+
+    def look(self) -> list[int]:
+        """Decide, and give what is needed and not given to any worker yet."""
+        from pytest_agenteval.session.extra_repetitions import look
+
+        dropped = look(self._config)
+        self.undecided = False
+        self._given = {index for index in self._given if self._collected[index] in dropped}
+        session = self._config.pluginmanager.get_plugin("session")
+        if session is not None:
+            session.testscollected -= len(dropped)
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and dropped:
+            reporter.stats.setdefault("deselected", []).extend(sorted(dropped))
+        return [index for index in self._kept if self._collected[index] not in dropped]
 
 
 def scheduler(config: pytest.Config, log: Any, concurrency: Callable[[], int]) -> DepthScheduling | None:

@@ -98,10 +98,16 @@ def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: py
         ("[tool.agenteval]\nmodl = 'nop'", ["*tool.agenteval.modl: unknown*did you mean 'model'?"]),
         (
             "[tool.agenteval]\nrepetitions = 0",
-            ["*tool.agenteval.repetitions: *a whole number, 1 or more; found 0"],
+            ["*tool.agenteval.repetitions: *as in 2..6; found 0"],
         ),
-        ("[tool.agenteval]\nrepetitions = 2.5", ["*a whole number, 1 or more; found 2.5"]),
-        ("[tool.agenteval]\nrepetitions = true", ["*a whole number, 1 or more; found True"]),
+        (
+            "[tool.agenteval]\nrepetitions = 2.5",
+            ["*as in 2..6; found 2.5"],
+        ),
+        (
+            "[tool.agenteval]\nrepetitions = true",
+            ["*as in 2..6; found True"],
+        ),
         (
             "[tool.agenteval]\nsplit = 'heldout'",
             ["*one of dev, held_out, all; found 'heldout'; did you mean*"],
@@ -132,8 +138,14 @@ def test_what_pyproject_says_wrong_is_a_usage_error(
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--repetitions=0", "--repetitions: expected a whole number, 1 or more; found '0'"),
-        ("--repetitions=many", "--repetitions: expected a whole number, 1 or more; found 'many'"),
+        (
+            "--repetitions=0",
+            "--repetitions: expected a whole number, 1 or more, or LOW..HIGH*",
+        ),
+        (
+            "--repetitions=many",
+            "--repetitions: expected a whole number, 1 or more, or LOW..HIGH*",
+        ),
         ("--agent-concurrency=0", "--agent-concurrency: expected a whole number, 1 or more; found '0'"),
         ("--agent-sample=-1", "--agent-sample: expected a whole number, 1 or more; found '-1'"),
         ("--agent-seed=x", "--agent-seed: expected a whole number, 0 or more; found 'x'"),
@@ -215,7 +227,10 @@ def test_a_refusal_names_the_place_also_where_it_comes_late(
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--repetitions=0", "--repetitions: expected a whole number, 1 or more; found '0'"),
+        (
+            "--repetitions=0",
+            "--repetitions: expected a whole number, 1 or more, or LOW..HIGH",
+        ),
         ("--agent-model=scriptd", "unknown model 'scriptd'; known: "),
         ("--agent-only=missed", "there is no run 'latest'"),
     ],

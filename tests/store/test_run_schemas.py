@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_metadata import RepetitionRule, RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.run_schemas import SCHEMAS
 from pytest_agenteval.store.runs import end_run, new_run, write_planned
 
@@ -25,6 +25,7 @@ HEADER = RunHeader(
     3,
     "0.1.0",
     "9.2.0",
+    repetition_rule=RepetitionRule(2, 6),
 )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_agenteval.compare.findings import LEVEL
+from pytest_agenteval.compare.findings import PLAIN
+from pytest_agenteval.compare.looks import look_at_pair, looks_elsewhere
 from pytest_agenteval.compare.pairing import Obstacle, SuitePairs, TaskPair, pair_suites, unmatched_groups
 from pytest_agenteval.compare.sides import Compared, Side, Who
 from pytest_agenteval.compare.verdict import Change, SuiteChange, suite_change
@@ -21,6 +22,8 @@ from pytest_agenteval.scoring.sensitivity import (
     smallest_visible_change,
 )
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.repetitions import SuiteLook
+from pytest_agenteval.store.run_metadata import Levels
 
 TOLERANCE = 0.05
 
@@ -86,7 +89,9 @@ class SuiteComparison(FrozenValue, frozen=True):
     ``suite`` is None where no task has scores on both sides. ``obstacles`` say which tasks are not compared.
     ``repetitions`` are the fewest and most trials of a task, old and new. ``broken_by_chance`` is how many
     broken tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial
-    variance is the judges' own; None where nobody knows. Costs are means over trials.
+    variance is the judges' own; None where nobody knows. Costs are means over trials. ``look`` says how it
+    was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
+    are at its ``levels``. ``looks_elsewhere`` were against other runs, and count for nothing here.
     """
 
     name: str
@@ -106,6 +111,9 @@ class SuiteComparison(FrozenValue, frozen=True):
     seconds: Pair
     cost_usd: Pair
     judge_share: float | None = None
+    levels: Levels = PLAIN
+    look: SuiteLook | None = None
+    looks_elsewhere: tuple[SuiteLook, ...] = ()
 
     @property
     def changes(self) -> Iterator[Change]:
@@ -156,9 +164,18 @@ class Comparison(FrozenValue, frozen=True):
 
 
 def compare_sides(
-    old: Side, new: Side, *, compared: Compared = "", tolerance: float = TOLERANCE
+    old: Side,
+    new: Side,
+    *,
+    compared: Compared = "",
+    tolerance: float = TOLERANCE,
+    levels: Levels | None = None,
 ) -> Comparison:
-    """Compare two sides suite by suite, over the tasks that are the same on both."""
+    """Compare two sides suite by suite, over the tasks that are the same on both.
+
+    All verdicts are at these ``levels``; None takes those of the look that decided how often a suite of the
+    new side is repeated, and the plain ones where nothing of that kind was decided against the old side.
+    """
     pairs = pair_suites(old, new, compared)
     groups = [suite.group for suite in pairs]
     return Comparison(
@@ -166,7 +183,7 @@ def compare_sides(
         new=new.name,
         same_run=old.name == new.name,
         tolerance=tolerance,
-        suites=tuple(_compare_suite(suite, tolerance) for suite in pairs),
+        suites=tuple(_compare_suite(suite, tolerance, old, new, levels) for suite in pairs),
         unmatched_old=tuple(unmatched_groups(old, {(group.suite, *group.old) for group in groups})),
         unmatched_new=tuple(unmatched_groups(new, {(group.suite, *group.new) for group in groups})),
         judges=tuple(dict.fromkeys((*old.judges, *new.judges))),
@@ -174,9 +191,13 @@ def compare_sides(
     )
 
 
-def _compare_suite(suite: SuitePairs, tolerance: float) -> SuiteComparison:
+def _compare_suite(
+    suite: SuitePairs, tolerance: float, old_side: Side, new_side: Side, all_levels: Levels | None
+) -> SuiteComparison:
     group, pairs = suite.group, suite.pairs
-    change = suite_change(group.suite, pairs, tolerance)
+    look = look_at_pair(group, old_side, new_side)
+    levels = all_levels or (look.levels if look else PLAIN)
+    change = suite_change(group.suite, pairs, tolerance, levels)
     tasks = tuple(map(_task_change, pairs))
     old = [entry for pair in pairs for entry in pair.old]
     new = [entry for pair in pairs for entry in pair.new]
@@ -188,7 +209,7 @@ def _compare_suite(suite: SuitePairs, tolerance: float) -> SuiteComparison:
         buckets=change.buckets if change else (),
         tasks=tasks,
         graders=tuple(_grader_changes(pairs)),
-        sensitivity=_sensitivity(change, tolerance) if change else None,
+        sensitivity=_sensitivity(change, tolerance, levels.suite) if change else None,
         obstacles=suite.obstacles,
         differs=suite.differs,
         repetitions=(_repetitions([pair.old for pair in pairs]), _repetitions([pair.new for pair in pairs])),
@@ -197,6 +218,9 @@ def _compare_suite(suite: SuitePairs, tolerance: float) -> SuiteComparison:
         tokens=Pair(*(_mean([entry.usage.tokens for entry in side]) for side in (old, new))),
         seconds=Pair(*(_mean([entry.seconds for entry in side]) for side in (old, new))),
         cost_usd=Pair(*(_mean([entry.usage.cost_usd for entry in side]) for side in (old, new))),
+        levels=levels,
+        look=look,
+        looks_elsewhere=tuple(looks_elsewhere(group, old_side, new_side)),
     )
 
 
@@ -220,13 +244,13 @@ def _passes(entries: Sequence[JournalEntry]) -> tuple[bool, ...]:
     return tuple(entry.ending == "passed" for entry in entries if entry.averaged)
 
 
-def _sensitivity(change: SuiteChange, tolerance: float) -> Sensitivity:
+def _sensitivity(change: SuiteChange, tolerance: float, level: float) -> Sensitivity:
     tasks = [pair for of_bucket in change.scores.values() for pair in of_bucket]
     noise = difference_noise(tasks)
     if change.suite.interval is None or not noise.variance or len(tasks) < FEWEST_FOR_POWER:
         return Sensitivity(noise, None, None)
-    visible = smallest_visible_change(noise.variance, len(tasks), LEVEL)
-    needed = repetitions_needed(noise, len(tasks), tolerance, LEVEL) if visible > tolerance else None
+    visible = smallest_visible_change(noise.variance, len(tasks), level)
+    needed = repetitions_needed(noise, len(tasks), tolerance, level) if visible > tolerance else None
     return Sensitivity(noise, visible, needed)
 
 

@@ -14,8 +14,10 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.exact_tests import PairedScores, label_test, sign_flip_test
 from pytest_agenteval.scoring.multiple_tests import tarone_holm
 from pytest_agenteval.scoring.sensitivity import mean
+from pytest_agenteval.store.run_metadata import Levels
 
-LEVEL = 0.975
+PLAIN = Levels()
+LEVEL = PLAIN.suite
 FEWEST_FOR_SIGNS = 7
 """Tasks from which on the sign-flip test can be significant: of 2^6 cases the least share is 3.1 %."""
 
@@ -38,14 +40,14 @@ class SuiteFindings(FrozenValue, frozen=True):
     buckets: Mapping[str, Finding]
 
 
-def suite_findings(buckets: Mapping[str, Sequence[PairedScores]]) -> SuiteFindings:
+def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels = PLAIN) -> SuiteFindings:
     """Test a suite whose tasks' scores are given by bucket; there is one task or more."""
     tasks = [pair for of_bucket in buckets.values() for pair in of_bucket]
     by_signs = len(tasks) >= FEWEST_FOR_SIGNS
     suite = sign_flip_test(map(difference, tasks)) if by_signs else label_test(tasks)
-    testable = suite.smallest_p <= 1 - LEVEL
-    finding = Finding(suite.p, _direction(tasks) if suite.p <= 1 - LEVEL else 0, testable)
-    return SuiteFindings(finding, _bucket_findings(buckets) if len(buckets) > 1 else {})
+    most = 1 - levels.suite
+    finding = Finding(suite.p, _direction(tasks) if suite.p <= most else 0, suite.smallest_p <= most)
+    return SuiteFindings(finding, _bucket_findings(buckets, levels.buckets) if len(buckets) > 1 else {})
 
 
 def difference(scores: PairedScores) -> float:
@@ -54,9 +56,9 @@ def difference(scores: PairedScores) -> float:
     return mean(new) - mean(old)
 
 
-def _bucket_findings(buckets: Mapping[str, Sequence[PairedScores]]) -> dict[str, Finding]:
+def _bucket_findings(buckets: Mapping[str, Sequence[PairedScores]], level: float) -> dict[str, Finding]:
     tests = {bucket: label_test(tasks) for bucket, tasks in buckets.items()}
-    family = tarone_holm(list(tests.values()), 1 - LEVEL)
+    family = tarone_holm(list(tests.values()), 1 - level)
     return {
         bucket: Finding(
             tests[bucket].p, _direction(buckets[bucket]) if member.significant else 0, member.testable

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_reader import Run
 
 Who: TypeAlias = tuple[str, str]
@@ -26,13 +27,14 @@ class Side(FrozenValue, frozen=True):
     """Old or new: the last attempt of each trial, and what is known of all of them.
 
     ``name`` is the run's. ``judges`` are the ids of those who could be asked. ``odd`` says what could not be
-    read.
+    read. ``looks`` say how it was decided how often tasks are repeated, where that was not fixed.
     """
 
     name: str
     entries: tuple[JournalEntry, ...]
     judges: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
+    looks: tuple[SuiteLook, ...] = ()
 
     @property
     def groups(self) -> list[tuple[str, str, str]]:
@@ -70,7 +72,7 @@ class Side(FrozenValue, frozen=True):
 def side_of(run: Run) -> Side:
     """Give a stored run as one side of a comparison."""
     judges = tuple(judge.id for judge in run.header.judges)
-    return Side(run.header.name or run.folder.name, run.entries, judges, run.odd)
+    return Side(run.header.name or run.folder.name, run.entries, judges, run.odd, run.looks)
 
 
 def group_of(entry: JournalEntry) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.findings import (
     FEWEST_FOR_SIGNS,
-    LEVEL,
+    PLAIN,
     Finding,
     SuiteFindings,
     difference,
@@ -21,6 +21,7 @@ from pytest_agenteval.scoring.exact_tests import PairedScores, sign_flip_interva
 from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_metadata import Levels
 
 Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "identical"]
 """What is said of a change; identical: trials scored as before; not worse: by more than the tolerance."""
@@ -66,8 +67,10 @@ class SuiteChange(FrozenValue, frozen=True):
     scores: Buckets
 
 
-def suite_change(name: str, pairs: Sequence[TaskPair], tolerance: float) -> SuiteChange | None:
-    """Judge a suite and its buckets; None where no task has scores on both sides.
+def suite_change(
+    name: str, pairs: Sequence[TaskPair], tolerance: float, levels: Levels = PLAIN
+) -> SuiteChange | None:
+    """Judge a suite and its buckets at these levels; None where no task has scores on both sides.
 
     Errored trials are in no score. If there are any, everything is tested again with them at their worst and
     at their best for the new side, and a verdict holds only if all three agree.
@@ -75,14 +78,14 @@ def suite_change(name: str, pairs: Sequence[TaskPair], tolerance: float) -> Suit
     scores = paired_scores(pairs)
     if not scores:
         return None
-    observed = suite_findings(scores)
+    observed = suite_findings(scores, levels)
     errored = any(not entry.averaged for pair in pairs for entry in (*pair.old, *pair.new))
     bounds = [paired_scores(pairs, *fill) for fill in (AT_WORST, AT_BEST)] if errored else []
-    findings = [suite_findings(bound) for bound in bounds]
-    suite = _suite(name, scores, observed.suite, [finding.suite for finding in findings])
+    findings = [suite_findings(bound, levels) for bound in bounds]
+    suite = _suite(name, scores, observed.suite, [finding.suite for finding in findings], levels.suite)
     if suite.verdict == "cannot tell" and not suite.undone:
         # where all tasks move by the same at worst there is no interval, and nothing is sure
-        intervals = [_interval(each) for each in (scores, *bounds[:1])]
+        intervals = [_interval(each, levels.suite) for each in (scores, *bounds[:1])]
         if all(interval is not None and interval.low > -tolerance for interval in intervals):
             suite = replace(suite, verdict="not worse")
     buckets = tuple(_bucket(bucket, scores[bucket], observed, findings) for bucket in observed.buckets)
@@ -109,8 +112,8 @@ def _scores(entries: Sequence[JournalEntry], errored: float | None) -> list[floa
     return [score for score in scores if score is not None]
 
 
-def _suite(name: str, scores: Buckets, finding: Finding, bounds: Sequence[Finding]) -> Change:
-    interval = _interval(scores)
+def _suite(name: str, scores: Buckets, finding: Finding, bounds: Sequence[Finding], level: float) -> Change:
+    interval = _interval(scores, level)
     change = _change(name, _tasks(scores), finding, bounds)
     return replace(change, interval=interval, of_these_tasks=change.tasks < FEWEST_FOR_SIGNS)
 
@@ -119,7 +122,7 @@ def _tasks(scores: Buckets) -> list[PairedScores]:
     return [pair for of_bucket in scores.values() for pair in of_bucket]
 
 
-def _interval(scores: Buckets) -> Interval | None:
+def _interval(scores: Buckets, level: float) -> Interval | None:
     """Give the interval that goes with the sign-flip test, None where the suite is too small for it.
 
     Nor is there one where all tasks moved by the same: they show no spread, which proves no certainty.
@@ -128,7 +131,7 @@ def _interval(scores: Buckets) -> Interval | None:
     alike = max(differences) - min(differences) < NO_SPREAD
     if len(differences) < FEWEST_FOR_SIGNS or (alike and abs(differences[0]) > NO_SPREAD):
         return None
-    return sign_flip_interval(differences, LEVEL)
+    return sign_flip_interval(differences, level)
 
 
 def _bucket(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
@@ -30,6 +30,7 @@ from pytest_agenteval.stash import eval_session_key, registry_key
 from pytest_agenteval.tasks.spec import NO_GATE, Suite
 
 if TYPE_CHECKING:
+    from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.regrade_source import StoredTrials
     from pytest_agenteval.store.run_gates import SuiteGate
 
@@ -74,6 +75,7 @@ class EvalSession:
         self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
         self.gates: tuple[SuiteGate, ...] = ()
+        self.extra: ExtraItems | None = None
         self._empty_selection = ""
         self._unreadable: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
@@ -101,7 +103,7 @@ class EvalSession:
     def runner(self) -> TrialRunner:
         """The trials of this process; nothing of it exists before the first item asks for its trial."""
         return TrialRunner(
-            self.config, self.settings, self.registry, self.folder, self.cases.judges, stored=self.stored
+            self.config, self.settings, self.registry, self.folder, self.cases.judges, self.stored, self.extra
         )
 
     @property
@@ -175,9 +177,16 @@ class EvalSession:
             self.refuse(mistake)
             return []
 
-    def finalize_collection(self, items: Iterable[pytest.Item]) -> None:
-        """Take note of what will be run, and see that nothing is missing for it."""
-        items = list(items)
+    def finalize_collection(self, items: list[pytest.Item]) -> None:
+        """Take note of what will be run, and see that nothing is missing for it.
+
+        Trials that may not be needed are put behind all others.
+        """
+        between = self.settings.repetition_range
+        if between is not None and self.stored is None:
+            from pytest_agenteval.session.extra_repetitions import ExtraItems, put_extra_last
+
+            self.extra = ExtraItems(self.config, put_extra_last(items, between.low))
         self.selected = [item for item in items if isinstance(item, PlannedItem)]
         self.calibrations = [item for item in items if _is_calibration(item)]
         dry = self.config.getoption("collectonly", False)
@@ -209,6 +218,7 @@ class EvalSession:
             get_run_info(self.config)  # which looks for the runs that were named
             self._check_promoted()
             self._plan_gates()
+            self._check_repetitions()
             preflight = Preflight(self.registry, self.settings, self.cases.judges)
             preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
         except UsageMistake as mistake:
@@ -240,6 +250,15 @@ class EvalSession:
             tasks = SuiteTasks(met, () if passed_over else self._collected(), suites)
             self.gates = planned_gates(self.settings, tasks, self.config.rootpath)
 
+    def _check_repetitions(self) -> None:
+        """See that there is a baseline, where it decides how often tasks are repeated."""
+        if self.settings.repetition_range is not None and self.stored is None:
+            from pytest_agenteval.session.extra_repetitions import check_baseline
+
+            check_baseline(self.settings, get_run_info(self.config), self.gates, self.config.rootpath)
+        elif self.settings.places.get("max_trials") == Settings.max_trials.flag and self.stored is None:
+            raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
+
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
         if not hasattr(self.config, "workerinput"):
@@ -250,7 +269,12 @@ class EvalSession:
         """Write down what this run sets out to do; every worker writes the same."""
         regraded = self.stored.names if self.stored else ()
         info, judges = get_run_info(self.config), self.cases.judges
-        begin_run(info, self.settings, judges, self.selected, self.planner.suites, regraded, self.gates)
+        extra = self.extra.items if self.extra else ()
+        begin_run(
+            info, self.settings, judges, self.selected, self.planner.suites, regraded, self.gates, extra
+        )
+        if extra:
+            self.config.pluginmanager.register(self.extra, "agenteval-extra-repetitions")
 
 
 def _has_gate(suite: Suite | None) -> bool:

@@ -20,6 +20,7 @@ from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, judge_gates
 from pytest_agenteval.compare.sides import Side, side_of
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.record import from_builtins
+from pytest_agenteval.reports.look_lines import look_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
 from pytest_agenteval.session.recheck import BrokenTask, RecheckedTasks
 from pytest_agenteval.store.run_gates import read_gates
@@ -41,6 +42,7 @@ class JudgedRun:
         self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
         self._planned = {each.suite: each for each in gates}
         self.troubles: dict[str, str] = {}
+        self._names: dict[str, str] = {}
 
     @property
     def has_baseline(self) -> bool:
@@ -81,6 +83,7 @@ class JudgedRun:
                 self.troubles[name] = f"there is no baseline {gate.baseline}; {how}"
                 continue
             side = read_side(path)
+            self._names[name] = side.name
             own = tuple(entry for entry in side.entries if entry.key.suite == name)
             sides.append(replace(side, entries=own))
         if not sides:
@@ -90,6 +93,10 @@ class JudgedRun:
             tuple(sorted((entry for side in sides for entry in side.entries), key=lambda entry: entry.key)),
             tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
         )
+
+    def old_name(self, suite: str) -> str:
+        """Give the name of the run that a suite is compared with; empty where it is compared with none."""
+        return self._names.get(suite, self.old.name if self._named and self.old else "")
 
     def comparison(self, tolerance: float) -> Comparison | None:
         """Compare with the baseline; None where there is none."""
@@ -165,9 +172,10 @@ class JudgedRun:
         return self._named is not None or bool(self.gates[suite].baseline)
 
     def trouble_lines(self, *lines: str) -> tuple[str, ...]:
-        """Give lines, and before them why there is no comparison where no gate says it."""
+        """Give lines; before them why nothing is compared where no gate says so, and what stopped early."""
         untold = [text for name, text in self.troubles.items() if name not in self.gates]
-        return tuple(filter(None, (*dict.fromkeys(f"baseline: {text}" for text in untold), *lines)))
+        troubles = dict.fromkeys(f"baseline: {text}" for text in untold)
+        return tuple(filter(None, (*troubles, *look_lines(self.run), *lines)))
 
 
 def _tolerance(gate: Gate) -> float:

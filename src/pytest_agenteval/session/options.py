@@ -29,6 +29,16 @@ class RawValue(NamedTuple):
     folder: Path
 
 
+class RepetitionRange(NamedTuple):
+    """The fewest and most repetitions, between which a look at the fewest decides."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"{self.low}..{self.high}"
+
+
 Parse: TypeAlias = Callable[[RawValue], T]
 """Makes a setting of what the user wrote; raises WrongValue for what cannot be obeyed."""
 
@@ -169,6 +179,19 @@ def whole(least: int) -> Parse[int]:
         return number
 
     return parse
+
+
+def whole_or_range(raw: RawValue) -> int | RepetitionRange:
+    """Read a whole number from 1, or ``LOW..HIGH`` where HIGH is the greater."""
+    low, dots, high = str(raw.value).partition("..")
+    if not dots:
+        return whole(1)(raw)
+    if not (low.strip().isdecimal() and high.strip().isdecimal()):
+        raise WrongValue
+    spread = RepetitionRange(int(low), int(high))
+    if not 1 <= spread.low < spread.high:
+        raise WrongValue
+    return spread
 
 
 def seconds(raw: RawValue) -> float:

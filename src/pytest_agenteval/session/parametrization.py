@@ -72,7 +72,7 @@ class CaseFactory:
 
     def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
-        repetitions = self._settings.repetitions or task.repetitions
+        repetitions = self._settings.most_repetitions or task.repetitions
         return self._cases(tuple(self._settings.models or suite_models or DEFAULT_MODELS), repetitions)
 
     @cached_property

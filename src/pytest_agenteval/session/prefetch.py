@@ -17,13 +17,14 @@ from pytest_agenteval.session.parametrization import Attempts, PlannedItem, tria
 if TYPE_CHECKING:
     from pytest_agenteval.engine.pool import Slot
     from pytest_agenteval.records.plan import TrialKey
+    from pytest_agenteval.session.extra_repetitions import ExtraItems
 
 
 class Prefetcher:
     """Begins trials in the order of their items, until a window is full.
 
     ``slot_of`` makes the trial of an item, or gives None where a worker that is dead has finished it. At most
-    a window of trials is on its way or not yet read.
+    a window of trials is on its way or not yet read. What is ``extra`` does not begin before it is needed.
     """
 
     def __init__(
@@ -32,9 +33,10 @@ class Prefetcher:
         concurrency: int,
         attempts: Attempts,
         slot_of: Callable[[PlannedItem, TrialKey], Slot | None],
+        extra: ExtraItems | None = None,
     ) -> None:
         self.readiness = FixtureReadiness(config)
-        self._attempts, self._slot_of = attempts, slot_of
+        self._attempts, self._slot_of, self._extra = attempts, slot_of, extra
         # Wide enough that slow trials at its head hold up nobody.
         self._window = max(64, 4 * concurrency)
         self._one_by_one = _is_watched(config)
@@ -77,6 +79,8 @@ class Prefetcher:
         """Begin the item's trial if that may be; False where it has to be asked again later."""
         if not isinstance(item, PlannedItem):
             return True
+        if self._extra is not None and not self._extra.is_needed(item):
+            return self._extra.decided
         key = trial_key(item)
         # Begun once already, be it by its own item: a second start would be paid for twice.
         if self._attempts.has_begun(key):

@@ -26,7 +26,7 @@ from pytest_agenteval.store.runs import HEADER, LATEST
 
 FOLDER = "recheck"
 OUTPUT = "pytest.txt"
-OWN = ("repetitions", "only", "sample", "regrade", "results", "baseline", "gate", "seed")
+OWN = ("repetitions", "max_trials", "only", "sample", "regrade", "results", "baseline", "gate", "seed")
 """Settings that the other pytest is told in its own way, or not at all."""
 
 GRACE = 20
@@ -218,6 +218,6 @@ def _most_repetitions(folder: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    ours = ("ONLY", "SAMPLE", "REGRADE", "BASELINE", "GATE", "RESULTS", "REPETITIONS", "SEED")
+    ours = ("ONLY", "SAMPLE", "REGRADE", "BASELINE", "GATE", "RESULTS", "REPETITIONS", "MAX_TRIALS", "SEED")
     out = {"PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", *(f"AGENTEVAL_{name}" for name in ours)}
     return {name: value for name, value in os.environ.items() if name not in out}

@@ -101,6 +101,7 @@ def _remember(config: pytest.Config, info: RunInfo) -> None:
 
 
 def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
+    _refuse_sharing(config, settings)
     now = datetime.now(UTC)
     # Four digits of chance: two runs may begin in one second.
     chance = os.urandom(2).hex()
@@ -119,6 +120,16 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         regraded=runs_to_regrade(settings, config.rootpath),
         baseline=_baseline(settings, config.rootpath),
     )
+
+
+def _refuse_sharing(config: pytest.Config, settings: Settings) -> None:
+    """Refuse ways of sharing tests out in which nobody can hold back what may not be needed."""
+    way = config.getoption("dist", "no")
+    if settings.repetition_range is not None and not settings.regrade and way not in ("no", "load"):
+        raise UsageMistake(
+            f"{settings.places['repetitions']}: expected xdist's --dist=load, or no workers, with "
+            f"{settings.repetition_range}; found --dist={way}"
+        )
 
 
 def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +16,16 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.parametrization import PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.repetitions import ExtraRepetitions, ExtraTrials, Group, write_extra
 from pytest_agenteval.store.run_gates import SuiteGate, write_gates
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.run_metadata import (
+    PlannedGroup,
+    RepetitionRule,
+    RunHeader,
+    RunModel,
+    RunSuite,
+    planned_groups,
+)
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import open_run, write_planned
 
@@ -89,10 +97,12 @@ def begin_run(
     suites: Suites,
     regraded: tuple[str, ...],
     gates: Sequence[SuiteGate],
+    extra: Sequence[PlannedItem] = (),
 ) -> None:
     """Write down what the run sets out to do, before the first trial; every worker writes the same.
 
     ``regraded`` names the runs whose trials are graded again, ``gates`` say what suites have to reach.
+    ``extra`` are those of the trials that are made only where the first repetitions decide nothing.
     """
     models = {item.case.model.name: item.case.model for item in trials}
     tasks = {item.task.suite: item.task for item in trials}
@@ -108,14 +118,41 @@ def begin_run(
         variants=tuple(dict.fromkeys(item.case.variant.name for item in trials)),
         suites=tuple(_run_suite(task, suites) for task in tasks.values()),
         seed=settings.seed,
-        repetitions=settings.repetitions,
+        repetitions=settings.fixed_repetitions,
+        repetition_rule=repetition_rule(settings) if extra else None,
         package=__version__,
         pytest=pytest.__version__,
     )
     open_run(info.folder, header)
     if gates:
         write_gates(info.folder, gates)
-    write_planned(info.folder, planned_groups((trial_key(item), item.task.bucket) for item in trials))
+    held_back = set(map(id, extra))
+    write_planned(info.folder, _planned(item for item in trials if id(item) not in held_back))
+    if extra:
+        groups = [ExtraTrials(*group, node_ids) for group, node_ids in _node_ids(extra).items()]
+        write_extra(info.folder, ExtraRepetitions(tuple(groups), _planned(trials)))
+
+
+def repetition_rule(settings: Settings) -> RepetitionRule | None:
+    """Give the rule by which repetitions stop early; None where they are fixed."""
+    between = settings.repetition_range
+    return RepetitionRule(*between, most_trials=settings.max_trials) if between else None
+
+
+def _planned(trials: Iterable[PlannedItem]) -> tuple[PlannedGroup, ...]:
+    return planned_groups((trial_key(item), item.task.bucket) for item in trials)
+
+
+def _node_ids(items: Iterable[PlannedItem]) -> dict[Group, tuple[str, ...]]:
+    by_group: dict[Group, list[str]] = {}
+    for item in items:
+        by_group.setdefault(group_of_item(item), []).append(item.nodeid)
+    return {group: tuple(node_ids) for group, node_ids in by_group.items()}
+
+
+def group_of_item(item: PlannedItem) -> Group:
+    """Give the suite, model and variant of an item's trial."""
+    return item.task.suite, item.case.model.name, item.case.variant.name
 
 
 def _run_model(model: Model) -> RunModel:

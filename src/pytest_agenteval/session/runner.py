@@ -33,6 +33,7 @@ from pytest_agenteval.trial_output import redirect_trial_output
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
+    from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.regrade_source import StoredTrials
 
 SAVE, RESTORE, ERASE = "\x1b7", "\x1b8", "\x1b[K"
@@ -66,11 +67,12 @@ class TrialRunner:
         folder: Path,
         judges: tuple[Model, ...] = (),
         stored: StoredTrials | None = None,
+        extra: ExtraItems | None = None,
     ) -> None:
         self._config, self._folder, self._stored = config, folder, stored
         self._attempts = Attempts(settings, run_conditions(settings, judges, folder))
         self.journal = RunJournal(config, folder)
-        self.prefetcher = Prefetcher(config, settings.concurrency, self._attempts, self._next_slot)
+        self.prefetcher = Prefetcher(config, settings.concurrency, self._attempts, self._next_slot, extra)
         self.stop = StopListener(config, folder)
         self._progress = ProgressLine(config)
         self._closing = ExitStack()

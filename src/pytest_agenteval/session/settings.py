@@ -15,6 +15,7 @@ from pytest_agenteval.session.options import (
     Option,
     OptionValues,
     RawValue,
+    RepetitionRange,
     folder,
     names,
     path_or_name,
@@ -24,6 +25,7 @@ from pytest_agenteval.session.options import (
     text,
     texts,
     whole,
+    whole_or_range,
     word_of,
 )
 
@@ -66,14 +68,23 @@ class Settings(OptionValues):
         MODELS,
         several=True,
     )
-    repetitions: Option[int | None] = Option(
+    repetitions: Option[int | RepetitionRange | None] = Option(
         "repetitions",
         "N",
-        "trials of each task and model (default: the task's trials_per_run)",
+        "trials of each task and model (default: the task's trials_per_run); LOW..HIGH, as in 2..6: more "
+        "than LOW where the comparison with the baseline needs them",
+        whole_or_range,
+        None,
+        "a whole number, 1 or more, or LOW..HIGH, as in 2..6",
+        flag="--repetitions",
+    )
+    max_trials: Option[int | None] = Option(
+        "max_trials",
+        "N",
+        "under --repetitions=LOW..HIGH: no suite gets more than LOW where the run's trials would be more",
         whole(1),
         None,
         "a whole number, 1 or more",
-        flag="--repetitions",
     )
     variants: Option[tuple[Variant, ...]] = Option(
         "prompt",
@@ -243,6 +254,21 @@ class Settings(OptionValues):
         "a list of regular expressions",
         flag=None,
     )
+
+    @property
+    def fixed_repetitions(self) -> int | None:
+        """How often each task is tried; None where each says so itself, or a look decides."""
+        return None if isinstance(self.repetitions, RepetitionRange) else self.repetitions
+
+    @property
+    def repetition_range(self) -> RepetitionRange | None:
+        """Between which numbers of repetitions a look decides; None where it does not."""
+        return self.repetitions if isinstance(self.repetitions, RepetitionRange) else None
+
+    @property
+    def most_repetitions(self) -> int | None:
+        """How often each task may be tried; None where each says so itself."""
+        return self.repetition_range.high if self.repetition_range else self.fixed_repetitions
 
     @property
     def executor_name(self) -> str:

@@ -54,7 +54,8 @@ def collection_header(evals: EvalSession) -> list[str]:
     judged = f"; judged by {', '.join(judges)}" if judges else ""
     lines = []
     if trials:
-        counts = f"{pluralize(len(trials), 'trial')} of {pluralize(len(tasks), 'task')}"
+        least = f"{len(trials) - len(evals.extra.items)} to " if evals.extra and evals.extra.items else ""
+        counts = f"{least}{pluralize(len(trials), 'trial')} of {pluralize(len(tasks), 'task')}"
         again = f" graded again, of {', '.join(evals.stored.names)}" if evals.stored else ""
         lines.append(f"agenteval: {counts}{again}: {', '.join(who)}{judged}")
     if evals.calibrations:

@@ -33,14 +33,40 @@ class RunSuite(Record, frozen=True, forbid_unknown_fields=False):
     threshold: float = 1.0
 
 
+class Levels(Record, frozen=True):
+    """The confidence levels of verdicts and intervals: a suite's, and that of all of its buckets together."""
+
+    suite: float = 0.975
+    buckets: float = 0.975
+
+
+class RepetitionRule(Record, frozen=True, forbid_unknown_fields=False):
+    """How it is decided, between ``low`` and ``high``, how often tasks are repeated; fixed before the run.
+
+    After ``low`` repetitions a suite with a verdict at the levels of the first look ends, and one whose p is
+    above ``futile`` while none of its buckets' is at most ``promising``. Others get ``high``, and a verdict
+    at the levels of the second look. Suites of fewer than ``fewest_tasks`` get ``high`` unseen. More than
+    ``most_trials`` are not made.
+    """
+
+    low: int
+    high: int
+    first_look: Levels = Levels(0.996, 0.996)
+    second_look: Levels = Levels(0.976, 0.979)
+    futile: float = 0.3
+    promising: float = 0.05
+    fewest_tasks: int = 7
+    most_trials: int | None = None
+
+
 class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     """When, how and with what a run was made.
 
     ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
-    its own. ``self_judge`` says that a model may judge its own trials. ``regraded``
-    names the runs whose trials were graded again. ``record`` and ``record_chat`` say what tools and chats
-    were to be recorded; they are empty where nobody knows. ``ended_at`` is empty and ``exit_status`` None
-    until the run has ended.
+    its own, or ``repetition_rule`` decides. ``self_judge`` says that a model may judge its own trials.
+    ``regraded`` names the runs whose trials were graded again. ``record`` and ``record_chat`` say what tools
+    and chats were to be recorded; they are empty where nobody knows. ``ended_at`` is empty and
+    ``exit_status`` None until the run has ended.
     """
 
     started_at: str
@@ -60,10 +86,14 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     regraded: tuple[str, ...] = ()
     record: str = ""
     record_chat: str = ""
+    repetition_rule: RepetitionRule | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the header as JSON values."""
-        return {"v": VERSION, **Record.to_json(self)}
+        """Give the header as JSON values; without a rule of repetitions where they are fixed, as most are."""
+        fields = Record.to_json(self)
+        if self.repetition_rule is None:
+            del fields["repetition_rule"]
+        return {"v": VERSION, **fields}
 
 
 class PlannedGroup(Record, frozen=True):

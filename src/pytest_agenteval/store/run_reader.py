@@ -20,6 +20,7 @@ from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_pl
 from pytest_agenteval.store.runs import PLANNED, damage_text, read_header_or_name, read_json
 
 if TYPE_CHECKING:
+    from pytest_agenteval.store.repetitions import SuiteLook
     from pytest_agenteval.store.transcript_reader import TextIndex
 
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
@@ -34,7 +35,8 @@ class Run:
 
     ``entries`` and ``begun`` are sorted by key, so that they do not depend on who ran what. ``begun`` are
     attempts that never finished. ``odd`` says, by file and line, what could not be read and was left out:
-    lines that a crash left half written, and whatever else is no line of a journal.
+    lines that a crash left half written, and whatever else is no line of a journal. ``looks`` say how it was
+    decided how often suites are repeated; empty where that was fixed, and before it was decided.
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class Run:
         entries: tuple[JournalEntry, ...],
         begun: tuple[StartedAttempt, ...] = (),
         odd: tuple[str, ...] = (),
+        looks: tuple[SuiteLook, ...] = (),
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
         self.entries, self.begun, self.odd = entries, begun, odd
+        self.looks = looks
         self._texts: TextIndex | None = None
 
     @property
@@ -226,8 +230,26 @@ def load_run(folder: str | PathLike[str]) -> Run:
             journal.read(path)
         journal.settle()
         planned, odd_plan = _read_plan(folder / PLANNED)
-        oddities = (*filter(None, (odd, odd_plan)), *journal.odd)
-        return Run(folder, header, planned, journal.entries(), journal.begun(), oddities)
+        planned, looks, odd_looks = _after_looks(folder, header, planned)
+        oddities = (*filter(None, (odd, odd_plan, odd_looks)), *journal.odd)
+        return Run(folder, header, planned, journal.entries(), journal.begun(), oddities, looks)
+
+
+def _after_looks(
+    folder: Path, header: RunHeader, planned: tuple[PlannedGroup, ...]
+) -> tuple[tuple[PlannedGroup, ...], tuple[SuiteLook, ...], str]:
+    """Give the plan as it is once it was decided who is repeated more often, and how that was decided."""
+    if header.repetition_rule is None:
+        return planned, (), ""
+    from pytest_agenteval.store.repetitions import LOOKS, planned_after, read_extra, read_looks
+
+    try:
+        extra, looks = read_extra(folder), read_looks(folder)
+    except (OSError, ValueError, LookupError, TypeError) as broken:
+        return planned, (), f"{LOOKS}: left out: {damage_text(broken)}"
+    if extra is None or looks is None:
+        return planned, (), ""
+    return planned_after(planned, extra, looks), looks, ""
 
 
 def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:

@@ -172,6 +172,14 @@ TEXT_LINE = published("a line of texts-<process>.jsonl", object_schema({"d": DIG
 
 MODEL = object_schema({"name": TEXT, "id": TEXT}, {"offline": FLAG, "note": TEXT})
 SUITE = object_schema({"name": TEXT}, {"kind": KIND, "agent": TEXT, "threshold": SHARE})
+LEVELS = object_schema({"suite": SHARE, "buckets": SHARE}, {}, "confidence levels of verdicts")
+RULE = object_schema(
+    {"low": FROM_ONE, "high": FROM_ONE, "first_look": LEVELS, "second_look": LEVELS}
+    | {"futile": SHARE, "promising": SHARE, "fewest_tasks": COUNT}
+    | {"most_trials": {"type": ["integer", "null"], "minimum": 1}},
+    {},
+    "how it is decided, between low and high, how often tasks are repeated",
+)
 HEADER = published(
     "run.json",
     object_schema(
@@ -185,7 +193,7 @@ HEADER = published(
         }
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
-        | {"record": TEXT, "record_chat": TEXT},
+        | {"record": TEXT, "record_chat": TEXT, "repetition_rule": RULE},
     ),
 )
 PLANNED_GROUP = {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}

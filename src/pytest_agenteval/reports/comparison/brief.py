@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.comparison.headline import bucket_name, suite_label, tasks_compared
-from pytest_agenteval.reports.comparison.phrases import format_change, format_p, verdict_text
+from pytest_agenteval.reports.comparison.phrases import format_change, format_p, look_text, verdict_text
 from pytest_agenteval.reports.comparison.screen import comparison_lines, headline_lines
 from pytest_agenteval.reports.formatting import format_figure, pluralize, printable
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
@@ -49,6 +49,8 @@ def _suite_text(suite: SuiteComparison, change: Change) -> str:
         parts.append(f"{format_change(change.change)}, between {low} and {high}")
     if change.testable:
         parts.append(f"p {format_p(change.p)}")
+    if suite.look is not None:
+        parts.append(f"x {suite.look.repetitions}{look_text(suite.look)}")
     if any(suite.errored):
         parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
     return "   ".join(parts)

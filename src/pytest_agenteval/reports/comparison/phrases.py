@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure
 from pytest_agenteval.scoring.sensitivity import MOST_REPETITIONS
+from pytest_agenteval.store.repetitions import Reading, SuiteLook
 
 
 def format_change(change: float) -> str:
@@ -30,10 +31,38 @@ def format_about(number: int) -> str:
     return f"about {round(number, 2 - digits):,}"
 
 
-def repetitions_text(repetitions: tuple[tuple[int, int], tuple[int, int]]) -> str:
-    """Write how often tasks were tried: ``x 3``; ``x 2-3, then x 3`` where the sides are not alike."""
-    old, new = (f"x {low}" if low == high else f"x {low}-{high}" for low, high in repetitions)
+def repetitions_text(suite: SuiteComparison) -> str:
+    """Write how often tasks were tried: ``x 3``; ``x 2-3, then x 3`` where the sides are not alike.
+
+    Where that was decided by a look against the old side: ``x 3, then x 2 of 2..6: decided after 2``.
+    """
+    old, new = (f"x {low}" if low == high else f"x {low}-{high}" for low, high in suite.repetitions)
+    if suite.look is not None:
+        return f"{old}, then {new}{look_text(suite.look)}"
     return old if old == new else f"{old}, then {new}"
+
+
+READINGS: Mapping[Reading, str] = {
+    "decided": "decided after {low}",
+    "hopeless": "no verdict in sight after {low}",
+    "no room": "no trials left for more",
+}
+
+
+def look_text(look: SuiteLook) -> str:
+    """Say why tasks were not repeated more often; nothing where they were, or where nobody looked."""
+    words = READINGS.get(look.reading, "").format(low=look.low)
+    return f" of {look.low}..{look.high}: {words}" if words else ""
+
+
+def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
+    """Say that repetitions were decided against another run than the one that is compared with."""
+    for look in suite.looks_elsewhere:
+        between = f"{look.low}..{look.high}"
+        yield (
+            f"Repetitions {between} were decided against {look.baseline}, not in this comparison: "
+            "its verdicts are at the plain levels, and wrong somewhat more often."
+        )
 
 
 def verdict_text(change: Change) -> str:

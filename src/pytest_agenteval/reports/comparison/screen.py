@@ -15,6 +15,7 @@ from pytest_agenteval.reports.comparison.headline import (
     tasks_left_out,
 )
 from pytest_agenteval.reports.comparison.phrases import (
+    elsewhere_text,
     format_change,
     format_p,
     noise_text,
@@ -88,7 +89,7 @@ def _tasks_text(suite: SuiteComparison) -> str:
     if not suite.tasks:
         return "no task compared"
     scored = sum(task.change is not None for task in suite.tasks)
-    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite.repetitions)}"
+    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite)}"
     return tasks if scored in (0, len(suite.tasks)) else f"{scored} of {tasks}"
 
 
@@ -120,6 +121,7 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison) -
     if change.undone:
         errored = pluralize(sum(suite.errored), "errored trial")
         yield f"With {errored} as 0 and as 1 the verdict is not the same: try them again."
+    yield from map(printable, elsewhere_text(suite))
     if suite.sensitivity is not None and change.verdict != "identical":
         if change.verdict in ("cannot tell", "not worse"):
             yield from sensitivity_text(suite.sensitivity, comparison.tolerance)

@@ -1,0 +1,78 @@
+"""Looks at a run's first repetitions: which suites get more of them, and at which levels verdicts are then.
+
+The levels of two looks spend together what one look may: ``docs/gates.md`` says how often they are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.comparison import SuiteComparison
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.store.repetitions import Group, Reading, SuiteLook
+from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
+
+
+def read_changes(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:
+    """Say what becomes of a suite that was judged at the first look's levels; None for one without scores.
+
+    A verdict that errored trials undo is none, and the suite goes on: what is wrong so was counted already.
+    """
+    if suite is None:
+        return "no counterpart"
+    if suite.tasks < rule.fewest_tasks:
+        return "few tasks"
+    if suite.verdict in ("better", "worse"):
+        return "decided"
+    promising = any(bucket.p <= rule.promising for bucket in buckets)
+    return "hopeless" if suite.p > rule.futile and not promising else "open"
+
+
+def make_look(group: Group, part: SuiteComparison | None, baseline: str, rule: RepetitionRule) -> SuiteLook:
+    """Look at a suite that was compared at the first look's levels; None where the baseline has none like it.
+
+    ``baseline`` is the name of the run that was compared with.
+    """
+    reading = read_changes(part.suite, part.buckets, rule) if part else "no counterpart"
+    goes_on = reading in ("open", "few tasks")
+    return SuiteLook(
+        *group,
+        reading,
+        rule.high if goes_on else rule.low,
+        rule.low,
+        rule.high,
+        _levels_after(reading, rule),
+        baseline,
+        *(part.old_who if part else ("", "")),
+    )
+
+
+def with_room(
+    looks: Sequence[SuiteLook], trials: int, extra: Mapping[Group, int], rule: RepetitionRule
+) -> tuple[SuiteLook, ...]:
+    """Leave suites, in their order, at the first look whose extra trials are more than a run may have.
+
+    ``trials`` is what the run has without any of them, ``extra`` what each suite would add.
+    """
+    fitting: list[SuiteLook] = []
+    for look in looks:
+        more = extra.get(look.group, 0)
+        if look.goes_on and rule.most_trials is not None and trials + more > rule.most_trials:
+            fitting.append(replace(look, reading="no room", repetitions=look.low, levels=_first(look, rule)))
+            continue
+        trials += more if look.goes_on else 0
+        fitting.append(look)
+    return tuple(fitting)
+
+
+def _levels_after(reading: Reading, rule: RepetitionRule) -> Levels:
+    """Give the levels at which a suite is judged that goes on, or not, for this reason."""
+    if reading in ("few tasks", "no counterpart"):
+        return Levels()
+    return rule.second_look if reading == "open" else rule.first_look
+
+
+def _first(look: SuiteLook, rule: RepetitionRule) -> Levels:
+    return Levels() if look.reading == "few tasks" else rule.first_look

@@ -1,0 +1,149 @@
+"""Repetitions that may not be needed: held back, looked at, and then run or dropped.
+
+Where xdist shares tests out, its controller makes the look and sends only what is needed; a worker then drops
+what it was given so that it would not wait for more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.session.parametrization import PlannedItem, trial_key
+from pytest_agenteval.session.run_info import RunInfo, get_run_info
+from pytest_agenteval.session.run_journal import group_of_item
+from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.store.repetitions import (
+    ExtraRepetitions,
+    Group,
+    SuiteLook,
+    read_extra,
+    read_looks,
+    write_looks,
+)
+from pytest_agenteval.store.run_gates import SuiteGate
+from pytest_agenteval.store.run_reader import Run, load_run
+
+
+def put_extra_last(items: list[pytest.Item], low: int) -> list[PlannedItem]:
+    """Put the trials of each task beyond the first so many behind all other items, and give them."""
+    counts: Counter[object] = Counter()
+    extra: list[PlannedItem] = []
+    for item in items:
+        if isinstance(item, PlannedItem):
+            task = trial_key(item)._replace(repetition=0)
+            counts[task] += 1
+            if counts[task] > low:
+                extra.append(item)
+    held_back = set(map(id, extra))
+    items[:] = [*(item for item in items if id(item) not in held_back), *extra]
+    return extra
+
+
+def check_baseline(settings: Settings, info: RunInfo, gates: Sequence[SuiteGate], root: Path) -> None:
+    """See that something can be compared with; raises UsageMistake where nothing is named, or is there."""
+    named = [gate.gate["baseline"] for gate in gates if gate.gate.get("baseline")]
+    if info.baseline is not None or any((root / path).is_file() for path in named):
+        return
+    missing = f"; there is no file {named[0]}" if named else ""
+    raise UsageMistake(
+        f"{settings.places['repetitions']}={settings.repetition_range}: expected a baseline that decides who "
+        f"needs more than {settings.repetition_range.low if settings.repetition_range else 1}: "
+        f"--agent-baseline=RUN, or baseline: in the gate: of a suite.yaml{missing}"
+    )
+
+
+class ExtraItems:
+    """The items of this process that may not be needed, as a plugin of pytest."""
+
+    def __init__(self, config: pytest.Config, items: Sequence[PlannedItem]) -> None:
+        self._config, self.items = config, items
+        self._ids = frozenset(map(id, items))
+        self._last: pytest.Item | None = None
+        self._looks: tuple[SuiteLook, ...] | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether the look was made."""
+        if self._looks is None:
+            self._looks = read_looks(get_run_info(self._config).folder)
+        return self._looks is not None
+
+    def is_needed(self, item: pytest.Item) -> bool:
+        """Whether an item is to be run: every one that is not extra, and others once the look says so."""
+        if not isinstance(item, PlannedItem) or id(item) not in self._ids:
+            return True
+        return group_of_item(item) in self._going_on if self.decided else False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Look before the first extra item, and run none that is not needed."""
+        if id(item) in self._ids and not self.decided and not hasattr(self._config, "workerinput"):
+            self._look(item.session)
+        if self.is_needed(item):
+            self._last = item
+            return None
+        self._tear_down(item.session, nextitem)
+        return True
+
+    def _tear_down(self, session: pytest.Session, nextitem: pytest.Item | None) -> None:
+        """Tear down what the last item left standing for the sake of one that is not run."""
+        teardown = session._setupstate.teardown_exact
+        call = pytest.CallInfo.from_call(
+            lambda: teardown(nextitem), when="teardown", reraise=(pytest.exit.Exception, KeyboardInterrupt)
+        )
+        if call.excinfo is not None and self._last is not None:
+            hook = self._last.ihook
+            hook.pytest_runtest_logreport(report=hook.pytest_runtest_makereport(item=self._last, call=call))
+
+    def _look(self, session: pytest.Session) -> None:
+        look(self._config)
+        dropped = [item for item in self.items if not self.is_needed(item)]
+        session.testscollected -= len(dropped)
+        if dropped:
+            self._config.hook.pytest_deselected(items=dropped)
+
+    @cached_property
+    def _going_on(self) -> frozenset[Group]:
+        return frozenset(each.group for each in self._looks or () if each.goes_on)
+
+
+def look(config: pytest.Config) -> frozenset[str]:
+    """Compare the first repetitions with the baseline, and write down what follows.
+
+    Gives the node ids of the extra trials that are not needed.
+    """
+    folder = get_run_info(config).folder
+    extra, run = read_extra(folder), load_run(folder)
+    assert extra is not None
+    looks = _looks(config, run, extra)
+    write_looks(folder, looks)
+    going = {each.group for each in looks if each.goes_on}
+    dropped = [node_id for group in extra.groups if group.group not in going for node_id in group.node_ids]
+    return frozenset(dropped)
+
+
+def _looks(config: pytest.Config, run: Run, extra: ExtraRepetitions) -> tuple[SuiteLook, ...]:
+    from pytest_agenteval.compare.comparison import compare_sides
+    from pytest_agenteval.compare.first_look import make_look, with_room
+    from pytest_agenteval.compare.sides import side_of
+    from pytest_agenteval.session.judged_run import JudgedRun
+
+    rule, judged = run.header.repetition_rule, JudgedRun(run, config.rootpath, get_run_info(config).baseline)
+    assert rule is not None
+    old = judged.old
+    comparison = compare_sides(old, side_of(run), levels=rule.first_look) if old else None
+    parts = {(part.name, *part.new_who): part for part in comparison.suites} if comparison else {}
+    groups = _counts(extra)
+    looks = [make_look(group, parts.get(group), judged.old_name(group[0]), rule) for group in groups]
+    planned = sum(group.trials for group in run.planned)
+    return with_room(looks, planned, groups, rule)
+
+
+def _counts(extra: ExtraRepetitions) -> Mapping[Group, int]:
+    return {group.group: len(group.node_ids) for group in extra.groups}

@@ -1,0 +1,61 @@
+"""Looks at the first repetitions: the rule that runs go by is the one whose errors were simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from msgspec import structs
+
+from pytest_agenteval.compare.comparison import compare_sides
+from pytest_agenteval.compare.first_look import make_look
+from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.scoring.exact_tests import PairedScores
+from pytest_agenteval.store.run_metadata import RepetitionRule
+from tests.compare.samples import side
+from tests.simulations.adaptive import CHANGES, MOST, changed
+from tests.simulations.repetition_rules import SPENDING, ended
+from tests.simulations.score_model import compared, drawn_suite
+
+SIMULATED = replace(SPENDING, futile_bucket=0.05, stored=3)
+SIZES = (4, 2, 2, 1, 1)
+SUITES = 200
+RULE = RepetitionRule(2, 6)
+
+
+def test_a_run_decides_as_was_simulated() -> None:
+    """Of 200 random suites each ends when the simulated one does, and with the same verdicts."""
+    random = Random("looks")
+    goes_on = 0
+    for number in range(SUITES):
+        change = list(CHANGES)[number % len(CHANGES)]
+        before = drawn_suite(sum(SIZES), random)
+        tried = compared(before, changed(change, before, SIZES[0], random), MOST, MOST, random)
+
+        ending = ended(SIMULATED, tried, SIZES, buckets=True)
+        shipped = _shipped(tried)
+
+        assert shipped == (ending.suite, ending.bucket, ending.anything, ending.trials), number
+        goes_on += ending.trials > RULE.low
+    assert SUITES // 5 < goes_on < SUITES * 4 // 5
+
+
+def _shipped(tried: list[PairedScores]) -> tuple[int, int, bool, float]:
+    """Look at the first repetitions, and compare what there is then."""
+    (part,) = compare_sides(*_sides(tried, RULE.low), levels=RULE.first_look).suites
+    look = make_look(("s", "rules", ""), part, "old", RULE)
+    old, new = _sides(tried, look.repetitions)
+    (part,) = compare_sides(old, structs.replace(new, looks=(look,))).suites
+    assert (part.look, part.levels) == (look, look.levels)
+    verdicts = {change.name: change.verdict for change in part.changes}
+    words = {"better": 1, "worse": -1}
+    directions = {name: words.get(verdict, 0) for name, verdict in verdicts.items()}
+    return directions["s"], directions["b0"], any(directions.values()), look.repetitions
+
+
+def _sides(tried: list[PairedScores], repetitions: int) -> tuple[Side, Side]:
+    bucket = [at for at, size in enumerate(SIZES) for _ in range(size)]
+    names = [f"b{at}/t{number}" for number, at in enumerate(bucket)]
+    old = {name: scores[0][: SIMULATED.stored] for name, scores in zip(names, tried, strict=True)}
+    new = {name: scores[1][:repetitions] for name, scores in zip(names, tried, strict=True)}
+    return side("old", old), side("new", new)

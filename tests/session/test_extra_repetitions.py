@@ -1,0 +1,359 @@
+"""``--repetitions=LOW..HIGH``: more trials only where the comparison with the baseline still needs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.store.run_reader import Run, load_run
+from tests.journals import junit
+from tests.suites import run, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+CONFTEST = '''
+import json
+from pathlib import Path
+
+MOODS = Path(__file__).with_name("moods.json")
+
+
+def greet(task_input, ctx):
+    """Greet Mina where the task's mood is among the good ones."""
+    return "Hello, Mina!" if task_input["content"] in json.loads(MOODS.read_text()) else "Hello!"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("greeter", greet)
+'''
+SUITES = {"clear": 12, "alike": 9, "unclear": 12, "small": 3}
+BEFORE = ["alike_0", "alike_1", "alike_2"]
+AFTER = [*BEFORE, *(f"clear_{number}" for number in range(10)), "unclear_0", "unclear_1", "unclear_2"]
+"""Of ``unclear`` three tasks of twelve rise: p is 0.25, neither a verdict nor hopeless."""
+
+
+def write_suites(root: Path, names: tuple[str, ...] = tuple(SUITES), gate: str = "") -> None:
+    """Write suites of which one becomes clearly better, one stays, and one is in between."""
+    files: dict[str, Any] = {"conftest.py": CONFTEST, "moods.json": BEFORE}
+    for name in names:
+        files[f"evals/{name}/suite.yaml"] = f"name: {name}\nkind: capability\nagent: greeter\n{gate}"
+        files[f"evals/{name}/tasks.yaml"] = [
+            {
+                "id": f"{name}_{number}",
+                "input": {"content": f"{name}_{number}"},
+                "graders": [{"name": "answer_contains", "config": {"text": "Mina"}}],
+            }
+            for number in range(SUITES[name])
+        ]
+    write(root, files)
+
+
+def greet(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:
+    """Run the suites; where nothing else is said, with 2 to 4 repetitions against the run before."""
+    own = args or ("--repetitions=2..4", "--agent-baseline=latest")
+    return run(pytester, "evals", "--agent-model=nop", *own, workers=workers)
+
+
+def improve(pytester: pytest.Pytester) -> None:
+    """Let the agent know more greetings."""
+    (pytester.path / "moods.json").write_text(json.dumps(AFTER))
+
+
+def latest(pytester: pytest.Pytester) -> Run:
+    """Read the newest run."""
+    return load_run((pytester.path / ".agenteval/runs/latest").resolve())
+
+
+def trials(run: Run) -> dict[str, int]:
+    """Count the trials of each suite."""
+    counts = dict.fromkeys(SUITES, 0)
+    for entry in run.entries:
+        counts[entry.key.suite] += 1
+    return counts
+
+
+def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytester, workers: int) -> None:
+    """Better stops, unchanged stops, unclear and small go on; every count says so, with workers too."""
+    write_suites(pytester.path)
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+
+    result = greet(pytester, workers=workers)
+
+    run = latest(pytester)
+    assert trials(run) == {"clear": 24, "alike": 18, "unclear": 48, "small": 12}
+    assert {look.suite: look.reading for look in run.looks} == {
+        "clear": "decided",
+        "alike": "hopeless",
+        "unclear": "open",
+        "small": "few tasks",
+    }
+    assert sum(group.trials for group in run.planned) == 102
+    assert not run.begun
+    assert sum(map(int, result.parseoutcomes().values())) - 42 == 102
+    assert result.parseoutcomes()["deselected"] == 42
+    out = " ".join(str(result.stdout).split())
+    assert "[100%]" in out
+    assert "repetitions: 42 of 2..4 not needed" in out
+    assert "x 2 of 2..4: decided after 2" in out
+    assert "x 4" in out
+
+
+def test_verdicts_and_intervals_are_at_the_level_of_the_look(pytester: pytest.Pytester) -> None:
+    """What stopped is judged at 99.6 %, what went on at 97.6 %; in the run and when it is compared again."""
+    write_suites(pytester.path)
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+    greet(pytester)
+
+    folder = latest(pytester).folder
+    suites = {
+        suite["name"]: suite for suite in json.loads((folder / "comparison.json").read_text())["suites"]
+    }
+
+    assert suites["clear"]["suite"]["verdict"] == "better"
+    assert {name: suite["levels"] for name, suite in suites.items()} == {
+        "clear": {"suite": 0.996, "buckets": 0.996},
+        "alike": {"suite": 0.996, "buckets": 0.996},
+        "unclear": {"suite": 0.976, "buckets": 0.979},
+        "small": {"suite": 0.975, "buckets": 0.975},
+    }
+    assert suites["clear"]["suite"]["interval"]["level"] == 0.996
+    assert suites["unclear"]["suite"]["interval"]["level"] == 0.976
+    header = json.loads((folder / "run.json").read_text())
+    assert header["repetition_rule"]["futile"] == 0.3
+
+
+def test_against_any_other_run_levels_are_plain_and_that_is_said(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was decided against one run says nothing of another; of its own, compare says the same."""
+    write_suites(pytester.path, ("clear",))
+    greet(pytester, "--repetitions=2", "--agent-results=runs/other")
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+    greet(pytester)
+    name = load_run((pytester.path / ".agenteval/runs/latest").resolve()).looks[0].baseline
+    other = next((pytester.path / "runs/other").glob("2*"))
+
+    main(["compare", name, "latest"])
+    own = " ".join(capsys.readouterr().out.split())
+    main(["compare", str(other), "latest"])
+    strange = " ".join(capsys.readouterr().out.split())
+    main(["compare", "latest", str(other)])
+    turned = " ".join(capsys.readouterr().out.split())
+
+    assert "(99.6 %)" in own
+    assert "x 2 of 2..4: decided after 2" in own
+    assert "decided against" not in own
+    for text in (strange, turned):
+        assert f"Repetitions 2..4 were decided against {name}, not in this comparison" in text
+        assert "(97.5 %)" in text
+
+
+def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester, workers: int) -> None:
+    """Suites get more in the order of planning, while there is room; who gets none is named, and stays."""
+    write_suites(pytester.path, ("small", "unclear"))
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+
+    args = ("--repetitions=2..4", "--agent-baseline=latest", "--agent-max-trials=50")
+    result = greet(pytester, *args, workers=workers)
+
+    run = latest(pytester)
+    assert trials(run) == {"clear": 0, "alike": 0, "unclear": 24, "small": 12}
+    out = " ".join(str(result.stdout).split())
+    assert (
+        "repetitions: unclear with nop left at 2, 24 trials more would be over --agent-max-trials=50" in out
+    )
+    assert "x 2 of 2..4: no trials left for more" in out
+    assert run.looks[1].levels.suite == 0.996
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ("--repetitions=2..4", "--repetitions=2..4: expected a baseline"),
+        (
+            "--repetitions=2..4 --agent-baseline=latest --agent-gate=none --agent-baseline=none",
+            "--agent-baseline",
+        ),
+        ("--repetitions=4..2", "expected a whole number, 1 or more, or LOW..HIGH, as in 2..6; found '4..2'"),
+        ("--repetitions=0..2", "or LOW..HIGH, as in 2..6; found '0..2'"),
+        ("--repetitions=2..2", "or LOW..HIGH, as in 2..6; found '2..2'"),
+        ("--repetitions=2..", "or LOW..HIGH, as in 2..6; found '2..'"),
+        ("--repetitions=2-6", "or LOW..HIGH, as in 2..6; found '2-6'"),
+        (
+            "--repetitions=2 --agent-max-trials=9",
+            "--agent-max-trials: expected --repetitions=LOW..HIGH",
+        ),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused(pytester: pytest.Pytester, args: str, says: str) -> None:
+    """Exit status 4, and both places where a baseline may be named."""
+    write_suites(pytester.path, ("small",))
+
+    result = greet(pytester, *args.split())
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    text = str(result.stdout) + str(result.stderr)
+    assert says in text
+    if "expected a baseline" in text:
+        assert "--agent-baseline=RUN, or baseline: in the gate: of a suite.yaml" in text
+    assert not (pytester.path / ".agenteval/runs").exists()
+
+
+def test_other_ways_of_sharing_out_are_refused(pytester: pytest.Pytester) -> None:
+    """Only our scheduler can hold trials back; a run without evals is shared out as it likes."""
+    write_suites(pytester.path, ("small",))
+    greet(pytester, "--repetitions=2")
+    write(pytester.path, {"pyproject.toml": "[tool.agenteval]\nrepetitions = '2..4'\nbaseline = 'latest'\n"})
+
+    result = greet(pytester, "--dist=worksteal", workers=2)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "expected xdist's --dist=load, or no workers, with 2..4; found --dist=worksteal" in (
+        str(result.stdout) + str(result.stderr)
+    )
+    write(pytester.path, {"test_plain.py": "def test_plain(): pass"})
+    assert run(pytester, "test_plain.py", "--dist=worksteal", workers=2).parseoutcomes() == {"passed": 1}
+
+
+def test_a_gate_names_the_baseline_of_its_suite(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the option each suite is looked at against its own file; one that has none stays at LOW."""
+    write_suites(pytester.path, ("unclear", "clear"))
+    greet(pytester, "--repetitions=2")
+    main(["baseline", "set", "latest", "--to=evals/unclear/base.json"])
+    path = pytester.path / "evals/unclear/suite.yaml"
+    path.write_text(path.read_text() + "gate: {baseline: base.json}\n")
+    improve(pytester)
+    monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2..4")
+
+    greet(pytester, "--agent-executor=local")
+
+    looks = {look.suite: look.reading for look in latest(pytester).looks}
+    assert looks == {"clear": "no counterpart", "unclear": "open"}
+    assert trials(latest(pytester)) == {"clear": 24, "alike": 0, "unclear": 48, "small": 0}
+
+
+def test_the_first_failure_ends_a_run_before_the_look(pytester: pytest.Pytester, workers: int) -> None:
+    """Nothing beyond the first repetitions is begun, and no worker waits for what will not come."""
+    write_suites(pytester.path, ("unclear",))
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+
+    args = ("--repetitions=2..4", "--agent-baseline=latest", "--agent-strict", "-x")
+    result = greet(pytester, *args, workers=workers)
+
+    assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    assert latest(pytester).looks == ()
+    assert all(entry.key.repetition <= 2 for entry in latest(pytester).entries)
+    assert sum(group.trials for group in latest(pytester).planned) == 24
+
+
+KILLING = """
+import os, signal
+import pytest
+
+started = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    started.append(item.name)
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0" and len(started) == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("at", [3, 14])
+def test_a_killed_worker_holds_nobody_up(pytester: pytest.Pytester, at: int) -> None:
+    """Before the look or after it: one item is lost to pytest, all others end."""
+    write_suites(pytester.path, ("unclear", "alike"))
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+    write(pytester.path, {"evals/conftest.py": KILLING.format(at=at)})
+
+    result = greet(pytester, workers=2)
+
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] == 1
+    assert outcomes["deselected"] == 18
+    assert sum(outcomes.values()) == 48 + 36
+    assert {look.suite: look.reading for look in latest(pytester).looks} == {
+        "alike": "hopeless",
+        "unclear": "open",
+    }
+
+
+@pytest.mark.posix
+def test_no_worker_left_ends_the_run(pytester: pytest.Pytester) -> None:
+    """Where dead workers are not replaced, what is left goes to nobody, and nothing hangs."""
+    write_suites(pytester.path, ("unclear",))
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+    write(pytester.path, {"evals/conftest.py": KILLING.format(at=3)})
+    args = ("--repetitions=2..4", "--agent-baseline=latest", "--max-worker-restart=0")
+
+    result = greet(pytester, *args, workers=2)
+
+    assert result.ret != 0
+    assert "crashed and worker restarting disabled" in str(result.stdout)
+
+
+FIXTURES = """
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def opened(request):
+    with open("opened.txt", "a") as log:
+        log.write(f"+{request.node.path.parent.name} ")
+        yield
+        log.write(f"-{request.node.path.parent.name} ")
+"""
+
+
+def test_what_stands_for_dropped_items_is_torn_down(pytester: pytest.Pytester, workers: int) -> None:
+    """Wider fixtures of suites that end early are torn down once, before those of others are set up."""
+    write_suites(pytester.path)
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+    write(pytester.path, {"evals/conftest.py": FIXTURES})
+
+    result = greet(
+        pytester, "--repetitions=2..4", "--agent-baseline=latest", "--junitxml=j.xml", workers=workers
+    )
+
+    assert result.parseoutcomes() == {"passed": 38, "xfailed": 64, "deselected": 42}
+    opened = (pytester.path / "opened.txt").read_text().split()
+    assert sorted(mark[1:] for mark in opened if mark[0] == "+") == sorted(
+        mark[1:] for mark in opened if mark[0] == "-"
+    )
+    cases = junit(pytester.path / "j.xml")
+    assert len(cases) == 102
+    if not workers:
+        assert all(up[1:] == down[1:] for up, down in zip(opened[::2], opened[1::2], strict=True))
+
+
+def test_selected_trials_are_looked_at_whatever_their_numbers(pytester: pytest.Pytester) -> None:
+    """Nobody is held back who stands among the first of those selected; --collect-only lists all of them."""
+    write_suites(pytester.path, ("unclear",))
+    greet(pytester, "--repetitions=2")
+
+    args = ("--repetitions=2..4", "--agent-baseline=latest")
+    listed = greet(pytester, *args, "--collect-only", "-q")
+    result = greet(pytester, *args, "-k", "nop-4")
+
+    assert sum("[nop-" in line for line in listed.outlines) == 48
+    assert result.parseoutcomes()["xfailed"] == 12
+    assert {entry.key.repetition for entry in latest(pytester).entries} == {4}
+    assert latest(pytester).looks == ()
