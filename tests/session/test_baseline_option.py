@@ -84,7 +84,7 @@ def test_what_is_said_of_a_rule_stays_beside_a_baseline(pytester: pytest.Pyteste
         ("--agent-baseline=nightly", "--agent-baseline: there is no run 'nightly' in"),
         ("--agent-baseline=evals/b.json", "there is no file evals/b.json; agenteval baseline set RUN --to"),
         ("--agent-baseline=moods.json", "expected a baseline's file"),
-        ("--agent-baseline=newer", "--agent-baseline: newer/run.json: written in format 99"),
+        ("--agent-baseline=newer", "newer/run.json: written in format 99"),
         ("--agent-gate=scores=1", "--agent-gate: expected one of score, buckets.NAME"),
         ("--agent-gate=score=2", "--agent-gate: expected numbers and true or false"),
         ("--agent-gate=score", "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none"),
