@@ -145,7 +145,9 @@ def test_against_any_other_run_levels_are_plain_and_that_is_said(
     own = " ".join(capsys.readouterr().out.split())
     main(["compare", str(other), "latest"])
     strange = " ".join(capsys.readouterr().out.split())
-    main(["compare", "latest", str(other)])
+    main(["baseline", "set", "latest", "--to=base.json"])
+    capsys.readouterr()
+    main(["compare", "base.json", str(other)])
     turned = " ".join(capsys.readouterr().out.split())
 
     assert "(99.6 %)" in own
@@ -292,6 +294,50 @@ def test_a_killed_worker_holds_nobody_up(pytester: pytest.Pytester, at: int) -> 
         "alike": "hopeless",
         "unclear": "open",
     }
+
+
+IDLE = """
+import os, signal, threading, time
+import pytest
+
+WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+latest = [time.monotonic()]
+
+
+def die_when_idle():
+    while not os.path.exists("waiting") or time.monotonic() - latest[0] < 0.7:
+        time.sleep(0.05)
+    open("dead", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if WORKER == "gw0":
+    threading.Thread(target=die_when_idle, daemon=True).start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    latest[0] = time.monotonic()
+    if WORKER == "gw1" and item.name.endswith("-2]"):
+        open("waiting", "w").close()
+        while not os.path.exists("dead") and time.monotonic() - latest[0] < 20:
+            time.sleep(0.05)
+"""
+
+
+@pytest.mark.posix
+def test_a_worker_that_is_killed_while_it_waits_takes_nothing_with_it(pytester: pytest.Pytester) -> None:
+    """It was given a trial only that it would not wait for more: that one is not lost, and nobody hangs."""
+    write_suites(pytester.path, ("unclear",))
+    greet(pytester, "--repetitions=2")
+    improve(pytester)
+    write(pytester.path, {"evals/conftest.py": IDLE})
+
+    result = greet(pytester, workers=2)
+
+    assert (pytester.path / "dead").exists()
+    assert result.parseoutcomes() == {"passed": 12, "xfailed": 36}
+    assert "replacing crashed worker gw0" in str(result.stdout)
 
 
 @pytest.mark.posix

@@ -55,7 +55,8 @@ def baseline(args: argparse.Namespace) -> int:
         _refuse_incomplete(run, entries, args)
     for path, own in _files(entries, args.to).items():
         lines = list(_change_lines(path, own, args.verbose))
-        write_baseline(path, baseline_text(replace(run.header, name=run.header.name or run.folder.name), own))
+        header = replace(run.header, name=run.header.name or run.folder.name)
+        write_baseline(path, baseline_text(header, own, run.looks))
         print_lines(map(StyledLine, lines))
     return 0
 

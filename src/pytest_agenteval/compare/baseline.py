@@ -7,7 +7,7 @@ each time; what a suite's tasks have in common stands above them, so that a new 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from pytest_agenteval.records.record import Record
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.journal_entry import JournalEntry, check_entry
+from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
@@ -43,8 +44,10 @@ NOUN = "a baseline's file, as `agenteval baseline set` writes it"
 LineT = TypeVar("LineT", bound=Record)
 
 
-def baseline_text(header: RunHeader, entries: tuple[JournalEntry, ...]) -> str:
-    """Write trials of a run as a baseline's file."""
+def baseline_text(
+    header: RunHeader, entries: tuple[JournalEntry, ...], looks: Sequence[SuiteLook] = ()
+) -> str:
+    """Write trials of a run as a baseline's file, with the looks that decided how often they are made."""
     tasks, shared = tasks_of(entries), shared_digests(entries)
     suites = {entry.key.suite for entry in entries}
     models = {entry.key.model for entry in entries}
@@ -58,6 +61,9 @@ def baseline_text(header: RunHeader, entries: tuple[JournalEntry, ...]) -> str:
         "models": [model.to_json() for model in header.models if model.name in models],
         "judges": [judge.to_json() for judge in header.judges],
     }
+    spent = [look.to_json() for look in looks if look.spent and look.suite in suites and look.model in models]
+    if spent:
+        head["looks"] = spent
     body = {
         "common": [to_builtins(CommonLine(*owner, own)) for owner, own in shared.items()],
         "tasks": [to_builtins(line) for line in lines],
@@ -95,7 +101,9 @@ def read_baseline(path: Path) -> Side:
         except (ValueError, TypeError) as odd:
             raise UsageMistake(f"{path}: tasks: {line.task}: it has {odd}") from None
     judges = tuple(judge["id"] for judge in _maps(data, "judges") if isinstance(judge.get("id"), str))
-    return Side(str(data.get("run", "")), tuple(entries[key] for key in sorted(entries)), judges)
+    looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
+    name = str(data.get("run", ""))
+    return Side(name, tuple(entries[key] for key in sorted(entries)), judges, looks=looks)
 
 
 def find_side(results: Path, name: str) -> Side:

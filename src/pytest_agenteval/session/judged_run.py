@@ -92,6 +92,7 @@ class JudgedRun:
             ", ".join(dict.fromkeys(side.name for side in sides)),
             tuple(sorted((entry for side in sides for entry in side.entries), key=lambda entry: entry.key)),
             tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
+            looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
         )
 
     def old_name(self, suite: str) -> str:
