@@ -97,8 +97,8 @@ def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 def _folds(widths: Sequence[int], width: int) -> list[list[int]]:
     """Give the columns that stand side by side, line by line; what a suite took is kept together."""
-    taken = sum(widths[SPENT:]) + len(GAP) * len(widths[SPENT:])
-    together = taken <= width
+    joined = sum(widths[SPENT:]) + len(GAP) * len(widths[SPENT:])
+    together = joined <= width
     folds, used = [[0]], widths[0]
     for at, wide in enumerate(widths[1:], 1):
         needed = taken if at == SPENT and together else len(GAP) + wide
@@ -126,10 +126,10 @@ def _flow(remarks: Iterator[str], width: int) -> Iterator[str]:
 def _bucket_blocks(suites: Sequence[WorstBuckets], width: int) -> Iterator[Sequence[StyledLine]]:
     rows = [row for suite in suites for row in suite.rows]
     figures = _figures(rows, width)
-    taken = sum(len(GAP) + cell_width(cell) for cell in figures[0]) if figures else 0
+    figures_width = sum(len(GAP) + cell_width(cell) for cell in figures[0]) if figures else 0
     longest = max((cell_width(_name(suite, row)) for suite in suites for row in suite.rows), default=0)
     names = max(longest, *(cell_width(suite.title) for suite in suites)) if suites else 0
-    names = min(names, width - taken)
+    names = min(names, width - figures_width)
     head, *figures = figures or [[]]
     for suite in suites:
         lines = [StyledLine(line, "dim") for line in _titled(suite.title, head, names, width)]

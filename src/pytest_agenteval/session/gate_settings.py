@@ -28,20 +28,20 @@ def effective_gate(own: Gate, settings: Settings) -> Gate:
     gate = asked_of(own, settings)
     if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
         return gate
-    return from_builtins(Gate, {**WITH_BASELINE, **_said(gate)})
+    return from_builtins(Gate, {**WITH_BASELINE, **_rules_of(gate)})
 
 
 def asked_of(own: Gate, settings: Settings) -> Gate:
     """Give what somebody asks of a suite: its own gate, and over it what was said for this run."""
     if settings.gate is None:
         return NO_GATE
-    rules = {**_said(own), **settings.gate}
+    rules = {**_rules_of(own), **settings.gate}
     if "buckets" in rules:
         rules["buckets"] = {**own.buckets, **settings.gate.get("buckets", {})}
     return from_builtins(Gate, rules)
 
 
-def _said(gate: Gate) -> dict[str, Any]:
+def _rules_of(gate: Gate) -> dict[str, Any]:
     """Give what a gate says, as JSON values."""
     return {key: value for key, value in gate.to_json().items() if value is not None and value != {}}
 
@@ -105,7 +105,7 @@ def _refuse_unknown(unknown: list[str], known: set[str], settings: Settings) -> 
 
 def _stored(gate: Gate, file: Path | None, settings: Settings, root: Path) -> dict[str, Any]:
     """Give a gate with its baseline's path from the root, and see that the baseline can be read."""
-    rules = _said(gate)
+    rules = _rules_of(gate)
     if gate.baseline and file is not None:
         path = (file.parent / gate.baseline).resolve()
         if path.is_file() and not settings.baseline:

@@ -247,9 +247,9 @@ def folder(raw: RawValue) -> Path | None:
 
 def path_or_name(raw: RawValue) -> str:
     """Take a path, from where it was said, if it leads somewhere; else a name; ``none`` is no name."""
-    said = str(raw.value)
-    path = raw.folder / said
-    return "" if said == "none" else str(path) if path.exists() else said
+    text = str(raw.value)
+    path = raw.folder / text
+    return "" if text == "none" else str(path) if path.exists() else text
 
 
 def table(raw: RawValue) -> Mapping[str, Any]:

@@ -49,7 +49,7 @@ def tasks_left_out(comparison: Comparison) -> set[tuple[str, str]]:
 
 
 def _parts(comparison: Comparison) -> Iterator[str]:
-    changes = list(_spoken(comparison))
+    changes = list(_verdict_clauses(comparison))
     worse = [text for verdict, text in changes if verdict == "worse"]
     better = [text for verdict, text in changes if verdict == "better"]
     yield from _first(worse, "worse")
@@ -59,7 +59,7 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     yield from _undecided(comparison)
 
 
-def _spoken(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _verdict_clauses(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Give the verdicts that are better or worse, with the words for them: buckets, then whole suites."""
     several = len(comparison.suites) > 1
     for suite in comparison.suites:
@@ -100,9 +100,9 @@ def _undecided(comparison: Comparison) -> Iterator[str]:
 
 
 def _whole(suite: SuiteComparison, comparison: Comparison) -> str:
-    """Name a suite so that it cannot be taken for a bucket of its that has been spoken of."""
-    spoken = any(change.verdict in ("better", "worse") for change in suite.buckets)
-    return f"{_short(suite, comparison)} as a whole" if spoken else _short(suite, comparison)
+    """Name a suite so that it cannot be taken for a bucket of its that has a verdict, too."""
+    bucket_verdicts = any(change.verdict in ("better", "worse") for change in suite.buckets)
+    return f"{_short(suite, comparison)} as a whole" if bucket_verdicts else _short(suite, comparison)
 
 
 def _words(change: Change, comparison: Comparison) -> str:

@@ -175,10 +175,10 @@ def _vote(run: Run, entry: JournalEntry) -> str:
         for grade in (trial.grades if trial else ())
         if "judgement" in grade.details
     ]
-    told = [passes for passes in verdicts if len(passes) > 1]
-    if not told:
+    of_several = [passes for passes in verdicts if len(passes) > 1]
+    if not of_several:
         return ""
-    return "split" if any(len(set(passes)) > 1 for passes in told) else "agreed"
+    return "split" if any(len(set(passes)) > 1 for passes in of_several) else "agreed"
 
 
 def judges_verdicts(judgement: Mapping[str, Any], threshold: float) -> list[bool]:
