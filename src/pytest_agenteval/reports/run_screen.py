@@ -101,7 +101,7 @@ def _folds(widths: Sequence[int], width: int) -> list[list[int]]:
     together = joined <= width
     folds, used = [[0]], widths[0]
     for at, wide in enumerate(widths[1:], 1):
-        needed = taken if at == SPENT and together else len(GAP) + wide
+        needed = joined if at == SPENT and together else len(GAP) + wide
         if used + needed > width:
             folds.append([])
             used = len(INDENT) - len(GAP)
