@@ -349,6 +349,21 @@ def test_a_comparison_says_what_came_of_the_new_runs_gates(
     assert statuses == [0, 0]
 
 
+@pytest.mark.parametrize(
+    "gates", ["{", '{"v": 1}', '{"v": 1, "gates": [{"suite": "greetings", "gate": {"sky": 1}, "tasks": {}}]}']
+)
+def test_gates_that_cannot_be_read_are_no_worse_run(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], gates: str
+) -> None:
+    """A damaged file, or a later version's rule: exit status 2 in one line, for 1 says worse."""
+    write_greeters(pytester.path, {"score": 0.5})
+    greet(pytester, times=1)
+    (pytester.path / ".agenteval/runs/latest/gates.json").write_text(gates)
+
+    assert main(["compare", "latest", "latest"]) == 2
+    assert "gates.json: the run's gates cannot be read (" in capsys.readouterr().err
+
+
 def test_broken_tasks_alone_break_nothing(pytester: pytest.Pytester) -> None:
     """Without ``recheck`` chance may have broken them: they are named, and no more."""
     write_greeters(pytester.path, {"errored": 0.1})

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.baseline import read_side
@@ -18,12 +19,12 @@ from pytest_agenteval.compare.comparison import (
 )
 from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, judge_gates
 from pytest_agenteval.compare.sides import Side, side_of
-from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.reports.look_lines import look_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
 from pytest_agenteval.session.recheck import BrokenTask, RecheckedTasks
-from pytest_agenteval.store.run_gates import read_gates
+from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.spec import Gate
 
@@ -39,7 +40,10 @@ class JudgedRun:
         self._new = side_of(run)
         self._comparisons: dict[float, Comparison | None] = {}
         gates = read_gates(run.folder)
-        self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
+        try:
+            self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
+        except msgspec.ValidationError as odd:  # of a later version, perhaps
+            raise UsageMistake(f"{run.folder / GATES}: the run's gates cannot be read ({odd})") from None
         self._planned = {each.suite: each for each in gates}
         self.troubles: dict[str, str] = {}
         self._names: dict[str, str] = {}

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.json_lines import VERSION, check_version
-from pytest_agenteval.store.runs import read_json
+from pytest_agenteval.store.runs import damage_text, read_json
 
 GATES = "gates.json"
 
@@ -33,10 +34,16 @@ def write_gates(folder: Path, gates: Iterable[SuiteGate]) -> None:
 
 
 def read_gates(folder: Path) -> tuple[SuiteGate, ...]:
-    """Read the gates of a run, which has none as a rule; raises UsageMistake for a newer version's."""
+    """Read the gates of a run, which has none as a rule.
+
+    Raises UsageMistake for a newer version's, and where they cannot be read.
+    """
     path = folder / GATES
     if not path.is_file():
         return ()
-    data = read_json(path)
-    check_version(data, path)
-    return tuple(map(SuiteGate.from_json, data["gates"]))
+    try:
+        data = read_json(path)
+        check_version(data, path)
+        return tuple(map(SuiteGate.from_json, data["gates"]))
+    except (OSError, ValueError, LookupError, TypeError) as broken:
+        raise UsageMistake(f"{path}: the run's gates cannot be read ({damage_text(broken)})") from None
