@@ -286,6 +286,23 @@ def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pyteste
     assert len(list((pytester.path / ".agenteval/runs").glob("2*"))) == 3
 
 
+def test_a_recheck_leaves_no_summary_of_its_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job's summary is the run's, which says what was tried again."""
+    write_greeters(pytester.path, {"recheck": 1})
+    greet(pytester)
+    set_mood(pytester.path, "tired", NIGHT[:1])
+    summary = pytester.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+
+    greet(pytester, "--agent-baseline=latest")
+
+    lines = summary.read_text().splitlines()
+    assert lines.count("## Agent evals") == 1
+    assert any(line.startswith("recheck: 1 broken task tried") for line in lines)
+
+
 def test_what_narrowed_the_run_narrows_no_recheck(pytester: pytest.Pytester) -> None:
     """The project's own sample and endings are for the run: what they chose is all tried again."""
     write_greeters(pytester.path, {"recheck": 1})

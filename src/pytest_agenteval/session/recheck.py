@@ -219,5 +219,10 @@ def _most_repetitions(folder: Path) -> int:
 
 def _environment() -> dict[str, str]:
     ours = ("ONLY", "SAMPLE", "REGRADE", "BASELINE", "GATE", "RESULTS", "REPETITIONS", "MAX_TRIALS", "SEED")
-    out = {"PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", *(f"AGENTEVAL_{name}" for name in ours)}
+    out = {
+        "PYTEST_ADDOPTS",
+        "PYTEST_CURRENT_TEST",
+        "GITHUB_STEP_SUMMARY",
+        *(f"AGENTEVAL_{name}" for name in ours),
+    }
     return {name: value for name, value in os.environ.items() if name not in out}
