@@ -187,6 +187,13 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         return sum(map(len, self.node2pending.values()))
 
 
+class DroppedTrial:
+    """A trial that was not needed, as pytest counts deselected items, of which its controller has none."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+
+
 class HeldBackTrials:
     """Trials that may not be needed, by their index: kept, or given to workers so that these go on.
 
@@ -244,7 +251,7 @@ class HeldBackTrials:
             session.testscollected -= len(dropped)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and dropped:
-            reporter.stats.setdefault("deselected", []).extend(sorted(dropped))
+            reporter.stats.setdefault("deselected", []).extend(map(DroppedTrial, sorted(dropped)))
         return [index for index in self._kept if self._collected[index] not in dropped]
 
 

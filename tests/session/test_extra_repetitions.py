@@ -403,3 +403,23 @@ def test_selected_trials_are_looked_at_whatever_their_numbers(pytester: pytest.P
     assert result.parseoutcomes()["xfailed"] == 12
     assert {entry.key.repetition for entry in latest(pytester).entries} == {4}
     assert latest(pytester).looks == ()
+
+
+LOOKER = """
+
+def pytest_terminal_summary(terminalreporter):
+    for things in terminalreporter.stats.values():
+        for thing in things:
+            vars(thing), getattr(thing, "nodeid", "")  # as Hypothesis does, of everything that was counted
+"""
+
+
+def test_what_is_counted_as_deselected_is_an_object_as_ever(pytester: pytest.Pytester, workers: int) -> None:
+    """Other plugins look at the attributes of all that pytest counts: they find some."""
+    write_suites(pytester.path, ("alike",))
+    greet(pytester, "--repetitions=2")
+    (pytester.path / "conftest.py").write_text(CONFTEST + LOOKER, encoding="utf-8")
+    result = greet(pytester, workers=workers)
+    assert result.parseoutcomes()["deselected"] == 18
+    result.stdout.no_fnmatch_line("*Error*")
+    result.stderr.no_fnmatch_line("*Error*")
