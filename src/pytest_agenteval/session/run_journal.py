@@ -16,7 +16,6 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.parametrization import PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.repetitions import ExtraRepetitions, ExtraTrials, Group, write_extra
 from pytest_agenteval.store.run_gates import SuiteGate, write_gates
 from pytest_agenteval.store.run_metadata import (
     PlannedGroup,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.suites import (
         Suites,  # which brings pydantic: a controller has no use for it
     )
+    from pytest_agenteval.store.repetitions import Group
 
 DEAD_WORKERS = "lost"
 """The file in a run's folder that names the workers that have died."""
@@ -129,6 +129,8 @@ def begin_run(
     held_back = set(map(id, extra))
     write_planned(info.folder, _planned(item for item in trials if id(item) not in held_back))
     if extra:
+        from pytest_agenteval.store.repetitions import ExtraRepetitions, ExtraTrials, write_extra
+
         groups = [ExtraTrials(*group, node_ids) for group, node_ids in _node_ids(extra).items()]
         write_extra(info.folder, ExtraRepetitions(tuple(groups), _planned(trials)))
 
