@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
 from msgspec import structs
 
 from pytest_agenteval.compare.comparison import compare_sides
-from pytest_agenteval.compare.first_look import make_look
+from pytest_agenteval.compare.first_look import make_look, with_room
 from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.scoring.exact_tests import PairedScores
-from pytest_agenteval.store.run_metadata import RepetitionRule
-from tests.compare.samples import side
+from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
+from tests.compare.samples import side, tasks
 from tests.simulations.adaptive import CHANGES, MOST, changed
 from tests.simulations.repetition_rules import SPENDING, ended
 from tests.simulations.score_model import compared, drawn_suite
@@ -59,3 +60,41 @@ def _sides(tried: list[PairedScores], repetitions: int) -> tuple[Side, Side]:
     old = {name: scores[0][: SIMULATED.stored] for name, scores in zip(names, tried, strict=True)}
     new = {name: scores[1][:repetitions] for name, scores in zip(names, tried, strict=True)}
     return side("old", old), side("new", new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "number", "reading"),
+    [
+        ((0.0, 0.0), (1.0, 1.0), 9, "decided"),
+        ((0.0, None), (1.0, None), 9, "open"),
+        ((1.0, 1.0), (1.0, 1.0), 9, "hopeless"),
+        ((0.0, 0.0), (1.0, 1.0), 6, "few tasks"),
+    ],
+)
+def test_a_verdict_that_errored_trials_undo_is_none(
+    old: tuple[float | None, ...], new: tuple[float | None, ...], number: int, reading: str
+) -> None:
+    """A suite stops with a verdict only where errored trials, as 0 and as 1, leave it standing."""
+    sides = side("old", tasks("b", number, *old)), side("new", tasks("b", number, *new))
+    (part,) = compare_sides(*sides, levels=RULE.first_look).suites
+    assert make_look(("s", "rules", ""), part, "old", RULE).reading == reading
+
+
+def test_suites_without_room_keep_what_their_look_has_spent() -> None:
+    """In the order of planning; who was not looked at, for it has few tasks, has spent nothing."""
+    rule = structs.replace(RULE, most_trials=100)
+    sides = side("old", tasks("b", 9, None, 0.0)), side("new", tasks("b", 9, None, 1.0))
+    (part,) = compare_sides(*sides, levels=rule.first_look).suites
+    (few,) = compare_sides(*(one.on_tasks_of(side("x", tasks("b", 3, 1.0))) for one in sides)).suites
+    parts = {"a": part, "b": part, "c": few, "d": few}
+    looks = [make_look((name, "rules", ""), each, "old", rule) for name, each in parts.items()]
+    extra = dict.fromkeys((look.group for look in looks), 36) | {("d", "rules", ""): 12}
+
+    fitting = with_room(looks, 48, extra, rule)
+
+    assert [(look.repetitions, look.reading, look.levels) for look in fitting] == [
+        (6, "open", rule.second_look),
+        (2, "no room", rule.first_look),
+        (2, "no room", Levels()),
+        (6, "few tasks", Levels()),
+    ]
