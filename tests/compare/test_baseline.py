@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.compare.baseline import baseline_text, find_side, read_baseline, write_baseline
@@ -76,6 +76,7 @@ def trials(draw: st.DrawFn) -> tuple[JournalEntry, ...]:
     return tuple(draw(trial(key)) for key in sorted(keys))
 
 
+@settings(max_examples=30, deadline=None)
 @given(trials(), trials())
 def test_what_is_read_back_compares_like_the_run(
     old: tuple[JournalEntry, ...], new: tuple[JournalEntry, ...]

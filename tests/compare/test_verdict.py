@@ -174,7 +174,7 @@ def test_broken_and_mended_are_named_from_three_repetitions_on() -> None:
     assert three.broken_by_chance == pytest.approx(2 / 20)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TASKS, TASKS)
 def test_verdict_interval_and_words_agree_whatever_the_scores(old: Scores, new: Scores) -> None:
     """No pair of runs makes a verdict contradict its interval, its direction or its own mirror image."""

@@ -176,7 +176,7 @@ def test_small_differences_are_not_rounded_away() -> None:
     assert label_test([([0.5], [0.5 + rise]) for rise in differences]).p == pytest.approx(2 / 2**10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.one_of(st.sampled_from([-1, -0.5, 0, 0.25, 0.5, 1]), st.floats(-1, 1)), min_size=7, max_size=40

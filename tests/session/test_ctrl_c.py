@@ -81,8 +81,9 @@ BUSY_TASKS = {
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
-@pytest.mark.parametrize("busy", BUSY_TASKS)
+@pytest.mark.parametrize(
+    ("busy", "presses"), [*((busy, 1) for busy in BUSY_TASKS), ("in Python", 2)], ids=lambda each: str(each)
+)
 def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, quick: None, busy: str, presses: int) -> None:
     """At once, with what had finished in the record; also where somebody is impatient and presses again.
 

@@ -100,7 +100,7 @@ def test_nothing_but_errors_is_no_score(pytester: pytest.Pytester) -> None:
     ("narrow", "workers"),
     [
         (("-k", "night"), 0),
-        (("evals/greetings/night",), 2),
+        (("evals/greetings/night",), 0),
         (("--agent-sample=5",), 0),
         (("--ignore=evals/greetings/morning",), 2),
         (("--ignore-glob=*morning_*",), 0),

@@ -106,7 +106,7 @@ def of_the_screen(lines: list[str]) -> list[str]:
     return [line for line in lines[start:-1] if not line.startswith(("run: ", "next: "))]
 
 
-@pytest.mark.parametrize("width", [40, 60, 100])
+@pytest.mark.parametrize("width", [40, 100])
 def test_the_screen_names_the_bucket_that_missed_and_the_next_command(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int, workers: int
 ) -> None:
