@@ -41,13 +41,13 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
         suites = [each for each in every if name in (None, each.suite.name)]
         if not suites and name is not None:
             names = [each.suite.name for each in every]
-            raise UsageMistake(f"there is no suite {name!r} below {here}; {_known(name, names)}")
+            raise UsageMistake(f"there is no suite {name!r} below {here}; {_unknown_suite_text(name, names)}")
     if not suites:
         raise UsageMistake(f"there is no suite.yaml below {name or here}")
     return suites
 
 
-def _known(name: str, names: list[str]) -> str:
+def _unknown_suite_text(name: str, names: list[str]) -> str:
     return nearest(name, names) or f"suites there: {', '.join(names) or 'none'}"
 
 

@@ -67,7 +67,7 @@ def _trends(args: argparse.Namespace) -> list[Trend]:
     names = suite_names(folders)
     if args.suite is not None and args.suite not in names:
         raise UsageMistake(
-            f"no run of the suite {args.suite!r} in {args.results}; {_known(args.suite, names)}"
+            f"no run of the suite {args.suite!r} in {args.results}; {_unknown_suite_text(args.suite, names)}"
         )
     trends = [
         trend_of(last_runs(folders, suite, args.last, args.model), suite, args.model, args.variant)
@@ -79,7 +79,7 @@ def _trends(args: argparse.Namespace) -> list[Trend]:
     return trends
 
 
-def _known(suite: str, names: Sequence[str]) -> str:
+def _unknown_suite_text(suite: str, names: Sequence[str]) -> str:
     return f"suites that were run: {nearest_names(suite, names)}" if names else "none was run"
 
 

@@ -240,7 +240,9 @@ class EvalSession:
         """Work out what suites have to reach, where a file or an option says so."""
         asked, suites = self.settings.gate or self.settings.baseline, self.planner.suites
         met = {
-            name: tasks for name, tasks in self.planner.met.items() if asked or _has_gate(suites.named(name))
+            name: tasks
+            for name, tasks in self.planner.met.items()
+            if asked or _has_gate(suites.suite_of_name(name))
         }
         if met:
             from pytest_agenteval.session.gate_settings import SuiteTasks, planned_gates

@@ -58,7 +58,7 @@ class SuiteTasks(FrozenValue, frozen=True):
 
     def buckets(self, name: str, split: str) -> Counter[str]:
         """Count the tasks of a suite by bucket, run or not; nothing where nobody can tell."""
-        file, suite = self.suites.file_named(name), self.suites.named(name)
+        file, suite = self.suites.file_named(name), self.suites.suite_of_name(name)
         known: Iterable[tuple[str, str]] = self.met[name].values()
         if file and suite and not any(file.parent.is_relative_to(path) for path in self.covered):
             try:
@@ -79,7 +79,7 @@ def planned_gates(settings: Settings, tasks: SuiteTasks, root: Path) -> tuple[Su
     typed = set((settings.gate or {}).get("buckets", {}))
     known: set[str] = set()
     for name in tasks.met:
-        suite = tasks.suites.named(name)
+        suite = tasks.suites.suite_of_name(name)
         own = suite.gate if suite else NO_GATE
         gate = effective_gate(own, settings)
         if gate == NO_GATE:

@@ -162,7 +162,7 @@ def _run_model(model: Model) -> RunModel:
 
 
 def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:
-    suite = suites.named(task.suite)
+    suite = suites.suite_of_name(task.suite)
     if suite is None:
         return RunSuite(task.suite, task.kind, task.agent)
     return RunSuite(task.suite, suite.kind, task.agent, suite.task_pass_threshold)

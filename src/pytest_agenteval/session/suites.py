@@ -136,7 +136,7 @@ class Suites:
         """Whether a file lies in no suite and in no folder that is set apart."""
         return self.file_of(path.parent) is None and not self._set_apart(path.parent)
 
-    def named(self, name: str) -> Suite | None:
+    def suite_of_name(self, name: str) -> Suite | None:
         """Give the suite of that name, among those that were read."""
         loaded_suites = (loaded for loaded in self._suites.values() if isinstance(loaded, LoadedSuite))
         return next((each.suite for each in loaded_suites if each.suite and each.suite.name == name), None)

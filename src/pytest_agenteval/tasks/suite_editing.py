@@ -126,7 +126,7 @@ class _SuiteText:
         if names:
             written = self._like(text, names, name)
             return insert_at_end(text, names, written, [written])
-        written = self._written(name)
+        written = self._scalar_text(name)
         inner, lines = f"{self._key(key)}: [{written}]", [f"{key}:", f"  - {written}"]
         if promoted:
             return insert_at_end(text, promoted, inner, lines)
@@ -143,9 +143,9 @@ class _SuiteText:
         quote = text[names.parts[-1].start] if names.parts else ""
         if quote == "'" and name.isprintable():
             return "'{}'".format(name.replace("'", "''"))
-        return self._quoted(name) if quote == '"' else self._written(name)
+        return self._quoted(name) if quote == '"' else self._scalar_text(name)
 
-    def _written(self, name: str) -> str:
+    def _scalar_text(self, name: str) -> str:
         return name if not self._is_json and _is_plain(name) else self._quoted(name)
 
     def _quoted(self, name: str) -> str:

@@ -114,8 +114,8 @@ def _table(suite: str, series: Series, ascii_only: bool) -> ReportTable:
     blank = ("",) * len(heads)
     columns = (
         Column("score", (*(line for _, line in heads), *(drawing.sparkline(row.scores) for row in rows))),
-        Column("first", (*blank, *(format_figure(_known(row.scores)[0]) for row in rows))),
-        Column("last", (*blank, *(format_figure(_known(row.scores)[-1]) for row in rows))),
+        Column("first", (*blank, *(format_figure(_decided(row.scores)[0]) for row in rows))),
+        Column("last", (*blank, *(format_figure(_decided(row.scores)[-1]) for row in rows))),
         Column("runs", (*blank, *(str(sum(score is not None for score in row.scores)) for row in rows))),
         Column(f"pass^{series.k}", (*blank, *(_last_rate(row) for row in rows)), spare=1),
     )
@@ -129,10 +129,10 @@ def _table(suite: str, series: Series, ascii_only: bool) -> ReportTable:
 
 
 def _last_rate(row: _Row) -> str:
-    return format_figure(_known(row.rates)[-1]) if row.rates else ""
+    return format_figure(_decided(row.rates)[-1]) if row.rates else ""
 
 
-def _known(figures: Sequence[float | None]) -> list[float | None]:
+def _decided(figures: Sequence[float | None]) -> list[float | None]:
     """Give the figures that there are, else one that is not known."""
     return [figure for figure in figures if figure is not None] or [None]
 
