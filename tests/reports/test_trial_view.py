@@ -1,0 +1,175 @@
+"""One trial as reports see it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.records.evidence import FileText, Outcome, Tree
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
+from pytest_agenteval.reports.file_changes import LARGE, MOST_ROWS, file_changes
+from pytest_agenteval.reports.trial_view import TrialView, trial_view
+from tests.reports.runs import trial
+
+USAGE = Usage(10, 5, cost_usd=0.01, asks=1, attempts=1)
+FIND = ToolCall("c1", 1, 0, "find", {"q": "tea"})
+SAVE = ToolCall("c2", 1, 1, "save", {"x": 1})
+
+
+def answer(call: ToolCall, content: str, phase: int = 1) -> Message:
+    """Give the message of a tool that answers a call."""
+    return Message("tool", content, turn=2, phase=phase, call_id=call.id)
+
+
+def view(*messages: Message, calls: tuple[ToolCall, ...] = (), **fields: Any) -> TrialView:
+    """Give a trial with these messages and calls as reports see it."""
+    asks = (Ask(1, 0.5, 1.5, USAGE, reasoning="tea first"),)
+    return trial_view(trial("a", 1, 0.5, transcript=Transcript(messages, calls, asks, usage=USAGE), **fields))
+
+
+def tree(**files: str) -> Tree:
+    """Give a tree of these files."""
+    return Tree({path: FileText(text, len(text), text) for path, text in files.items()})
+
+
+def changed(before: Tree, after: Tree) -> Any:
+    """Give the first changed file."""
+    return next(file_changes(Outcome(before=before, after=after)))
+
+
+def test_a_call_stands_with_its_result_in_the_message_that_asked_for_it() -> None:
+    """Calls of one reply are told apart by id, whatever order they ended in; tools' messages are folded."""
+    done = [
+        ToolCall("c2", 1, 1, "save", {"x": 1}, error=ToolError("full", "no room"), tape="live"),
+        ToolCall("c1", 1, 0, "find", {"q": "tea"}, result={"hits": [1]}, tape="hit"),
+    ]
+    seen = view(
+        Message("user", "tea?", turn=1),
+        Message("assistant", "", (FIND, SAVE), turn=1),
+        answer(FIND, '{"hits": [1]}'),
+        answer(SAVE, "full: no room"),
+        Message("assistant", "Here.", turn=2),
+        calls=tuple(done),
+    )
+    assert [message.role for message in seen.messages] == ["user", "assistant", "assistant"]
+    find, save = seen.messages[1].calls
+    assert (find.result, find.tape, find.reply) == ({"hits": [1]}, "hit", "")
+    assert (save.error, save.tape, save.reply) == (ToolError("full", "no room"), "live", "")
+    assert (seen.messages[1].seconds, seen.messages[1].usage) == (1.0, USAGE)
+    assert seen.messages[1].reasoning == "tea first"
+    assert seen.messages[2].usage is None
+
+
+def test_what_the_model_got_is_shown_where_it_is_not_the_result() -> None:
+    """A reply that was cut or wrapped on its way to the model is not passed over."""
+    made = ToolCall("c1", 1, 0, "find", {"q": "tea"}, result="a long text")
+    seen = view(Message("assistant", "", (FIND,), turn=1), answer(FIND, "a lo… cut"), calls=(made,))
+    assert seen.messages[0].calls[0].reply == "a lo… cut"
+
+
+def test_calls_of_one_id_have_each_their_own_result() -> None:
+    """Some models number the calls of each reply anew."""
+    first, second = (ToolCall("c1", turn, 0, "find", {}, result=f"hit {turn}") for turn in (1, 2))
+    seen = view(
+        Message("assistant", "", (first,), turn=1),
+        answer(first, "hit 1, cut"),
+        Message("assistant", "", (second,), turn=2),
+        answer(second, "hit 2"),
+        calls=(first, second),
+    )
+    calls = [message.calls[0] for message in seen.messages]
+    assert [(call.result, call.reply) for call in calls] == [("hit 1", "hit 1, cut"), ("hit 2", "")]
+
+
+def test_a_given_conversation_shows_results_that_only_its_messages_hold() -> None:
+    """Of calls that were given with the task there is no record but the messages."""
+    seen = view(
+        Message("assistant", "", (FIND,), seeded=True),
+        Message("tool", '{"hits": 2}', seeded=True, call_id="c1"),
+        Message("tool", "for nobody", seeded=True, call_id="unknown"),
+    )
+    assert seen.messages[0].calls[0].result == {"hits": 2}
+    assert seen.messages[1].content == "for nobody"
+
+
+def test_calls_that_no_message_asked_for_are_shown_where_they_were_made() -> None:
+    """An agent's own code may call tools: nothing that was called is missing from the conversation."""
+    made = (ToolCall("x", 1, 0, "find", {}, result="one"), ToolCall("y", 2, 0, "save", {}, result="two"))
+    seen = view(Message("user", "go", turn=1), Message("assistant", "done", turn=2), calls=made)
+    called = [[call.tool for call in message.calls] for message in seen.messages]
+    assert called == [[], ["find"], [], ["save"]]
+
+
+@given(st.lists(st.sampled_from(["user", "asks", "own"]), max_size=12))
+def test_no_call_is_lost_or_shown_twice(steps: list[str]) -> None:
+    """Whatever the order of messages and calls, each call stands in the conversation once."""
+    messages: list[Message] = []
+    calls: list[ToolCall] = []
+    for turn, step in enumerate(steps, start=1):
+        call = ToolCall(f"c{turn}", turn, 0, "find", {}, result=turn)
+        if step != "user":
+            calls.append(call)
+        asked = (call,) if step == "asks" else ()
+        messages.append(Message("assistant" if asked else "user", "", asked, turn=turn))
+    shown = [
+        call.result for message in view(*messages, calls=tuple(calls)).messages for call in message.calls
+    ]
+    assert sorted(shown) == sorted(call.result for call in calls)
+
+
+def test_grades_stand_in_the_order_in_which_they_explain() -> None:
+    """Failed grades first, the furthest below its threshold foremost; failed checks before others."""
+    vote = {"judge": "j1", "scores": {"tone": 0.2}, "rationale": "curt"}
+    votes = {"judgement": {"votes": [vote, {**vote, "judge": "j2", "scores": {"tone": 0.9}}], "seed": "7"}}
+    grades = (
+        Grade("good", 1.0, "fine"),
+        Grade("unsure", None, "no judge"),
+        Grade("near", 0.4, "", threshold=0.5),
+        Grade("far", 0.5, "", (Check("one", True), Check("two", False)), votes),
+    )
+    seen = view(grades=grades)
+    assert [grade.grader for grade in seen.grades] == ["far", "near", "unsure", "good"]
+    assert [check.claim for check in seen.grades[0].checks] == ["two", "one"]
+    assert [vote.judge for vote in seen.grades[0].votes] == ["j1", "j2"]
+    assert seen.grades[0].details == {"judgement": {"seed": "7"}}
+    assert seen.judges_disagree
+    assert not view(grades=grades[:3]).judges_disagree
+
+
+@given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
+def test_both_sides_of_a_diff_are_the_files_around_the_change(old: list[str], new: list[str]) -> None:
+    """The rows of a hunk, read on one side only, are that file's lines from the hunk's start on."""
+    before, after = tree(f="\n".join(old)), tree(f="\n".join(new))
+    if before == after:
+        return
+    for hunk in changed(before, after).hunks:
+        for side, start, lines in (
+            (1, hunk.old_start, "\n".join(old).splitlines()),
+            (2, hunk.new_start, "\n".join(new).splitlines()),
+        ):
+            shown = [row[side] for row in hunk.rows if row[side] is not None]
+            assert shown == lines[start - 1 : start - 1 + len(shown)]
+        for tag, left, right in hunk.rows:
+            assert tag == ("+" if left is None else "-" if right is None else " " if left == right else "~")
+
+
+def test_files_whose_lines_are_not_shown_say_why() -> None:
+    """Binary, large and long files, and those that differ by the ends of lines, are named with a reason."""
+    large, long = "x" * (LARGE + 1), "\n".join(map(str, range(MOST_ROWS + 9)))
+    assert changed(tree(), tree(f=large)).note.startswith("too large to compare: 262,145")
+    assert changed(tree(), tree(f=long)).note == "the first 2,000 of 2,009 lines"
+    assert changed(tree(f="a\n"), tree(f="a\r\n")).note == "only the ends of lines differ"
+    assert changed(tree(f=""), tree()).note == "empty"
+    binary = Tree({"f": FileText("0", 4, None, "binary")})
+    assert changed(tree(), binary).note == "binary, 4 bytes"
+
+
+def test_every_value_of_a_trial_can_be_written_as_json() -> None:
+    """Tools may return anything: the view holds what the run's files hold."""
+    made = ToolCall("c1", 1, 0, "find", {"q": {1}}, result={"at": float("inf")})
+    seen = view(Message("assistant", "", (FIND,), turn=1), calls=(made,))
+    assert json.dumps(seen.messages[0].calls[0].result) == '{"at": "Infinity"}'
