@@ -62,9 +62,9 @@ def prefix_endings(cases: Iterable[Element]) -> None:
 
 def suite_properties(view: RunView) -> list[Property]:
     """Give the figures of every suite and model, for the whole file."""
-    run = ("agenteval.run", _bounded(view.path, MOST_PATH))
+    run = ("agenteval.run", bounded(view.path, MOST_PATH))
     return [run] + [
-        (f"agenteval.{_bounded(suite.suite, MOST_LABEL)}[{_bounded(suite.who, MOST_LABEL)}].{name}", value)
+        (f"agenteval.{bounded(suite.suite, MOST_LABEL)}[{bounded(suite.who, MOST_LABEL)}].{name}", value)
         for suite in view.suites
         for name, value in _suite_facts(suite)
     ]
@@ -104,7 +104,7 @@ def _usage(prefix: str, usage: Usage) -> Iterator[Property]:
 
 def _grade(grade: Grade) -> Property:
     """Give a grader's score; what was measured stands for it where that lies past 0..1."""
-    name = f"agenteval.grade.{_bounded(grade.grader, MOST_LABEL)}"
+    name = f"agenteval.grade.{bounded(grade.grader, MOST_LABEL)}"
     if grade.value is None:
         return _text(name, "crashed" if grade.crashed else "undecided")
     return _figure(name, grade.value)
@@ -113,7 +113,7 @@ def _grade(grade: Grade) -> Property:
 # One object for equal properties: most are those of other trials too, and pytest keeps every report.
 @lru_cache(1024)
 def _text(name: str, value: str, most: int = MOST_VALUE) -> Property:
-    return name, _bounded(value, most)
+    return name, bounded(value, most)
 
 
 @lru_cache(1024)
@@ -154,7 +154,7 @@ def _averages(total: GroupStatistics) -> Iterator[Property]:
             yield name, _number(rate.value)
 
 
-def _bounded(text: str, most: int = MOST_VALUE) -> str:
+def bounded(text: str, most: int = MOST_VALUE) -> str:
     """Put a text on one line of at most ``most`` bytes."""
     if len(text) <= most and text.isascii() and text.isprintable():
         return text

@@ -30,6 +30,7 @@ from pytest_agenteval.stash import eval_session_key, registry_key
 from pytest_agenteval.tasks.spec import NO_GATE, Suite
 
 if TYPE_CHECKING:
+    from pytest_agenteval.reports.task_lines import TaskLines
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.regrade_source import StoredTrials
     from pytest_agenteval.store.run_gates import SuiteGate
@@ -105,6 +106,13 @@ class EvalSession:
         return TrialRunner(
             self.config, self.settings, self.registry, self.folder, self.cases.judges, self.stored, self.extra
         )
+
+    @cached_property
+    def task_lines(self) -> TaskLines:
+        """Where graders stand in task files, for reports that name lines."""
+        from pytest_agenteval.reports.task_lines import TaskLines
+
+        return TaskLines(self.config.rootpath)
 
     @property
     def has_runner(self) -> bool:

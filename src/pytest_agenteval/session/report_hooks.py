@@ -16,6 +16,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import ending_reason, grade_lines, short_reason, trial_notes
 from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.reports.junit import trial_properties
+from pytest_agenteval.reports.junit_places import place_properties
 
 MOST_TRACE = 4000
 """Characters of a traceback that a report shows; the rest is in the transcript."""
@@ -51,8 +52,10 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     if report.when == "setup":
         # The item only waited; the time is the agent's.
         report.duration = max(report.duration, trial.seconds)
-    if report.when == telling_phase or (report.when == "teardown" and item.config.getoption("xmlpath", None)):
+    for_junit = item.config.getoption("xmlpath", None)
+    if report.when == telling_phase or (report.when == "teardown" and for_junit):
         report.user_properties += trial_properties(trial, _transcripts(item))
+        report.user_properties += _task_place(item) if for_junit else []
     if report.when == telling_phase:
         report.sections += _sections(trial)
     if report.when == telling_phase == "setup":
@@ -86,6 +89,13 @@ def _word(outcome: str, expected_to_fail: bool, score: str) -> StatusWord | None
 
 def _transcripts(item: Any) -> str:
     return str(item.evals.runner.journal.transcripts(item.trial))
+
+
+def _task_place(item: Any) -> list[tuple[str, str]]:
+    """Give file and line of what the trial missed, of a passed one those of its task."""
+    trial: Trial = item.trial
+    missed = None if trial.ending == "passed" else item.evals.task_lines.line_of(trial)
+    return place_properties(trial.file, missed or item.task.line)
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:

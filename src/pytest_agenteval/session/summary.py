@@ -17,6 +17,7 @@ from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties
+from pytest_agenteval.reports.junit_places import set_places
 from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
 from pytest_agenteval.reports.scorecard import relevant_scorecards
@@ -122,7 +123,9 @@ def _end_xml(config: pytest.Config) -> None:
         from pytest_agenteval.session.secrets import hide_in_xml
 
         hide_in_xml(xml)
-        prefix_endings(case.to_xml() for case in xml.node_reporters_ordered)
+        cases = [case.to_xml() for case in xml.node_reporters_ordered]
+        prefix_endings(cases)
+        set_places(cases)
         for name, value in suite_properties(view_of(_run(config))):
             xml.add_global_property(name, value)
         for name, value in _verdict_properties(config):

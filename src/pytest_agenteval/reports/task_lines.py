@@ -1,0 +1,84 @@
+"""On which line of a task file stands what a trial did not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.errors import KeyPath, ProblemsFound
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.reports.explanations import worst_grade
+from pytest_agenteval.tasks.documents import Document, read_document
+
+if TYPE_CHECKING:
+    from pytest_agenteval.records.trial import Trial
+    from pytest_agenteval.store.journal_entry import JournalEntry
+
+MOST_FILES = 64
+"""Task files that are kept in memory."""
+
+
+class TaskLines:
+    """Finds lines in the task files below a folder, pytest's rootdir; each file is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._document = lru_cache(MOST_FILES)(_readable_document)
+
+    def line_of(self, trial: Trial | JournalEntry) -> int | None:
+        """Give the line, from 1, of the grader that a trial missed most, else of its task's ``id``.
+
+        A trial that a grader broke has that grader's line. None where the file, or the task in it, is no
+        longer there.
+        """
+        document = self._document(self._root / trial.file) if trial.file else None
+        task_path = None if document is None else _path_of(document.value, trial.key.task)
+        if document is None or task_path is None:
+            return None
+        grade = next((grade for grade in trial.grades if grade.crashed), None) or worst_grade(trial.grades)
+        path = grader_path(_value_at(document, task_path), grade) if grade else None
+        return document.line_of((*task_path, *(path or ("id",))))
+
+
+def _readable_document(path: Path) -> Document | None:
+    try:
+        return read_document(path)
+    except ProblemsFound:  # it was changed, or taken away, after the run
+        return None
+
+
+def _path_of(value: Any, id: str) -> KeyPath | None:
+    """Give the path of a task in its file, which holds one or a list of them."""
+    if isinstance(value, list):
+        return next(((at,) for at, task in enumerate(value) if _has_id(task, id)), None)
+    return () if _has_id(value, id) else None
+
+
+def _has_id(task: Any, id: str) -> bool:
+    return isinstance(task, Mapping) and str(task.get("id")) == id
+
+
+def _value_at(document: Document, path: KeyPath) -> Any:
+    value: Any = document.value
+    for step in path:
+        value = value[step]
+    return value
+
+
+def grader_path(task: Mapping[str, Any], grade: Grade) -> KeyPath | None:
+    """Give the path, within a task, of the grader that gave a grade; None where its name is not there.
+
+    A grade is called as the grader is labelled, else named; one of a group has the group's label in front.
+    """
+    graders = task.get("graders")
+    titles = [_title(grader) for grader in graders] if isinstance(graders, Sequence) else []
+    for at, title in enumerate(titles):
+        if title and (grade.grader == title or grade.grader.startswith(f"{title}: ")):
+            return "graders", at
+    return ("graders", 0) if len(titles) == 1 else None
+
+
+def _title(grader: Any) -> str:
+    return str(grader.get("label") or grader.get("name") or "") if isinstance(grader, Mapping) else ""
